@@ -80,10 +80,8 @@ def _plain(value: Any) -> Any:  # noqa: ANN401 (a tree of entries)
 
 def _rows_of(log: str, source: LogSource, folder: Path) -> Mapping[str, int | None]:
     """Return file of a log → its rows; none of a database."""
-    if source.database is not None or not source.paths:
-        return {}
     with suppress(LogError, OSError, ValueError):
-        return rows_by_file(log, files_of(log, source.paths, folder, source.format))
+        return rows_by_file(log, files_of(log, source, folder))
     return {}
 
 

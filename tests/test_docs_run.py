@@ -31,7 +31,6 @@ ELSEWHERE = {
     r"pytest": "it is the suite",
     r"python (-m )?benchmarks": "minutes to hours; tests/calibration has short versions",
     r"bash \.ci/run": "it runs this suite",
-    r"history noise": "it needs ten analyses of parts of a log; tests/history/test_noise.py",
     r"--engine spark|engine=spark": "it needs Java; tests/engines run it with -m spark",
 }
 """Commands that are not run here, and why."""

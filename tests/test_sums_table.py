@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -44,9 +45,9 @@ def table(*variants: str, **changes: Any) -> pd.DataFrame:
 def test_a_file_and_a_frame_have_the_same_sums(tmp_path: Path) -> None:
     frame = pd.concat([table("01", "2", day="2026-09-14"), table("01", "2", day=None)])
     frame.to_csv(tmp_path / "weekly.csv", index=False)
-    rows = read_sums(frame)
-    assert read_sums(tmp_path / "weekly.csv") == rows
-    assert read_sums(str(tmp_path / "weekly.csv")) == rows
+    rows = read_sums(frame).rows
+    assert read_sums(tmp_path / "weekly.csv").rows == rows
+    assert read_sums(str(tmp_path / "weekly.csv")).rows == rows
     # Names of variants are text, though they look like numbers.
     assert [(row.variant, row.day) for row in rows] == [
         ("01", "2026-09-14"),
@@ -90,7 +91,8 @@ def test_a_table_without_its_columns_is_refused(frame: pd.DataFrame, said: str) 
 def judged(frame: pd.DataFrame, **entries: Any) -> tuple[str, ...]:
     """The notes of an experiment over a table of sums."""
     own = plan(**{"metrics": ["ctr"], "segments": {}, **entries})
-    _, aggregates = of_experiment(own, named_metrics(own), read_sums(frame), "weekly.csv")
+    table = replace(read_sums(frame), name="weekly.csv")
+    _, _, aggregates = of_experiment(own, named_metrics(own), table)
     return aggregates.notes
 
 

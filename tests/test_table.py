@@ -355,7 +355,7 @@ def test_the_command_answers_without_a_file(
     done = CliRunner().invoke(app, ["analyze", str(table), *flags])
     assert "cuped" in done.output
     assert "country" in done.output
-    for wrong, text in (([], "is a table"), (["--unit", "user_id"], "name its --variant too")):
+    for wrong, text in (([], "is a table"), (["--unit", "user_id"], "--variant group")):
         failed = CliRunner().invoke(app, ["analyze", str(table), *wrong])
         assert text in str(failed.exception) + failed.output
 

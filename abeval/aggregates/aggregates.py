@@ -170,6 +170,7 @@ class Aggregates:
         entered: Units by scheduled split, hour of entry and variant.
         stretches: Stretches of entry days of one split each; none where it did not change.
         extremes: The twenty units, without ids, that deviate most from their variant's value.
+        days_are_units: Whether the units are days, each of both variants, in place of sub-buckets.
     """
 
     moments: Sequence[tuple[Cell, ...]] = ()
@@ -191,6 +192,7 @@ class Aggregates:
     extremes: Sequence[ExtremeUnit] = ()
     seen_in: Sequence[SeenUnits] = ()
     unit_aucs: Sequence[UnitsByAuc] = ()
+    days_are_units: bool = False
 
     @property
     def places(self) -> range:

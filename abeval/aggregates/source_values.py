@@ -213,7 +213,7 @@ class SourceValues:
         """Count what the definition of a metric leaves out, or counts as 0, and who is left."""
         slices = [
             Slice(metric.name, sums.LEFT_OUT, Terms(self.value(term, self.now), 0), what)
-            for what, term in (*metric.left_out, *metric.zeros)
+            for what, term in (*metric.left_out, *metric.lacking)
         ]
         if metric.known is None:
             return slices
@@ -229,7 +229,7 @@ class SourceValues:
         """
         variants, lacking = [*self.experiment.variants], dict[str, str]()
         for metric in metrics:
-            for what, term in metric.refuses:
+            for what, term in metric.lacking if metric.missing == "refuse" else ():
                 value = self.value(term, self.now)
                 if np.any(value):
                     whole = self._of_units(value, None)

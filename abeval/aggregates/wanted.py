@@ -124,7 +124,7 @@ class Wanted(NamedTuple):
     @property
     def counted(self) -> list[Metric]:
         """Return metrics without a value per unit, of which units leave something out."""
-        return [m for m in self.metrics if not m.source.per_unit and (m.left_out or m.refuses)]
+        return [m for m in self.metrics if not m.source.per_unit and (m.left_out or m.lacking)]
 
     @property
     def quantiles(self) -> list[Metric]:

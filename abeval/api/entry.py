@@ -16,9 +16,21 @@ if TYPE_CHECKING:
 
 
 def load_table(table: object, options: "TableOptions") -> LoadedExperiment:
-    """Make the experiment of a file or frame."""
+    """Make the experiment of a file or frame: of units, or of counts."""
+    from abeval.table.columns import specs_of
     from abeval.table.read import read_table
+    from abeval.table.sums import counts_of_table, name_of, sums_experiment
 
+    counts = counts_of_table(table, options)
+    if counts is not None:
+        own = options.control, options.weights, options.entries, specs_of(options.metrics or ())
+        return LoadedExperiment(sums_experiment(counts, *own), sums=counts)
+    if not options.variant:
+        raise ExperimentError(
+            f"{name_of(table)} is a table, not an experiment file, and not one of counts",
+            "name its columns: --unit user_id --variant group, in Python unit=, variant=; "
+            "counts are variant, n, successes (docs/sums.md)",
+        )
     experiment, engine = read_table(table, options)
     if experiment.engine == EngineOptions():
         return LoadedExperiment(experiment, engine)
@@ -41,7 +53,7 @@ def load(path: str | Path) -> LoadedExperiment:
 def analyze(
     table: object,
     *,
-    variant: str,
+    variant: str = "",
     unit: str | None = None,
     metrics: "Metrics | None" = None,
     covariates: Sequence[str] = (),
@@ -50,16 +62,19 @@ def analyze(
     weights: Mapping[str, float] | None = None,
     missing: "Missing | Mapping[str, Missing] | None" = None,
     connection: object = None,
+    read: Mapping[str, str] | None = None,
     **entries: Any,  # noqa: ANN401
 ) -> "Result":
-    """Analyse a table of one row a unit, without an experiment file.
+    """Analyse a table of one row a unit, or of counts, without an experiment file.
 
     Args:
         table: A frame (pandas, Polars, Arrow, Ibis, a DuckDB relation), of which a lazy one
             computes no column but those that are named; the path of a file; or, with a
             `connection`, the name of its table.
-        variant: The column of the variant.
-        unit: The column of the unit; without it each row is a unit.
+        variant: The column of the variant; tables of counts (`variant`, `n`, successes) may do
+            without.
+        unit: The column of the unit; without it each row is a unit. Of counts, `row` says that
+            each one was assigned by itself and counts once, `day` that days may be units.
         metrics: Columns, whose means are compared; `"name = expression"`; a ratio of sums,
             `"ctr = clicks / views"`, or `{"ctr": ("clicks", "views")}`; or entries as those of
             `[[metrics]]`. Without it, every column of numbers.
@@ -74,6 +89,8 @@ def analyze(
             metric: `"zero"`, or `"drop"` for a unit that then does not count. Without it they are
             refused.
         connection: An open connection of DuckDB or of an ADBC driver that has the table.
+        read: How the file is read, as entries of a log say it: `table` of a database file, `sheet`
+            of a workbook, `encoding`, `delimiter` and `decimal` of text, `format`.
         **entries: More top-level entries of an experiment file.
 
     Raises:
@@ -91,7 +108,7 @@ def analyze(
     from abeval.table.columns import TableOptions
 
     columns = (variant, unit, metrics, covariates, segments)
-    options = TableOptions(*columns, control, weights, missing, entries=entries)
+    options = TableOptions(*columns, control, weights, missing, entries=entries, read=read or {})
     if connection is not None:
         table = table_of(connection, str(table))
     loaded = load_table(table, options)
@@ -108,7 +125,7 @@ def analyze_sums(
     """Analyse sums by metric, variant and day, without an experiment file; every metric is a goal.
 
     Args:
-        sums: As for `LoadedExperiment.from_sums`.
+        sums: As for `LoadedExperiment.from_sums`, without a default.
         control: The variant the others are compared with; without it one that is called so, or
             else the first by name.
         weights: Variant → intended share; without it as for `analyze`.
@@ -126,10 +143,11 @@ def analyze_sums(
         >>> result["spent"].control, result["spent"].treatment
         (2.0, 3.5)
     """
+    from abeval.drafts.counts import Named
     from abeval.table.sums import judged_sums, read_sums, sums_experiment
 
-    rows = read_sums(sums)
-    return judged_sums(sums_experiment(rows, sums, control, weights, entries), rows, sums)
+    table = read_sums(sums, Named(unit=str(entries.get("unit", ""))))
+    return judged_sums(sums_experiment(table, control, weights, entries), table)
 
 
 def define(

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from abeval.results.study import Study
     from abeval.results.trust import AAResult, AuditResult
     from abeval.results.windows import TimeResult
+    from abeval.table.counts import Sums
     from abeval.time.time_sums import By
 
 
@@ -40,10 +41,12 @@ class LoadedExperiment:
     Attributes:
         experiment: What its file says.
         engine: The open engine that has read a table; `analyze` uses and closes it.
+        sums: The table of sums or counts that stands in place of logs.
     """
 
     experiment: Experiment
     engine: "Engine | None" = field(default=None, repr=False, compare=False)
+    sums: "Sums | None" = field(default=None, repr=False, compare=False)
 
     def replace(self, **entries: Any) -> "LoadedExperiment":  # noqa: ANN401
         """Return the experiment with other top-level entries, validated anew.
@@ -62,7 +65,16 @@ class LoadedExperiment:
         if "include" not in entries:
             # What they include stands in the entries already.
             own["overrides"] = self.experiment.overrides
-        return LoadedExperiment(parse_experiment({**own, **entries}, self.experiment.folder))
+        parsed = parse_experiment({**own, **entries}, self.experiment.folder)
+        return LoadedExperiment(parsed, sums=self.sums)
+
+    def _sums(self, inputs: Inputs) -> "Sums | None":
+        """Return the sums that stand in place of logs; None where there are logs."""
+        if self.sums is None and self.experiment.logs.sums is not None:
+            from abeval.table.sums import sums_of_experiment
+
+            return sums_of_experiment(self.experiment, (inputs.get("logs") or {}).get("sums"))
+        return self.sums
 
     def analyze(self, **inputs: Unpack[Inputs]) -> "Result":
         """Aggregate the logs, and judge.
@@ -71,6 +83,11 @@ class LoadedExperiment:
             LogError: A log is missing, unreadable, or not what the file says.
             QueryError: The engine could not run a query.
         """
+        sums = self._sums(inputs)
+        if sums is not None:
+            from abeval.table.sums import judged_sums
+
+            return judged_sums(self.experiment, sums)
         from abeval.pipeline import analyze_logs
 
         return analyze_logs(self.experiment, inputs, self.engine)
@@ -80,8 +97,14 @@ class LoadedExperiment:
 
         Raises `LogError` as `analyze`; what only other parts need is in `left_out` instead.
         """
-        from abeval.study import study
+        from abeval.study import provenance_of, study
 
+        if self.experiment.logs.sums is not None:
+            from abeval.results.study import Study
+
+            provenance = provenance_of(self.experiment, inputs, ())
+            left_out = (("effects over time, A/A replays, models", "sums have no rows"),)
+            return Study(self.analyze(**inputs), provenance=provenance, left_out=left_out)
         return study(self.experiment, inputs)
 
     def from_sums(self, sums: object) -> "Result":
@@ -90,25 +113,32 @@ class LoadedExperiment:
         Args:
             sums: A frame, or a file (Parquet, CSV, JSON), with columns `metric`, `variant`, `n`,
                 `sum_y`, `sum_yy`; of a ratio `sum_x`, `sum_xx`, `sum_xy`; of values before the
-                period `sum_c`, `sum_cc`, `sum_cy`; `day`, empty for the whole period.
+                period `sum_c`, `sum_cc`, `sum_cy`; `day`, empty for the whole period. Or counts:
+                `variant`, `n` and successes, or `variant`, `n`, `mean` and `sd`.
 
         Raises:
             LogError: A row is no sum, or of another variant.
             ExperimentError: The experiment asks for what sums cannot give, which is named.
         """
-        from abeval.table.sums import judged_sums, read_sums
+        from abeval.table.sums import judged_sums, sums_of_experiment
 
-        return judged_sums(self.experiment, read_sums(sums), sums)
+        return judged_sums(self.experiment, sums_of_experiment(self.experiment, sums))
 
     def compare(self, metric: str, **inputs: Unpack[Inputs]) -> "Pairwise":
         """Compare every two variants on one metric, p-values adjusted over all pairs."""
         from abeval.aggregates.collect import collect
         from abeval.inference.judge import pairwise
 
-        metrics = named_metrics(self.experiment, [metric])
-        with opened(self.experiment, inputs) as run:
-            aggregates = collect(run, metrics)
-        return pairwise(self.experiment, metrics, metrics[0], aggregates)
+        experiment, metrics = self.experiment, named_metrics(self.experiment, [metric])
+        sums = self._sums(inputs)
+        if sums is not None:
+            from abeval.table.sums import of_experiment
+
+            experiment, metrics, aggregates = of_experiment(experiment, metrics, sums)
+        else:
+            with opened(experiment, inputs) as run:
+                aggregates = collect(run, metrics)
+        return pairwise(experiment, metrics, metrics[0], aggregates)
 
     def power(
         self,
@@ -199,6 +229,11 @@ class LoadedExperiment:
         from abeval.aggregates.collect import collect
         from abeval.inference.trust.checks import check, checked_metrics, without_replays
 
+        sums = self._sums(inputs)
+        if sums is not None:
+            from abeval.table.sums import of_experiment
+
+            return check(*of_experiment(self.experiment, named_metrics(self.experiment), sums))
         metrics = checked_metrics(self.experiment)
         with opened(without_replays(self.experiment), inputs) as run:
             aggregates = collect(run, metrics)
@@ -310,9 +345,7 @@ class LoadedExperiment:
         no_relevant: "NoRelevant | None" = None,
         threshold: float | None = None,
         kept_negatives: float | None = None,
-        blend: Sequence[float] = (),
         bins: int = 10,
-        split: str | Mapping[str, tuple[str, str]] | None = None,
         curve: int | None = None,
         k_by: tuple[str, Mapping[str, int]] | None = None,
         **inputs: Unpack[Inputs],
@@ -330,8 +363,6 @@ class LoadedExperiment:
             no_relevant: What a request without a relevant item counts as.
             threshold: The score from which on a click is predicted.
             kept_negatives: Share of non-clicks that the models were trained on, to be undone.
-            blend: Shares of the treatment's model in a blend with control's.
-            split: A column that names the split of each impression, or name → first and last day.
             bins: Bins of the calibration curve and error.
             curve: The largest cut-off of curves over 1, 2, …
             k_by: A column of the impressions, and its value → the cut-off there.
@@ -343,7 +374,7 @@ class LoadedExperiment:
         from abeval.offline.replay import ReplayOptions, replay
 
         policy = (k, metrics, compat, relevance, ties, no_relevant, threshold, kept_negatives)
-        options = ReplayOptions(*policy, blend, bins, split, curve, k_by)
+        options = ReplayOptions(*policy, bins, curve, k_by)
         with opened(self.experiment, inputs) as run:
             return replay(run, options)
 

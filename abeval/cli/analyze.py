@@ -33,6 +33,7 @@ _FLAGS = (
         to="covariates",
     ),
     _column("segment", list[str], "Effects by its values too; repeat for more.", to="segments"),
+    _column("read", list[str], options.READ, metavar="KEY=VALUE"),
     _column(
         "missing",
         Literal["zero", "drop"],
@@ -51,19 +52,15 @@ def _load(file: Path | None, flags: dict[str, Any]) -> "LoadedExperiment":
     columns = {one.keyword: value for one, value in used}
     names = [one.parameter.name for one, _ in used]
     if file is None:
-        loaded = _of_sums(flags["sums"], columns.get("control"), names)
-    elif "variant" in columns:
+        loaded = _of_sums(flags["sums"], columns, names)
+    elif "variant" in columns or is_table(file):
         from abeval.api.entry import load_table
         from abeval.table.columns import TableOptions
 
+        columns["read"] = options.reading(columns.get("read"))
         loaded = load_table(file, TableOptions(**columns, language="shell"))
     elif names:
         raise ExperimentError(f"--{names[0]} is for a table", "name its --variant too")
-    elif is_table(file):
-        raise ExperimentError(
-            f"{file} is a table, not an experiment file",
-            "name its columns: --unit user_id --variant group",
-        )
     else:
         return load(file)
     if "control" not in columns:
@@ -77,31 +74,30 @@ def _load(file: Path | None, flags: dict[str, Any]) -> "LoadedExperiment":
     return loaded
 
 
-def _of_sums(sums: Path | None, control: str | None, names: list[str]) -> "LoadedExperiment":
+def _of_sums(sums: Path | None, columns: Mapping[str, Any], names: list[str]) -> "LoadedExperiment":
     """Return the experiment that a table of sums is of."""
     from abeval.api import LoadedExperiment
+    from abeval.drafts.counts import Named
     from abeval.table.sums import read_sums, sums_experiment
 
     if sums is None:
         raise ExperimentError("nothing to analyse", "name an experiment file, a table, or --sums")
-    if others := [name for name in names if name != "control"]:
+    if others := [name for name in names if name not in ("control", "unit")]:
         raise ExperimentError(f"--{others[0]} is for a table", "sums name their own columns")
-    return LoadedExperiment(sums_experiment(read_sums(sums), sums, control))
+    table = read_sums(sums, Named(unit=columns.get("unit", "")))
+    return LoadedExperiment(sums_experiment(table, columns.get("control")), sums=table)
 
 
 on_table_or_file = partial(
     options.on_engine,
     load=_load,
     flags=_FLAGS,
-    text="The experiment file (TOML), or a table with --variant.",
+    text="The experiment file (TOML), a table with --variant, or a table of counts.",
     is_needed=False,
 )
 
 
-_EXIT_CODES: Mapping[str, int] = {
-    **{"ship": 0, "do_not_trust": 3, "do_not_ship": 4, "keep_running": 5},
-    "draft": options.DRAFT,
-}
+_EXIT_CODES = {"ship": 0, "do_not_trust": 3, "do_not_ship": 4, "keep_running": 5, "draft": 6}
 
 
 def analyze(
@@ -129,7 +125,8 @@ def analyze(
     from abeval.report.terminal import print_result
 
     with steps(profile=profile) as step:
-        result = loaded.analyze(step=step) if sums is None else loaded.from_sums(sums)
+        is_known = sums is None or loaded.sums is not None
+        result = loaded.analyze(step=step) if is_known else loaded.from_sums(sums)
         step("writing")
         options.write_json(json_file, result)
         if csv is not None:

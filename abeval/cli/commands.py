@@ -8,19 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from abeval.bounds import MAX_BINS, MAX_CURVE, MAX_DAYS, MAX_REPLAYS, MIN_DAYS
-from abeval.cli.options import (
-    ALL,
-    DRAFT,
-    JSON,
-    NEEDED,
-    REPORT,
-    JsonFile,
-    Reads,
-    flag,
-    is_toml,
-    show,
-    twin,
-)
+from abeval.cli.options import ALL, JSON, NEEDED, REPORT, JsonFile, Reads, flag, is_toml, show, twin
 from abeval.errors import ExperimentError
 
 if TYPE_CHECKING:
@@ -78,30 +66,6 @@ def _cutoffs(text: str) -> list[int]:
         raise ExperimentError(f"--k: {text!r} is not like 1,5,10") from None
 
 
-def _shares(text: str | None) -> list[float]:
-    try:
-        return [] if text is None else [float(part) for part in text.split(",")]
-    except ValueError:
-        raise ExperimentError(f"--blend: {text!r} is not like 0.25,0.5,0.75") from None
-
-
-def _splits(texts: list[str] | None) -> str | dict[str, tuple[str, str]] | None:
-    """Read a column, or `name=first/last` each."""
-    if not texts:
-        return None
-    if len(texts) == 1 and "=" not in texts[0]:
-        return texts[0]
-    splits = {}
-    for text in texts:
-        name, _, days = text.partition("=")
-        first, _, last = days.partition("/")
-        if not last:
-            what = f"--split: {text!r} is not like train=2026-09-01/2026-09-07"
-            raise ExperimentError(what)
-        splits[name] = (first, last)
-    return splits
-
-
 def _cut_by(text: str | None) -> tuple[str, dict[str, int]] | None:
     """Read `column:value=k,value=k`."""
     if text is None:
@@ -129,7 +93,7 @@ def check(
         result = loaded.check(step=step)
     show(result, json_file)
     if gate and (result.questions or result.failed):
-        raise typer.Exit(DRAFT if result.questions else 3)
+        raise typer.Exit(6 if result.questions else 3)
 
 
 compare = twin(
@@ -266,13 +230,6 @@ replay = twin(
     ),
     flag(
         "bins", int, "Number of bins of the calibration curve and error.", 10, min=1, max=MAX_BINS
-    ),
-    flag(*("blend", str, "Shares of the treatment's model, such as 0.25,0.5,0.75."), read=_shares),
-    flag(
-        "split",
-        list[str],
-        "A column that names splits, or train=2026-09-01/2026-09-07; repeat for more.",
-        read=_splits,
     ),
     flag("curve", int, "Metrics at each k up to this one, with their elbow.", min=3, max=MAX_CURVE),
     flag("k_by", str, "k by a column, such as device:phone=5,desktop=10.", read=_cut_by),

@@ -23,7 +23,7 @@ _File = Annotated[
 _Written = Annotated[
     Path,
     options.output_file("--history", "The .parquet or .duckdb file; created if missing."),
-    options.Writes(beside=(".lock",)),
+    options.Writes(),
 ]
 
 
@@ -54,26 +54,6 @@ def add(
     options.show(History(history).add(*results, shipped=named), json_file)
 
 
-def noise(
-    results: Annotated[
-        list[Path],
-        typer.Argument(
-            help="JSON of analyze and replay on parts of one experiment's units.", metavar="JSON"
-        ),
-        options.Reads("the result"),
-    ],
-    history: _Written,
-    json_file: options.JsonFile = None,
-) -> None:
-    """Add the noise that offline and online metrics share, measured on parts of the units.
-
-    The first analyze and the first replay are of the first part, and so on; six parts or more.
-    """
-    from abeval.history.history import History
-
-    options.show(History(history).add_noise(*results), json_file)
-
-
 def report(
     history: _File,
     metric: Annotated[
@@ -87,7 +67,7 @@ def report(
     shared_noise: Annotated[
         float,
         typer.Option(
-            help="Correlation of the errors of two metrics of the same units, if not measured.",
+            help="Correlation of the errors of two metrics of the same units.",
             metavar="R",
         ),
     ] = 0.0,
@@ -113,5 +93,5 @@ def prior(
     options.show(History(history).prior(metric), json_file)
 
 
-for _command in (add, noise, report, prior):
+for _command in (add, report, prior):
     history.command()(options.protected(_command))

@@ -14,22 +14,18 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 import typer
 
 from abeval.bounds import MAX_THREADS
-from abeval.errors import AbevalError
+from abeval.errors import AbevalError, ExperimentError
 from abeval.signals import exit_code
 
 if TYPE_CHECKING:
     from rich.console import Console
 
     from abeval.api import LoadedExperiment
-    from abeval.logs.outputs import Place
+    from abeval.logs.outputs import Read
     from abeval.results.record import Record
 
 INPUT, FAULT = 2, 1
 """Exit codes: a mistake in the input; a fault of abeval, or of the machine that it runs on."""
-
-DRAFT = 6
-"""Exit code of `--gate` while questions of the experiment file are open."""
-
 _NAMES = frozenset(
     (errno.ENOENT, errno.ENOTDIR, errno.EISDIR, errno.EACCES, errno.ELOOP, errno.ENAMETOOLONG)
 )
@@ -121,7 +117,7 @@ class Reads(NamedTuple):
     path: Callable[[Any], Path] = Path
     is_experiment: Callable[[Path], bool] = lambda _: False
 
-    def places(self, name: str, value: object) -> "Iterator[Place]":
+    def reads(self, name: str, value: object) -> "Iterator[Read]":
         """Give what is read by a value of the option."""
         from abeval.experiment.load import load_experiment
         from abeval.logs.outputs import matched, reads_of
@@ -129,31 +125,19 @@ class Reads(NamedTuple):
         path = self.path(value)
         yield from matched(name, Path(), str(path))
         if self.is_experiment(path):
-            yield from reads_of(load_experiment(path))
+            # It may be a table of another name: the command itself says what it is not.
+            with suppress(ExperimentError):
+                yield from reads_of(load_experiment(path))
 
 
 class Writes(NamedTuple):
-    """Mark an option or argument that names a file or folder to write.
+    """Mark an option or argument that names a file to write.
 
-    Attributes:
-        holds: Of a folder: globs of the files that are written into it.
-        beside: Ends of the names of other files that are made beside it.
-        check: Raises what else writing the file would raise.
+    `check` raises what else writing the file would raise.
     """
 
     name: str = ""
-    holds: tuple[str, ...] = ()
-    beside: tuple[str, ...] = ()
     check: Callable[[Path], None] = lambda _: None
-
-    def places(self, name: str, value: object) -> "Iterator[Place]":
-        """Give what is written by a value of the option."""
-        from abeval.files import real
-        from abeval.logs.outputs import Place
-
-        path = Path(str(value))
-        yield Place(name, path, self.holds)
-        yield from (Place(name, Path(f"{real(path)}{end}")) for end in self.beside)
 
 
 def marks_of(command: Command) -> Mapping[str, tuple[str, Reads | Writes]]:
@@ -177,19 +161,19 @@ def protected(command: Command) -> Command:
     def run(debug: bool = False, **values: Any) -> None:  # noqa: ANN401 (typer's values)
         lists = {n: v if isinstance(v, list) else [v] for n, v in values.items() if v is not None}
         named = [(*marks[n], value) for n in marks for value in lists.get(n, ())]
-        written = [(mark, value) for _, mark, value in named if isinstance(mark, Writes)]
+        written = [(name, mark, v) for name, mark, v in named if isinstance(mark, Writes)]
         if written:
             from abeval.files import check_writable
-            from abeval.logs.outputs import Place, check_apart
+            from abeval.logs.outputs import check_apart
 
-            for mark, file in written:
-                if not mark.holds:
-                    check_writable(file)
-            places: dict[type, list[Place]] = {Reads: [], Writes: []}
-            for name, one, value in named:
-                places[type(one)] += one.places(name, value)
-            check_apart(places[Reads], places[Writes])
-            for mark, file in written:
+            for _, _, file in written:
+                check_writable(file)
+            reads = [(name, mark, v) for name, mark, v in named if isinstance(mark, Reads)]
+            check_apart(
+                [read for name, mark, value in reads for read in mark.reads(name, value)],
+                [(name, file) for name, _, file in written],
+            )
+            for _, mark, file in written:
                 mark.check(file)
         command(**values)
 
@@ -250,6 +234,20 @@ class Flag(NamedTuple):
     parameter: inspect.Parameter
     keyword: str = ""
     read: Callable[[Any], object] = lambda value: value
+
+
+READ = "How the file is read: table=, sheet=, encoding=, delimiter=, decimal=, format=; repeatable."
+
+
+def reading(texts: Sequence[str] | None) -> dict[str, str]:
+    """Read `KEY=VALUE` each, how a file is read; a tab is typed as backslash and t."""
+    entries = {}
+    for text in texts or ():
+        key, _, value = text.partition("=")
+        if not value:
+            raise ExperimentError(f"--read: {text!r} is not like encoding=cp1251")
+        entries[key] = value.replace("\\t", "\t")
+    return entries
 
 
 NEEDED = inspect.Parameter.empty
@@ -335,13 +333,12 @@ _of_engine = partial(flag, rich_help_panel="Engine")
 _SPARK = "Spark address: local[4], spark://…, yarn, sc://… (Spark Connect)."
 _TEMPORARY = "Folder for data that does not fit into memory."
 _REMOTE = "Read logs at s3://… and https://…; DuckDB downloads its extension for it."
-_HELD = Writes(holds=("abeval-run-*/*",))
 _ENGINE = (
     _of_engine("engine", str, "duckdb or spark.", metavar="NAME"),
     _of_engine("address", str, _SPARK, metavar="ADDRESS"),
     _of_engine("memory_limit", str, "Memory limit, such as 4GB.", metavar="SIZE"),
     _of_engine("threads", int, "CPU cores.", min=1, max=MAX_THREADS),
-    _of_engine("temp_directory", str, _TEMPORARY, metavar="FOLDER", marks=[_HELD]),
+    _of_engine("temp_directory", str, _TEMPORARY, metavar="FOLDER"),
     _of_engine("remote_files", bool, _REMOTE),
 )
 """Flags of every command that takes an experiment; they override entries of `[engine]`."""

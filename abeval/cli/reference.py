@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from abeval.bounds import MAX_IMPRESSIONS
-from abeval.cli.options import Reads, Writes, console, place
+from abeval.cli.options import READ, Reads, Writes, console, place, reading
 from abeval.errors import ExperimentError
 
 if TYPE_CHECKING:
@@ -131,7 +131,6 @@ def simulate(
     directory: Annotated[
         Path,
         typer.Argument(help="Folder to write to; created if missing.", parser=place),
-        Writes("the folder", holds=("*",)),
     ],
     impressions: Annotated[
         int,
@@ -158,6 +157,7 @@ def init(
     output: Annotated[
         Path, typer.Option(help="The experiment file to write; it must not be there."), Writes()
     ] = Path("experiment.toml"),
+    read: Annotated[list[str] | None, typer.Option(help=READ, metavar="KEY=VALUE")] = None,
 ) -> None:
     """Look at files, guess what their columns are, and write an experiment file with comments."""
     from abeval.drafts.run import draft_files
@@ -165,7 +165,7 @@ def init(
 
     if output.exists():
         raise ExperimentError(f"{output} is there already", "name another file with --output")
-    draft = draft_files(files, output.parent, _name(files[0]))
+    draft = draft_files(files, output.parent, _name(files[0]), reading(read))
     write_text(output, draft.text)
     _print(draft, output)
 
@@ -190,13 +190,12 @@ def _print(draft: "Draft", output: Path) -> None:
         ),
     )
     screen.print()
-    read = "read its comments, then run:"
+    lines = [f"wrote {output}: read its comments, then run:"]
     if draft.questions:
-        read = "answer each question in it, and take it out of `questions`:"
-    screen.print(Text(plain(f"wrote {output}: {read}")))
-    for number, question in enumerate(draft.questions, start=1):
-        screen.print(Text(plain(f"  ({number}) {question}")))
-    if draft.questions:
-        screen.print(Text("Until then the analysis is a DRAFT, which decides nothing:"))
+        lines = [f"wrote {output}: answer each question in it, and take it out of `questions`:"]
+        lines += [f"  ({n}) {question}" for n, question in enumerate(draft.questions, start=1)]
+        lines += ["Until then the analysis is a DRAFT, which decides nothing:"]
+    for line in lines:
+        screen.print(Text(plain(line)))
     # The command is to be copied: it stands in a line of its own, however long that is.
     screen.print(Text(plain(f"  abeval analyze {output}")), soft_wrap=True)

@@ -116,8 +116,7 @@ _MEASURES = 4
 
 
 def look(engine: Engine, relation: str) -> Table:
-    """Measure the columns of a relation; fields of structs are columns, too, by dotted names."""
-    relation = _flat(engine, relation)
+    """Measure the columns of a relation."""
     types = engine.columns(relation)
     kinds = {name: _kind(type) for name, type in types.items()}
     filled = " or ".join(f"{quoted(name)} is not null" for name in types)
@@ -173,22 +172,6 @@ def look(engine: Engine, relation: str) -> Table:
         )
         columns.append(column)
     return Table(relation, rows, tuple(columns))
-
-
-def _flat(engine: Engine, relation: str) -> str:
-    """Return a relation in which fields of structs are columns."""
-    fields: list[str] = []
-    for name, type in engine.columns(relation).items():
-        if type.startswith("STRUCT(") and type.endswith(")"):
-            engine.view("raw_fields", f"select unnest({quoted(name)}) from {quoted(relation)}")
-            fields += [
-                f"{quoted(name)}.{quoted(own)} as {quoted(f'{name}.{own}')}"
-                for own in engine.columns("raw_fields")
-            ]
-    if not fields:
-        return relation
-    engine.view(f"{relation}_flat", f"select *, {', '.join(fields)} from {quoted(relation)}")
-    return f"{relation}_flat"
 
 
 def _kind(type: str) -> Kind:

@@ -15,6 +15,7 @@ from abeval.drafts.guess import (
     variant_of,
 )
 from abeval.drafts.others import says_clicks, says_other, says_shown
+from abeval.drafts.reading import PLAIN, Reading, readings_of
 from abeval.engines.duckdb import DuckDBEngine
 from abeval.engines.protocol import Engine
 from abeval.engines.sources import files_of, is_table
@@ -33,12 +34,14 @@ class Origin:
             say no variant. Empty for a frame.
         where: SQL that chooses the rows among those of the files; empty for all.
         question: What a person has to say of the types of rows.
+        reading: How the files are read.
     """
 
     name: str
     paths: Mapping[str, list[str]] = field(default_factory=dict)
     where: str = ""
     question: str = ""
+    reading: Reading = PLAIN
 
     @property
     def files(self) -> list[str]:
@@ -47,37 +50,41 @@ class Origin:
 
 
 def tables_of(
-    engine: DuckDBEngine, files: Sequence[Path], folder: Path
+    engine: DuckDBEngine, files: Sequence[Path], folder: Path, read: Mapping[str, str]
 ) -> tuple[list[Table], dict[str, Origin]]:
-    """Make tables of files, each a relation of the engine with its origin."""
-    groups: dict[tuple[str, ...], list[Path]] = {}
-    for file in (one for named in files for one in _members(engine, named)):
-        groups.setdefault(_columns(engine, file), []).append(file)
+    """Make tables of files, each a relation of the engine with its origin; `read` says how."""
+    groups: dict[object, tuple[Reading, list[Path]]] = {}
+    for file in (one for named in files for one in _members(engine, named, read)):
+        for reading in readings_of(engine, file, read):
+            key = reading.columns, *reading.entries.items()
+            groups.setdefault(key, (reading, []))[1].append(file)
     tables, origins = list[Table](), dict[str, Origin]()
-    for place, group in enumerate(groups.values()):
+    for place, (reading, group) in enumerate(groups.values()):
         relation, paths = f"raw_table_{place}", {"": [str(file) for file in group]}
-        engine.add_log(relation, LogSource(path=paths[""]))
+        entries: dict[str, object] = {"path": paths[""], **reading.entries}
+        engine.add_log(relation, LogSource.model_validate(entries))
         table = looked(engine, relation)
         by_variant = files_by_variant(group)
         if by_variant and variant_of(engine, table, False).column is None:
             paths = by_variant
-            engine.add_log(relation, LogSource(path=paths))
+            entries = {**entries, "path": paths}
+            engine.add_log(relation, LogSource.model_validate(entries))
             table = looked(engine, relation)
         variants = [*variant_candidates(table), *variant_candidates(table, weakly=True)][:1]
         if flags := [c.name for c in variants if c.kind == "boolean"]:
             # In text files, names of variants are text, such as Yes.
-            source = paths.get("", paths)
-            engine.add_log(relation, LogSource(path=source, columns={"variant": flags[0]}))
+            entries |= {"path": paths.get("", paths), "columns": {"variant": flags[0]}}
+            engine.add_log(relation, LogSource.model_validate(entries))
             table = looked(engine, relation)
         named = {variant: [_from(folder, path) for path in own] for variant, own in paths.items()}
-        origin = Origin(_name(group[0]), named)
+        origin = Origin(reading.entries.get("table") or _name(group[0]), named, reading=reading)
         for part, own in _parts(engine, table, origin, is_alone=len(groups) == 1):
             tables.append(part)
             origins[part.relation] = own
     return tables, origins
 
 
-def _members(engine: DuckDBEngine, file: Path) -> list[Path]:
+def _members(engine: DuckDBEngine, file: Path, read: Mapping[str, str]) -> list[Path]:
     """List the logs of a folder that holds several; else the file or folder itself."""
     if not file.is_dir():
         return [file]
@@ -86,15 +93,8 @@ def _members(engine: DuckDBEngine, file: Path) -> list[Path]:
     names = {_words_of(one) for one in logs}
     if not 1 < len(names) <= FEW or any("=" in one.name for one in logs):
         return [file]
-    is_one_log = len({_columns(engine, one) for one in logs}) == 1
-    return [file] if is_one_log else logs
-
-
-def _columns(engine: DuckDBEngine, file: Path) -> tuple[str, ...]:
-    relation = f"raw_file {file}"
-    engine.add_log(relation, LogSource(path=str(file)))
-    engine.spare(relation)
-    return tuple(engine.columns(relation))
+    columns = {own.columns for one in logs for own in readings_of(engine, one, read)}
+    return [file] if len(columns) == 1 else logs
 
 
 def _words_of(path: Path) -> tuple[str, ...]:
@@ -110,7 +110,7 @@ def _name(file: Path) -> str:
 
 def files_by_variant(files: Sequence[Path]) -> dict[str, list[str]]:
     """Return variant → its files, where their names differ in it; empty where none is a control."""
-    every = files_of("files", [str(file) for file in files], Path()).read
+    every = files_of("files", LogSource(path=[str(file) for file in files]), Path()).read
     top = Path(os.path.commonpath([Path(file).parent for file in every]))
     named = {file: _path_words(Path(file).relative_to(top)) for file in every}
     common = set.intersection(*({*own} for own in named.values()))
@@ -129,7 +129,7 @@ def _path_words(path: Path) -> list[str]:
 def _shortened(files: list[str]) -> list[str]:
     """Name a folder in place of all of its files."""
     top = os.path.commonpath([Path(file).parent for file in files])
-    is_all = len(files) > 1 and files_of("files", [top], Path()).read == files
+    is_all = len(files) > 1 and files_of("files", LogSource(path=top), Path()).read == files
     return [top] if is_all else files
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from abeval.drafts import guess
 from abeval.drafts.columns import Table
+from abeval.drafts.counts import counts_draft
 from abeval.drafts.design import Period, models_guess, period_guess
 from abeval.drafts.guess import Arms, Guess, arms_of, variant_of
 from abeval.drafts.origins import Origin, tables_of
@@ -27,10 +28,18 @@ class Draft:
     questions: tuple[str, ...]
 
 
-def draft_files(files: Sequence[Path], folder: Path, name: str = "experiment") -> Draft:
-    """Draft a file for one table, or for an impression log and the logs beside it."""
+def draft_files(
+    files: Sequence[Path],
+    folder: Path,
+    name: str = "experiment",
+    read: Mapping[str, str] | None = None,
+) -> Draft:
+    """Draft a file for one table, or for an impression log and the logs beside it.
+
+    `read` says how the files are read, as entries of a log do.
+    """
     with closing(DuckDBEngine(folder=Path())) as engine:
-        return _drafted(engine, *tables_of(engine, files, folder), name)
+        return _drafted(engine, *tables_of(engine, files, folder, read or {}), name)
 
 
 def draft(frame: object, name: str = "experiment") -> Draft:
@@ -51,6 +60,11 @@ def draft(frame: object, name: str = "experiment") -> Draft:
 def _drafted(
     engine: DuckDBEngine, tables: Sequence[Table], origins: Mapping[str, Origin], name: str
 ) -> Draft:
+    if len(tables) == 1:
+        path = next(iter(origins[tables[0].relation].files), None)
+        counts = counts_draft(engine, tables[0], path, name)
+        if counts is not None:
+            return Draft(*counts)
     named = [Named(engine, table, origins[table.relation].name) for table in tables]
     first = main_table(named)
     rest = [one for one in named if one is not first]

@@ -92,11 +92,17 @@ def write_logs(
     if len(events):
         logs.add("events", events)
     document.add("logs", logs)
-    yield from (origin.question for origin in tables.origins.values() if origin.question)
+    for origin in tables.origins.values():
+        yield from origin.reading.questions
+        if origin.question:
+            yield origin.question
     for other in tables.others:
         origin = tables.origin(other)
         named = ", ".join(origin.files) + (f" where {origin.where}" if origin.where else "")
+        if "table" in origin.reading.entries:
+            named += f", table {origin.name}"
         if other.kind is not None:
+            yield from origin.reading.questions
             if other.question:
                 yield f"{named}: {other.question}"
             continue
@@ -129,6 +135,8 @@ def _log(other: Other, origin: Origin, unit: Column | None, notes: Mapping[str, 
         log.add("path", by_variant.comment("likely: each variant has its own files"))
     elif files:
         log.add("path", tomlkit.item(files.get("", origin.files)))
+    for key, value in origin.reading.entries.items():
+        log.add(key, _noted(value, origin.reading.reasons.get(key, "sure: it is named so")))
     if origin.where:
         log.add("where", tomlkit.item(origin.where))
     if other.casts:
@@ -176,11 +184,8 @@ def experiment_text(
     _write_segments(document, guesses)
     questions += _write_metrics(document, guesses, tables, builtin)
     if questions:
-        _comment(
-            head,
-            "Answer each question, then remove it: until none is left, the analysis is a DRAFT",
-            "and decides nothing.",
-        )
+        until = "until then the analysis is a DRAFT and decides nothing."
+        _comment(head, f"Answer each, then remove it; {until}")
         head.add("questions", tomlkit.item(questions).multiline(True))
     return tomlkit.dumps(head) + tomlkit.dumps(document), tuple(questions)
 

@@ -1,6 +1,6 @@
 """DuckDB, embedded: the default engine."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import CancelledError, ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
@@ -12,6 +12,7 @@ import numpy as np
 
 from abeval.engines import builders
 from abeval.engines.builders import duckdb_macros
+from abeval.engines.copies import Copies
 from abeval.engines.duckdb_connection import (
     ArrayStream,
     beside,
@@ -22,6 +23,7 @@ from abeval.engines.duckdb_connection import (
 )
 from abeval.engines.duckdb_logs import Logs, Tables
 from abeval.engines.protocol import Cell, Engine, Result
+from abeval.engines.sources import files_there
 from abeval.engines.sql import literal, quoted
 from abeval.errors import QueryError
 
@@ -30,6 +32,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from abeval.experiment.sections import EngineOptions
+    from abeval.experiment.sources import LogSource
 
 
 class DuckDBEngine(Logs, Engine):
@@ -55,7 +58,8 @@ class DuckDBEngine(Logs, Engine):
             connect(options, self._scratch) if connection is None else beside(connection)
         )
         self._kinds: dict[str, str] = {}
-        self._tables = Tables(self._connection, connection, folder)
+        self._tables = Tables(self._connection, connection)
+        self._copies = Copies(None if options is None else options.temp_directory)
         super().__init__(folder)
         try:
             with query_errors():
@@ -64,14 +68,18 @@ class DuckDBEngine(Logs, Engine):
             self.close()
             raise
 
-    def confine(self, files: Sequence[str], folders: Sequence[str] = ()) -> None:
-        """From now on, open these files and what is in these folders, and nothing else.
+    def confine(self, logs: "Iterable[LogSource]", folders: Sequence[str] = ()) -> None:
+        """From now on, open the files of these logs and what is in these folders, and nothing else.
 
         No extension can be loaded, and no setting changed. The connection of a caller keeps its own
         settings; with `[engine] remote_files` and such a file, DuckDB may open any.
         """
-        if not self._is_own or (self._reads_remote and any("://" in file for file in files)):
+        there = [f for log in logs if (f := files_there("", log, self._folder)) is not None]
+        if not self._is_own or (self._reads_remote and not all(f.are_local for f in there)):
             return
+        files = [file for one in there for file in (*one.read, *one.empty)]
+        if any(one.are_copied for one in there):
+            folders = [*folders, str(self._copies.folder)]
         with query_errors():
             self._run("; ".join(confinement(files, folders)))
 
@@ -161,6 +169,7 @@ class DuckDBEngine(Logs, Engine):
         with suppress(duckdb.Error):
             self._tables.close()
             self._connection.close()
+        self._copies.close()
         if self._scratch is not None:
             self._scratch.close()
 

@@ -10,7 +10,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import duckdb
 
 from abeval.engines import sources, text_files
+from abeval.engines.copies import Copies, tables_of
 from abeval.engines.duckdb_connection import log_errors, query_errors
+from abeval.engines.encodings import check_utf8
+from abeval.engines.sources import choose
 from abeval.engines.sql import literal, quoted
 from abeval.engines.text_files import Types, time_of_text
 from abeval.errors import LogError
@@ -154,43 +157,42 @@ class Tables:
         self,
         connection: duckdb.DuckDBPyConnection,
         caller: duckdb.DuckDBPyConnection | None,
-        folder: Path,
     ) -> None:
-        self._connection, self._caller, self._folder = connection, caller, folder
+        self._connection, self._caller = connection, caller
         self._attached: list[str] = []
         if caller is not None:
             ((self._home,),) = connection.execute("select current_database()").fetchall()
             connection.execute(f"use {quoted(self._attach(':memory:', ''))}")
 
-    def find(self, log: str, table: str, database: str | None) -> str | duckdb.DuckDBPyRelation:
-        """Return the full name of a table, or its rows if only the caller can see them."""
-        if database is not None:
-            file = self._folder / database
-            if not file.is_file():
-                raise LogError(f"no DuckDB database at {file}", "check logs.*.database")
-            with log_errors(f"{file} cannot be opened", "is it a DuckDB database of this version?"):
-                # The caller may have attached it.
-                sql = "select database_name, path from duckdb_databases() where path is not null"
-                opened = self._connection.execute(sql).fetchall()
-                names = [str(name) for name, path in opened if real(path) == real(file)]
-                home = names[0] if names else self._attach(str(file), "(read_only)")
-                schema = "main"
-        elif self._caller is not None:
-            with log_errors("the tables of the connection cannot be listed", "is it in use?"):
-                if self._caller.execute(_TEMPORARY, [table]).fetchall():
-                    return self._caller.table(quoted(table))
-                sql = "select current_database(), current_schema()"
-                ((home, schema),) = self._caller.execute(sql).fetchall()
-        else:
-            raise LogError(
-                f"logs.{log}.table names {table!r}, but there is no database or connection for it",
-                f"set logs.{log}.database, or pass connection = ... from Python",
+    def of_file(self, file: str) -> dict[str, str]:
+        """Return table or view of a database file → its full name."""
+        with log_errors(f"{file} cannot be opened", "is it a DuckDB database of this version?"):
+            # The caller may have attached it.
+            sql = "select database_name, path from duckdb_databases() where path is not null"
+            opened = self._connection.execute(sql).fetchall()
+            names = [str(name) for name, path in opened if real(path) == real(file)]
+            home = names[0] if names else self._attach(file, "(read_only)")
+        return {
+            name if schema == "main" else f"{schema}.{name}": ".".join(
+                map(quoted, (place, schema, name))
             )
-        rows = self._connection.execute(
-            "select database_name, schema_name, table_name from duckdb_tables() where not internal "
-            "union select database_name, schema_name, view_name from duckdb_views() "
-            "where not internal order by all"
-        ).fetchall()
+            for place, schema, name in self._known()
+            if place == home
+        }
+
+    def find(self, log: str, table: str) -> str | duckdb.DuckDBPyRelation:
+        """Return the full name of a table, or its rows if only the caller can see them."""
+        if self._caller is None:
+            raise LogError(
+                f"logs.{log}.table names {table!r}, but there is no file or connection for it",
+                f"set logs.{log}.path to the database, or pass connection = ... from Python",
+            )
+        with log_errors("the tables of the connection cannot be listed", "is it in use?"):
+            if self._caller.execute(_TEMPORARY, [table]).fetchall():
+                return self._caller.table(quoted(table))
+            sql = "select current_database(), current_schema()"
+            ((home, schema),) = self._caller.execute(sql).fetchall()
+        rows = self._known()
         known = {tuple(str(part).lower() for part in row) for row in rows}
         parts = table.split(".")
         for full in ([home, schema, *parts], [home, *parts], parts):
@@ -203,6 +205,14 @@ class Tables:
         what = f"logs.{log}: there is no table {table!r}{suggestion(table, names)}"
         hint = f"tables and views: {', '.join(names) or 'none'}"
         raise LogError(what, hint if len(names) > 12 else None)
+
+    def _known(self) -> list[tuple[str, str, str]]:
+        """List tables and views: database, schema, name."""
+        return self._connection.execute(
+            "select database_name, schema_name, table_name from duckdb_tables() where not internal "
+            "union select database_name, schema_name, view_name from duckdb_views() "
+            "where not internal order by all"
+        ).fetchall()
 
     def close(self) -> None:
         """Detach what was attached, and switch back to the caller's database."""
@@ -231,6 +241,7 @@ class Logs:
 
     _connection: duckdb.DuckDBPyConnection
     _tables: Tables
+    _copies: Copies
     _reads_remote: bool
 
     def __init__(self, folder: Path) -> None:
@@ -262,21 +273,43 @@ class Logs:
                 "set [engine] remote_files = true, or --remote-files: DuckDB then downloads and "
                 "loads its extension to read it; or copy the files to this machine",
             )
-        if source.table is None:
+        if source.table is None or source.paths:
             self._add_files(name, source, reads)
             return
-        table = self._tables.find(log, source.table, source.database)
+        table = self._tables.find(log, source.table)
         if isinstance(table, str):
-            what = f"{source.table} cannot be read as the log {log}"
-            with log_errors(what, "a view of a database may read its own tables, and no file"):
-                self._view_rows(name, f"select * from {table}", source)
+            self._view_table(name, f"select * from {table}", source)
         else:
             self.add_frame(name, table, source, reads)
+
+    def tables_in(self, files: sources.Files) -> list[str]:
+        """List the tables of a database file; of other files there are none."""
+        if files.kind not in ("sqlite", "duckdb") or len(files.read) > 1:
+            return []
+        (file,) = files.read
+        return tables_of(file) if files.kind == "sqlite" else [*self._tables.of_file(file)]
+
+    def _view_table(self, name: str, sql: str, source: "LogSource") -> None:
+        """Show the rows of tables of a database as the relation `name`."""
+        what = f"{source.table or 'the table'} cannot be read as the log {sources.log_name(name)}"
+        with log_errors(what, "a view of a database may read its own tables, and no file"):
+            self._view_rows(name, sql, source)
 
     def _add_files(self, name: str, source: "LogSource", reads: str | None) -> None:
         """Make files readable as the relation `name`: Parquet as a view, text as a table."""
         log = sources.log_name(name)
-        files = sources.files_by_variant(log, source, self._folder)
+        files = sources.files_of(log, source, self._folder)
+        if files.kind == "duckdb":
+            selected = (
+                f"select *{f', {literal(v)} as variant' if v else ''} from {table}"
+                for file in files.read
+                for v in (files.variants.get(file),)
+                for known in (self._tables.of_file(file),)
+                for table in (known[choose(log, file, "table", source.table, [*known])],)
+            )
+            self._view_table(name, " union all by name ".join(selected), source)
+            return
+        files = self._copies.of(log, files, source)
         hint = (
             "check that the file is complete and has the format of its name; otherwise set `format`"
         )
@@ -299,7 +332,9 @@ class Logs:
                 sample = ""
                 try:
                     types = self._load_csv(name, files, source, reads, sample)
-                except duckdb.Error:
+                except duckdb.Error as error:
+                    if "utf-8" in str(error) or "sniff" in str(error):
+                        check_utf8(log, files.read)
                     sample = ", sample_size = -1"
                     types = self._load_csv(name, files, source, reads, sample)
                 if self._drop_blank(name, types):
@@ -310,7 +345,9 @@ class Logs:
             else:
                 types = self._found(text_files.json_rows(files))
                 texts = text_files.text_columns(name, source, types)
-                self._keep(name, text_files.json_rows(files, types, texts), "*")
+                named = None if reads is None else " ".join([reads, *source.columns.values()])
+                columns = text_files.with_fields(types, named)
+                self._keep(name, text_files.json_rows(files, types, texts), columns)
                 self._drop_blank(name)
             if files.variants:
                 variant = f"variant = {text_files.variant_of_file(files)}"
@@ -374,6 +411,10 @@ class Logs:
         listed = "*" if columns is None else ", ".join(map(quoted, columns))
         with self._registered(scanned(frame, columns, sources.log_name(name))):
             self._run(f"create or replace table {quoted(name)} as select {listed} from {_FRAME}")
+        types = text_files.column_types(self._run, quoted(name))
+        if text_files.fields(types):
+            whole = f"select {text_files.with_fields(types)} from {quoted(name)}"
+            self._run(f"create or replace table {quoted(name)} as {whole}")
 
     @contextmanager
     def _registered(self, rows: object) -> Iterator[None]:
@@ -462,6 +503,10 @@ class Logs:
     def _view_rows(self, name: str, sql: str, source: "LogSource") -> None:
         """Show the rows of a log as they are stored, with its time as a time."""
         self._run(f"create or replace view {quoted(name)} as {sql}")
+        types = text_files.column_types(self._run, quoted(name))
+        if text_files.fields(types):
+            sql = f"select {text_files.with_fields(types)} from ({sql})"
+            self._run(f"create or replace view {quoted(name)} as {sql}")
         time = time_of_text(sources.log_name(name), name, source, self._run)
         if time is not None:
             replaced = f"select * replace ({time.sql} as {quoted(time.column)}) from ({sql})"

@@ -1,6 +1,6 @@
 """What an engine must be able to do."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Protocol, TypeVar, runtime_checkable
 
 from abeval.engines.sql import literal
@@ -94,8 +94,8 @@ class Engine(Protocol):
     def add_arrays(self, name: str, columns: "Columns") -> None:
         """Make arrays of one length the columns of the relation `name`."""
 
-    def confine(self, files: Sequence[str], folders: Sequence[str] = ()) -> None:
-        """From now on, open these files and what is in these folders, and nothing else.
+    def confine(self, logs: "Iterable[LogSource]", folders: Sequence[str] = ()) -> None:
+        """From now on, open the files of these logs and what is in these folders, and nothing else.
 
         By default nothing: an engine elsewhere opens what statements name.
         """

@@ -3,13 +3,16 @@
 import csv
 import glob
 import os
+import shlex
+from codecs import BOM_UTF16_BE, BOM_UTF16_LE
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from abeval.engines.sql import literal
 from abeval.errors import LogError
 from abeval.experiment.sources import OUTCOME
 from abeval.files import real
@@ -18,72 +21,148 @@ if TYPE_CHECKING:
     from abeval.experiment.model import Experiment
     from abeval.experiment.sources import LogSource
 
-_KINDS = {
-    **dict.fromkeys((".parquet", ".pq"), "parquet"),
-    **dict.fromkeys((".csv", ".tsv"), "csv"),
-    **dict.fromkeys((".json", ".jsonl", ".ndjson"), "json"),
+_ENDS = {
+    "parquet": (".parquet", ".pq"),
+    "csv": (".csv", ".tsv"),
+    "json": (".json", ".jsonl", ".ndjson"),
+    "xlsx": (".xlsx", ".xlsm", ".xlsb", ".xls", ".ods"),
+    "sqlite": (".sqlite", ".sqlite3"),
+    "duckdb": (".duckdb", ".ddb"),
 }
+"""Format → how names of its files end; `.db` is SQLite or DuckDB, as the file itself says."""
+
+_KINDS = {end: kind for kind, ends in _ENDS.items() for end in ends}
 _COMPRESSED = (".gz", ".zst")
 _DELIMITERS = ",;\t|"
+_SQLITE = b"SQLite format 3\0"
+_FOR = {
+    **dict.fromkeys(("delimiter", "decimal", "encoding"), ("csv",)),
+    "sheet": ("xlsx",),
+    "table": ("sqlite", "duckdb"),
+}
+"""Entry of a log → the formats for which it has a meaning."""
 
 
 @dataclass(frozen=True)
 class Files:
-    """The files of a log: `parquet`, `csv` or `json`; URLs too, in the order of paths, then names.
+    """The files of a log, of one format; URLs too, in the order of paths, then names.
 
-    `empty` are text files without a byte, which hold no row; `variants` are file → the variant of
-    its rows, where paths say it.
+    Attributes:
+        empty: Text files without a byte, which hold no row.
+        variants: File → the variant of its rows, where paths say it.
+        dialect: Options by which DuckDB reads CSV, as SQL.
+        encoding: Of CSV that is not UTF-8.
     """
 
     kind: str
     read: Sequence[str]
     empty: Sequence[str] = ()
     variants: Mapping[str, str] = field(default_factory=dict)
+    dialect: str = ""
+    encoding: str | None = None
 
     @property
     def are_local(self) -> bool:
         """Tell whether all of them are files of this machine."""
         return not any("://" in file for file in self.read)
 
+    def takes(self, key: str) -> bool:
+        """Tell whether an entry of a log has a meaning for the files."""
+        return key not in _FOR or self.kind in _FOR[key]
 
-def files_of(log: str, paths: Sequence[str], folder: Path, format: str = "auto") -> Files:
+    @property
+    def are_copied(self) -> bool:
+        """Tell whether DuckDB reads copies, because it has no reader of its own for the files."""
+        return self.kind in ("xlsx", "sqlite") or self.encoding is not None
+
+
+def files_of(log: str, source: "LogSource", folder: Path) -> Files:
     """List the files of a log: each path is a file, a folder, or else a glob.
 
     Of a folder, these are all files in it, at any depth, except those that engines hide: names that
     begin with `_` or `.`. A glob reads hidden folders only where it names them.
 
     Raises:
-        LogError: A path has no file, the formats are mixed or unknown, all files are empty, or one
-            that cannot be empty.
+        LogError: A path has no file, the formats are mixed or unknown, an entry is for another
+            format, all files are empty, or one that cannot be empty.
     """
-    if not paths:
+    if not source.paths:
         raise LogError(
             f"no path or table for {log}",
             f"give logs.{log}.path or .table, or pass a frame from Python",
         )
-    files = [file for path in paths for file in _matching(log, path, folder)]
-    kind = _kind_of(log, files, format)
+    files = [file for path in source.paths for file in _matching(log, path, folder)]
+    kind = _kind_of(log, files, source.format)
+    for key, kinds in _FOR.items():
+        if getattr(source, key) is not None and kind not in kinds:
+            raise LogError(f"{files[0]}: `{key}` is for {' and '.join(kinds)}", "remove it")
     empty = [file for file in files if "://" not in file and not Path(file).stat().st_size]
-    broken = [file for file in empty if kind == "parquet" or file.lower().endswith(_COMPRESSED)]
+    broken = [f for f in empty if kind not in ("csv", "json") or f.lower().endswith(_COMPRESSED)]
     read = [file for file in files if file not in set(empty)]
     if broken or not read:
         raise LogError(
             f"{log}: {[*broken, *empty][0]} is empty",
             "the file may be incomplete: write it again, or remove it",
         )
-    return Files(kind, read, empty)
+    variants = _variants(log, source, folder)
+    if kind != "csv":
+        return Files(kind, read, empty, variants)
+    given = (("delim", source.delimiter), ("decimal_separator", source.decimal))
+    dialect = "".join(f", {key} = {literal(value)}" for key, value in given if value is not None)
+    return Files(kind, read, empty, variants, dialect, source.encoding or _marked(read[0]))
 
 
-def files_by_variant(log: str, source: "LogSource", folder: Path) -> Files:
-    """List the files of a log, with their variants where its paths say them."""
-    files = files_of(log, source.paths, folder, source.format)
+def _marked(file: str) -> str | None:
+    """Return the encoding that a text file's first bytes name, where it is not UTF-8."""
+    if "://" in file or file.lower().endswith(_COMPRESSED):
+        return None
+    with Path(file).open("rb") as content:
+        return "utf-16" if content.read(2) in (BOM_UTF16_LE, BOM_UTF16_BE) else None
+
+
+def entry(log: str, key: str, value: str) -> str:
+    """Write how a reader of `log` says an entry: by an option where there is no experiment file.
+
+    Example:
+        >>> entry("clicks", "sheet", "May"), entry("looked_at", "sheet", "May")
+        ('sheet = "May" in [logs.clicks]', '--read sheet=May (in Python: read={"sheet": "May"})')
+    """
+    if log.startswith(("looked_at", "file", "table_")):
+        return f'--read {key}={shlex.quote(value)} (in Python: read={{"{key}": "{value}"}})'
+    return f'{key} = "{value}" in [logs.{log}]'
+
+
+def choose(log: str, file: str, key: str, named: str | None, names: Sequence[str]) -> str:
+    """Return the table or sheet of a file that is named, or the only one.
+
+    Raises:
+        LogError: There are several, or none of that name.
+    """
+    # Not at the top: engines are opened without an experiment too.
+    from abeval.experiment.problems import suggestion
+
+    if named is None and len(names) == 1:
+        return names[0]
+    listed = ", ".join(map(repr, names[:20])) + (", …" if len(names) > 20 else "")
+    if named is None:
+        what = f"{file} has {len(names)} {key}s with columns{': ' if names else ''}{listed}"
+        raise LogError(what, f"name one: {entry(log, key, names[0])}" if names else None)
+    by_lower = {name.lower(): name for name in reversed(names)}
+    if named not in names and named.lower() not in by_lower:
+        what = f"{file}: there is no {key} {named!r}{suggestion(named, names)}"
+        raise LogError(what, f"it has {listed or 'none'}" if len(names) > 12 else None)
+    return named if named in names else by_lower[named.lower()]
+
+
+def _variants(log: str, source: "LogSource", folder: Path) -> dict[str, str]:
+    """Return file → its variant, where the paths of a log say it."""
     variants: dict[str, str] = {}
     for variant, paths in source.paths_of_variants.items():
         for file in (file for path in paths for file in _matching(log, path, folder)):
             if variants.setdefault(file, variant) != variant:
                 what = f"{log}: {file} is of the variants {variants[file]!r} and {variant!r}"
                 raise LogError(what, f"give each variant files of its own in logs.{log}.path")
-    return replace(files, variants=variants)
+    return variants
 
 
 def _matching(log: str, path: str, folder: Path) -> list[str]:
@@ -147,7 +226,7 @@ def _is_hidden(folder: str) -> bool:
 
 
 def _kind_of(log: str, files: Sequence[str], format: str) -> str:
-    """Return `parquet`, `csv` or `json`: the format, or if it is `auto`, by the files' names."""
+    """Return the format that is named, or if it is `auto`, that of the files' names."""
     if format != "auto":
         return format
     by_kind: dict[str | None, str] = {}
@@ -157,7 +236,8 @@ def _kind_of(log: str, files: Sequence[str], format: str) -> str:
         examples = ", ".join(Path(file).name for file in by_kind.values())
         raise LogError(
             f"{log} are files of unknown or mixed formats, such as {examples}",
-            f"set logs.{log}.format to parquet, csv or json, or narrow the path",
+            f"read are {', '.join([*_KINDS, '.db'])}, and text with .gz or .zst; else name the "
+            f"format: {entry(log, 'format', 'csv')}; or narrow the path",
         )
     return str(by_kind.popitem()[0])
 
@@ -166,7 +246,17 @@ def _kind(file: str) -> str | None:
     suffixes = [suffix.lower() for suffix in Path(file).suffixes]
     is_compressed = suffixes[-1:] and suffixes[-1] in _COMPRESSED
     kind = _KINDS.get((["", *suffixes[:-1]] if is_compressed else ["", *suffixes])[-1])
-    return None if is_compressed and kind == "parquet" else kind
+    if is_compressed:
+        return kind if kind in ("csv", "json") else None
+    return kind or _database(file)
+
+
+def _database(file: str) -> str | None:
+    """Return the kind of a database by its first bytes."""
+    with suppress(OSError, ValueError), Path(file).open("rb") as content:
+        start = content.read(16) if Path(file).is_file() else b""
+        return "sqlite" if start == _SQLITE else "duckdb" if start[8:12] == b"DUCK" else None
+    return None
 
 
 def exact(file: str) -> str:
@@ -228,19 +318,15 @@ def logs_of(experiment: "Experiment") -> "Mapping[str, LogSource]":
 
 def files_of_log(log: str, source: "LogSource", folder: Path) -> list[str]:
     """List the files of a log that are there; the run itself says if there are none."""
-    if source.database is not None:
-        return [str(folder / source.database)]
+    files = files_there(log, source, folder)
+    return [] if files is None else [*files.read, *files.empty]
+
+
+def files_there(log: str, source: "LogSource", folder: Path) -> Files | None:
+    """Find the files of a log; None where there are none, or they cannot be read."""
     with suppress(LogError, OSError, ValueError):
-        if source.paths:
-            files = files_of(log, source.paths, folder, source.format)
-            return [*files.read, *files.empty]
-    return []
-
-
-def files_of_experiment(experiment: "Experiment") -> list[str]:
-    """List the files of all logs."""
-    logs = logs_of(experiment).items()
-    return [file for log, source in logs for file in files_of_log(log, source, experiment.folder)]
+        return files_of(log, source, folder)
+    return None
 
 
 def spelled(paths: Sequence[str]) -> list[str]:

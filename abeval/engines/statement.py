@@ -10,7 +10,7 @@ from abeval.engines import builders
 from abeval.engines.builders import sub_bucket_sql
 from abeval.engines.duckdb import DuckDBEngine
 from abeval.engines.protocol import Engine, Result
-from abeval.engines.sources import files_of_experiment, log_name
+from abeval.engines.sources import log_name, logs_of
 from abeval.engines.sql import is_query, query
 from abeval.engines.transpile import RAN, known_dialect, parsed, transpiled
 from abeval.errors import QueryError, masked
@@ -87,7 +87,7 @@ class _Recorder(DuckDBEngine):
         super().__init__(
             EngineOptions(remote_files=experiment.engine.remote_files), experiment.folder
         )
-        self.confine(files_of_experiment(experiment))
+        self.confine(logs_of(experiment).values())
         self._relations: dict[str, Relation] = {}
         self._target = query(name).strip()
         of_log = experiment.logs.exposures is None and not experiment.schedule

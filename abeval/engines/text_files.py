@@ -8,6 +8,9 @@ only where no digit is lost; names of variants stay text; times stay text until 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
+from duckdb import sqltype
+from duckdb.sqltypes import DuckDBPyType
+
 from abeval.engines.sources import Files, exact, log_name, partitions
 from abeval.engines.sql import literal, quoted
 from abeval.errors import LogError
@@ -68,7 +71,8 @@ def csv_rows(files: Files, sample: str, texts: Sequence[str] = ()) -> str:
     kinds = _as_text("hive_types", [c for c in texts if c.lower() in folders])
     own = (c for c in texts if c.lower() not in folders and not (files.variants and c == VARIANT))
     kinds += _as_text("types", [*own]) + _named_by_file(files)
-    return f"read_csv({listed(files.read)}, {every}, dateformat = '%Y-%m-%d'{sample}{kinds})"
+    options = f"{every}, dateformat = '%Y-%m-%d'{files.dialect}{sample}{kinds}"
+    return f"read_csv({listed(files.read)}, {options})"
 
 
 def _as_text(option: str, columns: Sequence[str]) -> str:
@@ -99,6 +103,60 @@ def column_types(rows: Rows, relation: str) -> dict[str, str]:
     return {str(name): str(kind) for name, kind, *_ in rows(f"describe from {relation}")}
 
 
+def fields(types: Types) -> dict[str, str]:
+    """Find the fields of structs, at any depth: their dotted names, unless columns have these.
+
+    Returns name → SQL of it.
+    """
+    sql = dict[str, str]()
+
+    def visit(name: str, text: str, kind: DuckDBPyType) -> None:
+        if kind.id != "struct":
+            sql[name] = text
+            return
+        for field, inner in kind.children:
+            visit(f"{name}.{field}", f"{text}[{literal(str(field))}]", DuckDBPyType(inner))
+
+    for column, kind in types.items():
+        if kind.startswith("STRUCT("):
+            visit(column, quoted(column), sqltype(kind))
+    known = {column.lower() for column in types}
+    return {name: text for name, text in sql.items() if name.lower() not in known}
+
+
+def with_fields(types: Types, reads: str | None = None) -> str:
+    """Write all columns, and as further ones the fields of structs that the text `reads` names."""
+    text = None if reads is None else reads.lower()
+    named = {name: sql for name, sql in fields(types).items() if not text or name.lower() in text}
+    return ", ".join(["*", *(f"{sql} as {quoted(name)}" for name, sql in named.items())])
+
+
+_POINTS = "[0-9]{1,3}([.][0-9]{3})+"
+_COMMAS = f"[+-]?([0-9]+|{_POINTS})(,[0-9]+)?"
+_THOUSANDS = "[+-]?[0-9]{1,3},[0-9]{3}"
+
+
+def decimal_commas(relation: str, columns: Iterable[str], rows: Rows) -> dict[str, str]:
+    """Find columns of text whose values are all like 1234,5 or 1.234,5, each with an example.
+
+    That is like 1,234, where commas may be between thousands, only if all values with one are.
+    """
+    texts = [*columns]
+    if not texts:
+        return {}
+    facts = ", ".join(
+        f"bool_and({_matches(f'trim({text})', _COMMAS)}), max_by({text}, "
+        f"contains({text}, ',')::int + (not {_matches(f'trim({text})', _THOUSANDS)})::int)"
+        for text in map(quoted, texts)
+    )
+    (row,) = rows(f"select {facts} from {quoted(relation)}")
+    return {
+        column: str(example)
+        for column, fits, example in zip(texts, row[::2], row[1::2], strict=True)
+        if fits and "," in str(example)
+    }
+
+
 def mapped(source: LogSource, types: Iterable[str], names: Sequence[str] = IDS) -> list[str]:
     """List the columns of a log that hold these canonical ones, or have their names."""
     wanted = {name.lower() for name in (*names, *(source.columns.get(n, n) for n in names))}
@@ -115,10 +173,8 @@ def text_columns(name: str, source: LogSource, types: Types) -> list[str]:
     return texts
 
 
-def read_columns(
-    name: str, source: LogSource, types: Iterable[str], reads: str | None
-) -> Sequence[str]:
-    """List the columns of a log that are kept of all that it has.
+def read_columns(name: str, source: LogSource, types: Types, reads: str | None) -> Sequence[str]:
+    """List the columns of a log that are kept of all that it has: those of structs, too.
 
     A column that is read by its own name stands somewhere in the text `reads`; None keeps all.
     """
@@ -128,6 +184,7 @@ def read_columns(
     text = reads.lower()
     canonical = mapped(source, columns, [*canonical_columns(log_name(name)), *source.columns])
     named = [c for c in columns if c in canonical or c.lower() in text or not _is_plain(c)]
+    named += [c for c in columns if c not in named and types[c].startswith("STRUCT(")]
     return named or columns
 
 

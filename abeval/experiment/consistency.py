@@ -145,6 +145,8 @@ def _logs(experiment: Experiment) -> Found:
             yield "events", name, "is the name of another log or table; choose another"
         if of_row or experiment.of_units:
             yield "events", name, _NO_UNIT if of_row else _MISSING
+    if logs.sums is not None and (logs.impressions or logs.units):
+        yield "sums", "stand in place of logs: keep them, or [logs.impressions] and [logs.units]"
     yield from _unit_table(experiment)
     if logs.clicks is not None:
         join = logs.clicks.join or []
@@ -167,10 +169,6 @@ def _log(name: str, log: LogSource, tables: Collection[str]) -> Found:
     if log.paths_of_variants and ("variant" not in known or "variant" in log.columns):
         why = "a column says the variant" if "variant" in known else f"{name} have none"
         yield "path", f"names files by variant, but {why}; give a list of files"
-    if log.database is not None and log.table is None:
-        yield "database", "needs `table`, the table to read from the database"
-    if log.path is not None and log.table is not None:
-        yield ("has both `path` and `table`; keep one",)
     yield from _zone(log.ts_zone, "ts_zone")
     if log.time_unit is not None and log.ts_format is not None:
         yield "ts_format", "has no meaning beside `time_unit`; keep one"

@@ -11,7 +11,8 @@ from pydantic import ValidationError
 from abeval.errors import ExperimentError
 from abeval.experiment.consistency import inconsistencies
 from abeval.experiment.model import Experiment
-from abeval.experiment.problems import Problem, problems_of, without
+from abeval.experiment.problems import Problem, problems_of, suggestion, without
+from abeval.experiment.sources import READING, LogSource
 from abeval.files import real
 from abeval.metrics.row_text import function_problem, names_of
 
@@ -110,6 +111,23 @@ def parse_experiment(
         count = "1 problem" if len(problems) == 1 else f"{len(problems)} problems"
         raise ExperimentError("\n".join([f"{source} has {count}:", *(f"  {p}" for p in problems)]))
     return experiment
+
+
+def reading(read: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the entries that say how a file is read, where all are such.
+
+    Raises:
+        ExperimentError: One is not.
+    """
+    unknown = next((key for key in read if key not in READING), None)
+    if unknown is not None:
+        raise ExperimentError(f"read: unknown key {unknown!r}{suggestion(unknown, READING)}")
+    try:
+        LogSource.model_validate(read)
+    except ValidationError as error:
+        problems = (f"read.{problem}" for problem in problems_of(error, read))
+        raise ExperimentError("; ".join(problems)) from error
+    return dict(read)
 
 
 def _joined(

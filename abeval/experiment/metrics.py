@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import TypedDict, get_args
+from typing import get_args
 
 from abeval.errors import ExperimentError
 from abeval.experiment.model import Experiment
@@ -160,11 +160,8 @@ def missing_of(choice: MetricChoice, *, of_unit: bool) -> Missing:
 
 def _own(choice: MetricChoice, *, of_unit: bool) -> Metric:
     """Make the user's own mean of `value`, ratio, or quantile, over rows that may be units."""
-    step, counts, does = (
-        choice.resolution,
-        choice.rows.condition,
-        missing_of(choice, of_unit=of_unit),
-    )
+    step, counts = choice.resolution, choice.rows.condition
+    does = missing_of(choice, of_unit=of_unit)
     term, rows = partial(RowTerm, of_unit=of_unit), "units" if of_unit else choice.rows
     # Rows that do not count are worth 0.
     is_every = counts == "true"
@@ -189,7 +186,8 @@ def _own(choice: MetricChoice, *, of_unit: bool) -> Metric:
         role="goal",
         value=term(values[0], step, step),
         needs=frozenset[Need]() if of_unit else _needs(worth.values()),
-        **_fate(does, lacking),
+        lacking=lacking,
+        missing=does,
         known=known,
     )
     if choice.quantile is not None:
@@ -201,20 +199,6 @@ def _own(choice: MetricChoice, *, of_unit: bool) -> Metric:
         return own
     formula = f"Σ {choice.numerator} / Σ {choice.denominator}"
     return replace(own, kind="ratio", formula=formula, per=term(values[1], step, step))
-
-
-class _Fate(TypedDict, total=False):
-    """Rows without a value, by what becomes of them."""
-
-    zeros: tuple[tuple[str, Term], ...]
-    left_out: tuple[tuple[str, Term], ...]
-    refuses: tuple[tuple[str, Term], ...]
-
-
-def _fate(does: Missing, lacking: tuple[tuple[str, Term], ...]) -> _Fate:
-    if does == "zero":
-        return {"zeros": lacking}
-    return {"left_out": lacking} if does == "drop" else {"refuses": lacking}
 
 
 def _counted_together(choice: MetricChoice, does: Missing) -> list[list[str]]:
@@ -263,12 +247,10 @@ def _since_exposure(number: int, choice: MetricChoice) -> Metric:
     has_times = per_unit.is_timed or per_unit.is_funnel or choice.combined_by == "first"
     needs: set[Need] = {"unit", "ts"} if texts and has_times else {"unit"}
     window = f"day {choice.retention}" if choice.within is None else choice.within
-    window_is_open = f"units whose {window} since exposure had not ended"
+    open_units = f"units whose {window} since exposure had not ended"
     does = missing_of(choice, of_unit=False)
     nulls = zip(("null", "null_under"), _counted_together(choice, does), strict=False)
     lacking = tuple((_no_number(choice.rows, texts), column(null)) for null, texts in nulls)
-    fate = _fate(does, lacking if per_unit.nulls else ())
-    open_units = ((window_is_open, column("open")),) if per_unit.is_timed else ()
     return Metric(
         choice.name,
         "ratio" if is_ratio else "mean",
@@ -279,9 +261,9 @@ def _since_exposure(number: int, choice: MetricChoice) -> Metric:
         value=column("value", step),
         per=column("under", step) if is_ratio else None,
         needs=_needs(texts) | needs,
-        left_out=(*open_units, *fate.get("left_out", ())),
-        zeros=fate.get("zeros", ()),
-        refuses=fate.get("refuses", ()),
+        left_out=((open_units, column("open")),) if per_unit.is_timed else (),
+        lacking=lacking if per_unit.nulls else (),
+        missing=does,
         known=(column("known"), column("null")) if per_unit.known else None,
         per_unit=per_unit,
         among=column("whole") if per_unit.is_timed else None,

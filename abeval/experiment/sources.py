@@ -1,9 +1,10 @@
 """Define what an experiment file says of its logs: where they lie and what columns mean."""
 
+import codecs
 from collections.abc import Mapping
-from typing import Annotated, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import Field, model_validator
+from pydantic import AfterValidator, Field, model_validator
 
 from abeval.bounds import MAX_ATTRIBUTION_HOURS
 from abeval.experiment.sections import Moment, Name, Section, Text, TimeUnit, Word
@@ -15,22 +16,47 @@ OWN_TABLE = "log"
 """What the query of a log calls the rows of the log itself."""
 
 
+def _encoding(name: str) -> str | None:
+    """Check the name of an encoding; None of UTF-8, in which files are read anyhow."""
+    try:
+        known = codecs.lookup(name)
+        "a".encode(name)
+    except LookupError as error:
+        raise ValueError(f"is no encoding of text that Python knows (got {name!r})") from error
+    return None if known.name in ("utf-8", "utf-8-sig", "ascii") else name
+
+
+READING = ("table", "sheet", "format", "delimiter", "decimal", "encoding")
+"""Entries of a log that say how its files are read."""
+
+
 class LogSource(Section):
-    """Where a log is: files, or a table of a DuckDB database or of the caller's connection.
+    """Where a log is: files, a table of a database file, or one of the caller's connection.
 
     Paths by variant say which variant the rows of their files have, in place of a column.
     """
 
     path: Name | list[Name] | Mapping[Name, Name | list[Name]] | None = None
     table: Name | None = None
-    database: Name | None = None
-    format: Literal["auto", "parquet", "csv", "json"] = "auto"
+    sheet: Name | None = None
+    format: Literal["auto", "parquet", "csv", "json", "xlsx", "sqlite", "duckdb"] = "auto"
+    delimiter: Annotated[str, Field(min_length=1, max_length=4)] | None = None
+    decimal: Literal[".", ","] | None = None
+    encoding: Annotated[Name, AfterValidator(_encoding)] | None = None
     columns: Mapping[str, Name] = Field(default_factory=dict)
     time_unit: TimeUnit | None = None
     ts_format: Name | None = None
     ts_zone: Name | None = None
     where: Text | None = None
     query: Text | None = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _is_path(cls, entries: Any) -> Any:  # noqa: ANN401 (what the file says)
+        """Read `database`, as the path of one was called."""
+        if isinstance(entries, Mapping) and "database" in entries and "path" not in entries:
+            return {"path" if k == "database" else k: v for k, v in entries.items()}
+        return entries
 
     @property
     def paths(self) -> list[str]:
@@ -108,6 +134,10 @@ class EventLog(LogSource):
     until: Moment | None = None
 
 
+class SumLog(LogSource):
+    """Sums or counts by variant, in place of logs: all that a warehouse or a dashboard gives."""
+
+
 class ScoreLog(LogSource):
     """One row per model, request and item: the model's score or rank of the item, for replays."""
 
@@ -121,13 +151,14 @@ class TrainingLog(LogSource):
 
 
 class Logs(Section):
-    """The logs of the experiment: impressions and what belongs to them, or a table of units.
+    """The logs of the experiment: impressions and what belongs to them, a table of units, or sums.
 
     `events` are outcome logs, by names of the user's.
     """
 
     impressions: ImpressionLog | None = None
     units: UnitLog | None = None
+    sums: SumLog | None = None
     clicks: ClickLog | None = None
     items: ItemLog | None = None
     exposures: ExposureLog | None = None
@@ -138,8 +169,11 @@ class Logs(Section):
 
     @model_validator(mode="after")
     def _has_rows(self) -> Self:
-        if self.impressions is None and self.units is None:
-            raise ValueError("needs `impressions`, or `units` for a table of one row a unit")
+        if self.impressions is None and self.units is None and self.sums is None:
+            raise ValueError(
+                "needs `impressions`, `units` for a table of one row a unit, or `sums` for one of "
+                "sums or counts"
+            )
         return self
 
     @property
@@ -170,6 +204,7 @@ CANONICAL_COLUMNS: Mapping[str, tuple[str, ...]] = {
         *("score", "click", "dwell", "category", "propensity", "timeout", "fallback", "stale"),
     ),
     "units": ("unit_id", "variant"),
+    "sums": ("variant",),
     "clicks": ("unit_id", "impression_id", "request_id", "item_id", "position", "ts", "dwell"),
     "items": ("item_id", "category", "embedding"),
     "exposures": ("unit_id", "ts", "variant"),

@@ -2,17 +2,12 @@
 
 import hashlib
 import json
-from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, replace
-from itertools import groupby
 from pathlib import Path
 from typing import Any, cast
 
-import numpy as np
-
 from abeval.errors import ExperimentError
-from abeval.history.measures import Case, cases_of, name_of
 from abeval.history.table import changing
 from abeval.offline.metrics import direction_of
 from abeval.results import codes
@@ -31,21 +26,11 @@ Addable = Result | ReplayResult | TimeResult
 EARLY, LATE = (3, 7), (7, 3)
 """Days at the beginning and at the end that are kept, where they do not overlap the other end."""
 
-FEWEST_PARTS = 6
-"""Parts below which a correlation says nothing."""
-
 _WANTED = Wanted(
     (ANALYSIS, REPLAY, TIME),
     "is no result of abeval that has effects",
     "a history takes the JSON of abeval analyze, replay and windows",
 )
-
-_NUMBERS: Mapping[str, Any] = {
-    **dict.fromkeys(("value_control", "value", "effect", "low", "high", "se", "p_value")),
-    **dict.fromkeys(("units_control", "reason", "decision")),
-    **{"digest": "", "units": 0, "trusted": True, "shipped": False},
-}
-"""Of a row without its numbers."""
 
 _FIELDS = columns_of(HistoryRow)
 _OF_LIFT = {
@@ -69,14 +54,6 @@ def add(
     return _put(path, experiment_of(read[0]), parts)
 
 
-def add_noise(path: Path, results: Sequence[Addable | str | Path]) -> Added:
-    """Put the noise that metrics share, measured on parts of the units, into a history."""
-    read = _read(results)
-    rows = shared_rows(read)
-    digest = _digest(repr(rows).encode("utf-8", "replace"))
-    return _put(path, experiment_of(read[0]), [[replace(row, digest=digest) for row in rows]])
-
-
 def _put(path: Path, name: str, parts: Sequence[Sequence[HistoryRow]]) -> Added:
     with changing(path) as rows:
         sources = tuple(_put_source(rows, new) for new in parts if new)
@@ -88,7 +65,7 @@ def _put_source(rows: list[HistoryRow], new: Sequence[HistoryRow]) -> AddedSourc
     key = new[0].experiment, new[0].source
     others = [row for row in rows if (row.experiment, row.source) != key]
     digests = {row.digest for row in rows if (row.experiment, row.source) == key}
-    bare = sum(row.se is None and not row.shared for row in new)
+    bare = sum(row.se is None for row in new)
     if new[0].digest in digests:
         return AddedSource(key[1], "unchanged", len(new), 0, bare)
     replaced = len(rows) - len(others)
@@ -194,22 +171,20 @@ def _of_analysis(result: Result, shipped: frozenset[str] | None) -> Iterator[His
 
 def _of_replay(result: ReplayResult) -> Iterator[HistoryRow]:
     critical = two_sided_quantile(result.alpha)
-    plain = {model.name for model in result.models if model.blend is None}
     for pair in result.pairs:
-        if pair.model in plain:
-            numbers = asdict(pair)
-            yield HistoryRow(
-                effect=numbers.pop("difference"),
-                **numbers,
-                experiment=result.name,
-                source="replay",
-                variant=pair.model,
-                side="offline",
-                direction=direction_of(pair.metric),
-                scale="difference",
-                se=_se(pair.difference, pair.low, pair.high, critical),
-                alpha=result.alpha,
-            )
+        numbers = asdict(pair)
+        yield HistoryRow(
+            effect=numbers.pop("difference"),
+            **numbers,
+            experiment=result.name,
+            source="replay",
+            variant=pair.model,
+            side="offline",
+            direction=direction_of(pair.metric),
+            scale="difference",
+            se=_se(pair.difference, pair.low, pair.high, critical),
+            alpha=result.alpha,
+        )
 
 
 def _of_windows(result: TimeResult) -> Iterator[HistoryRow]:
@@ -234,55 +209,3 @@ def _of_windows(result: TimeResult) -> Iterator[HistoryRow]:
                     side=side,
                     window=f"{words} {length} days",
                 )
-
-
-def shared_rows(results: Sequence[Addable]) -> tuple[HistoryRow, ...]:
-    """Correlate errors of metrics of one variant, from effects on parts of the units.
-
-    All parts have the same true effects, so what two metrics have in common from part to part is
-    noise; the correlation is the same on all units.
-    """
-    read = filter(None, (rows_of(result, None) for result in results))
-    by_source = sorted(read, key=lambda rows: rows[0].source)
-    parts = {s: list(group) for s, group in groupby(by_source, key=lambda rows: rows[0].source)}
-    counts = {source: len(group) for source, group in parts.items()}
-    count = counts.get("analysis", 0)
-    if count < FEWEST_PARTS or len({*counts.values()}) > 1 or len(counts) < 2:
-        listed = ", ".join(f"{n} of {source}" for source, n in counts.items()) or "none"
-        raise ExperimentError(
-            f"shared noise needs results of {FEWEST_PARTS} parts or more, as many of each kind; "
-            f"these are {listed}",
-            "run analyze and replay on each part of the units, and name all their JSON files",
-        )
-    return _correlated(
-        [[row for rows in part for row in rows] for part in zip(*parts.values(), strict=True)]
-    )
-
-
-def _correlated(parts: Sequence[Sequence[HistoryRow]]) -> tuple[HistoryRow, ...]:
-    """Return one row for each measure known before, with its correlation with each online one."""
-    effects: dict[tuple[Case, HistoryRow], dict[int, float]] = defaultdict(dict)
-    for i, rows in enumerate(parts):
-        for row, case in cases_of(rows):
-            if row.effect is not None:
-                effects[case, replace(row, **_NUMBERS)][i] = row.effect
-    known = {key: values for key, values in effects.items() if len(values) >= FEWEST_PARTS}
-    noises = []
-    for (case, row), values in known.items():
-        if row.side in ("offline", "early"):
-            others = {
-                name_of(other): correlation
-                for (its_case, other), theirs in known.items()
-                if its_case == case and other.side in ("online", "late")
-                if (correlation := _correlation(values, theirs)) is not None
-            }
-            noises.append(replace(row, source="noise", shared=tuple(others.items())))
-    return tuple(noises)
-
-
-def _correlation(one: dict[int, float], other: dict[int, float]) -> float | None:
-    both = sorted(one.keys() & other.keys())
-    x, y = np.array([one[i] for i in both]), np.array([other[i] for i in both])
-    if len(both) < FEWEST_PARTS or not np.ptp(x) or not np.ptp(y):
-        return None
-    return float(np.clip(np.corrcoef(x, y)[0, 1], -0.99, 0.99))

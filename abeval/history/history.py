@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from abeval.bounds import check_between
 from abeval.errors import ExperimentError
 from abeval.files import check_writable
-from abeval.history.entries import Addable, add, add_noise
+from abeval.history.entries import Addable, add
 from abeval.history.measures import measures_of
 from abeval.history.predictions import Options
 from abeval.history.report import named, prior, report
@@ -65,24 +65,6 @@ class History:
         check_writable(self.path)
         named = (shipped,) if isinstance(shipped, str) else shipped
         return add(self.path, results, None if named is None else frozenset(named))
-
-    def add_noise(self, *results: Addable | str | Path) -> Added:
-        """Add the noise that metrics share because the same units are behind both.
-
-        It is measured by what metrics have in common from part to part of the units of one
-        experiment, such as ten groups of users by a hash; a history pools it over experiments.
-
-        Args:
-            *results: Of `analyze` and of `replay` (or `windows`) on disjoint parts of the units, or
-                their JSON files: the first of each kind is of the first part, and so on.
-
-        Raises:
-            ExperimentError: A file is no result, they are of different experiments, or of too few
-                parts.
-            AbevalError: The history cannot be written.
-        """
-        check_writable(self.path)
-        return add_noise(self.path, results)
 
     def rows(self) -> tuple[HistoryRow, ...]:
         """Return every row of the file; none if it does not exist yet."""

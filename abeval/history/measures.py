@@ -1,7 +1,7 @@
 """The rows of a history as effects by measure: what is used, and what is left out and why."""
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -61,11 +61,10 @@ class Measure(NamedTuple):
 
 
 class Measures(NamedTuple):
-    """What a history has; `shared` are correlations of the errors of two measures of a case."""
+    """What a history has."""
 
     measures: tuple[Measure, ...]
     shipped: frozenset[Case]
-    shared: Mapping[tuple[Case, str, str], float]
     left_out: Mapping[str, int]
 
     def of(self, *sides: Side) -> list[Measure]:
@@ -121,7 +120,7 @@ def measures_of(rows: Sequence[HistoryRow]) -> Measures:
     left_out: Counter[str] = Counter()
     groups: dict[tuple[Side, str], tuple[HistoryRow, dict[Case, Effect]]] = {}
     for row in rows:
-        if row.source != "noise" and not analyses.is_other_traffic(row):
+        if not analyses.is_other_traffic(row):
             answer = analyses.effect(row)
             if isinstance(answer, str):
                 left_out[answer] += 1
@@ -131,16 +130,7 @@ def measures_of(rows: Sequence[HistoryRow]) -> Measures:
     last = {row.metric: row for row in analyses.rows}
     measures = tuple(_measure(row, last.get(row.metric), own) for row, own in groups.values())
     shipped = frozenset((r.experiment, r.variant) for r in analyses.rows if r.shipped)
-    return Measures(measures, shipped, _shared(rows, analyses), left_out)
-
-
-def cases_of(rows: Sequence[HistoryRow]) -> Iterator[tuple[HistoryRow, Case]]:
-    """Return the rows whose variant is known, with it."""
-    analyses = _Analyses(rows)
-    for row in rows:
-        case = analyses.case(row)
-        if case is not None:
-            yield row, case
+    return Measures(measures, shipped, left_out)
 
 
 def _measure(row: HistoryRow, judged: HistoryRow | None, effects: Mapping[Case, Effect]) -> Measure:
@@ -153,14 +143,3 @@ def _measure(row: HistoryRow, judged: HistoryRow | None, effects: Mapping[Case, 
 def name_of(row: HistoryRow) -> str:
     """Return the measure of a row: its metric, and its days where they are not all."""
     return row.metric if row.window is None else f"{row.metric}, {row.window}"
-
-
-def _shared(rows: Iterable[HistoryRow], analyses: _Analyses) -> dict[tuple[Case, str, str], float]:
-    """Correlate both ways round, so that no reader needs to know which measure was the first."""
-    shared = {}
-    for row in rows:
-        case = analyses.case(row)
-        if case is not None and not analyses.is_other_traffic(row):
-            for other, correlation in row.shared:
-                shared[case, name_of(row), other] = shared[case, other, name_of(row)] = correlation
-    return shared

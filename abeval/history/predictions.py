@@ -16,7 +16,7 @@ from abeval.stats.shrinkage import FEWEST, spreads
 
 
 class Options(NamedTuple):
-    """The level, and the correlation of errors that is assumed where it was not measured."""
+    """The level, and the correlation of errors that is assumed."""
 
     alpha: float = 0.05
     shared: float = 0.0
@@ -54,12 +54,8 @@ def predicted(
         return None
     (x, x_se), (y, y_se) = _columns(predictor, cases), _columns(target, cases)
     groups = [experiment for experiment, _ in cases]
-    keys = [(case, predictor.name, target.name) for case in cases]
-    measured = [one for key in keys if (one := history.shared.get(key)) is not None]
-    # Measured on few parts each, a single one says little; pooled it is that of all.
-    pooled = float(np.mean(measured)) if measured else options.shared
     # Without a minus before zero.
-    shared = predictor.sign * target.sign * pooled + 0.0
+    shared = predictor.sign * target.sign * options.shared + 0.0
     agree = int(np.sum(np.sign(x) == np.sign(y)))
     varies = len(cases) > 2 and np.ptp(x) > 0 and np.ptp(y) > 0
     low, high = interval(Count(agree, len(cases)), options.alpha)
@@ -71,7 +67,6 @@ def predicted(
         effects=len(cases),
         naive=float(np.corrcoef(x, y)[0, 1]) if varies else None,
         shared=shared,
-        shared_known=len(measured),
         agree=agree,
         agree_share=agree / len(cases),
         agree_low=low,

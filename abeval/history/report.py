@@ -113,13 +113,12 @@ def _notes(
     predictions: Sequence[Predicted],
     options: Options,
 ) -> Iterable[str]:
-    unknown = [one.row for one in predictions if not one.row.shared_known]
-    if unknown:
+    if predictions:
         assumed = f"{options.shared:g}" if options.shared else "none"
         yield (
-            "noise that two metrics share because the same units are behind both was not measured "
-            f"for {len(unknown)} of {len(predictions)} predictions; assumed correlation of their "
-            f"errors: {assumed}. It makes correlations too high if it is positive"
+            "noise that two metrics share because the same units are behind both is not known; "
+            f"assumed correlation of their errors: {assumed}. It makes correlations too high if it "
+            "is positive"
         )
     hidden = len(history.of("offline")) - len(before)
     if hidden > 0:

@@ -24,7 +24,6 @@ TABLE = "abeval_history"
 _TYPES = {float: "double", int: "bigint", bool: "boolean"}
 _COLUMNS: Mapping[str, str] = {
     **{f.name: _TYPES.get((*get_args(f.type), f.type)[0], "varchar") for f in fields(HistoryRow)},
-    "shared": "map(varchar, double)",
 }
 """Name → type, of the fields of `HistoryRow` in their order."""
 
@@ -84,7 +83,7 @@ def changing(path: Path) -> Iterator[list[HistoryRow]]:
 def _write(connection: duckdb.DuckDBPyConnection, copy: Path, rows: Sequence[HistoryRow]) -> None:
     """Write rows with their digest into a Parquet file, or into the database of the connection."""
     file = copy.with_name("rows.json")
-    texts = (json.dumps({**asdict(row), "shared": dict(row.shared)}) for row in rows)
+    texts = (json.dumps(asdict(row)) for row in rows)
     file.write_text("\n".join(texts), encoding="utf-8", errors="backslashreplace")
     types = ", ".join(f"{quoted(name)}: {literal(kind)}" for name, kind in _COLUMNS.items())
     read = f"read_json(?, format = 'newline_delimited', columns = {{{types}}})"
@@ -136,7 +135,7 @@ def _opened(path: Path, scratch: Scratch) -> Iterator[tuple[duckdb.DuckDBPyConne
                 what = f"{path} is damaged or was changed: its rows are not those that were written"
                 raise ExperimentError(what, "restore it, or add its results to a new history")
             is_signed = bool(signatures) or not path.exists()
-            yield connection, Kept(tuple(map(_row, values)), is_signed)
+            yield connection, Kept(tuple(HistoryRow(**row) for row in values), is_signed)
         except (duckdb.Error, UnicodeDecodeError) as error:
             what = f"{path} is no history of abeval: {message(error)}"
             raise ExperimentError(what, _MEND) from error
@@ -163,7 +162,3 @@ def _refuse_if_open(path: Path) -> None:
         raise ExperimentError(
             what, "close it there, or open it once with DuckDB and run checkpoint"
         )
-
-
-def _row(values: Mapping[str, Any]) -> HistoryRow:
-    return HistoryRow(**{**values, "shared": tuple((values["shared"] or {}).items())})

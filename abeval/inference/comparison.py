@@ -97,6 +97,7 @@ class Comparison:
         rare: Successes of a metric of 0s and 1s, where they are few and the test is exact.
         permuted: Both variants, where values are skewed and the permutation test judges them.
         units_needed: Units of the smaller variant that would do, where values are too skewed.
+        least: Units of a variant below which its interval is not to be read.
         sides: The effects that give the lower and the higher end, where their errors differ.
     """
 
@@ -116,6 +117,7 @@ class Comparison:
     units_needed: int | None = None
     sides: tuple[Effect, Effect] | None = None
     draws: Draws | None = None
+    least: int = MIN_UNITS
 
     @property
     def is_skewed(self) -> bool:
@@ -125,7 +127,7 @@ class Comparison:
     @property
     def is_small(self) -> bool:
         """Tell whether a variant has too few units for a large-sample interval."""
-        return min(self.units_control, self.units) < MIN_UNITS
+        return min(self.units_control, self.units) < self.least
 
     def interval(self, level: float) -> Interval:
         """Return the interval of the difference at an error rate, by the test of the comparison.

@@ -62,8 +62,9 @@ def metric_info(metric: Metric) -> MetricInfo:
 def left_out(metrics: Sequence[Metric], aggregates: Aggregates) -> tuple[LeftOut, ...]:
     """Count by variant what the definitions of metrics leave out, or count as 0."""
     return tuple(
-        LeftOut(metric.name, variant, what, count, what in dict(metric.zeros))
+        LeftOut(metric.name, variant, what, count, is_zero and what in dict(metric.lacking))
         for metric in metrics
+        for is_zero in (metric.missing == "zero",)
         for what, variant, count in aggregates.sums(metric.name, LEFT_OUT)
     )
 
@@ -119,7 +120,9 @@ def _of_the_plan(experiment: Experiment, metrics: Sequence[Metric]) -> Iterator[
         units = "the units of the table"
     elif experiment.logs.exposures is not None:
         units = "exposed units, zeros included"
-    yield f"Metrics per unit divide by {units}."
+    known = [metric.name for metric in metrics if metric.known is not None]
+    by_known = f"; {fmt.listing(known)} by those with a value" if known else ""
+    yield f"Metrics per unit divide by {units}{by_known}."
     after = f"after {family.capitalize()} over goals × variants"
     if len(metrics) * len(experiment.treatments) > 1:
         yield (

@@ -101,7 +101,9 @@ def compare_resampled(metric: Metric, aggregates: Aggregates, arms: Arms, rule: 
     values = [float(statistic(buckets.sum(axis=0))) for buckets in sums]
     if not np.isfinite(values).all():
         return refused(*units, "not_finite")
-    bare = Comparison(*units, values[0], values[1])
+    # Each day is left out of both variants, so that what days have in common is no error.
+    least = resampling.MIN_DAYS if aggregates.days_are_units else comparison.MIN_UNITS
+    bare = Comparison(*units, values[0], values[1], least=least)
     occupied = (control[:, ::width].sum(axis=1) > 0) | (treatment[:, ::width].sum(axis=1) > 0)
     try:
         resample = _METHODS.get(rule.resample or "", resampling.jackknife)

@@ -38,7 +38,7 @@ def rows_of_files(log: str, files: Files) -> int | None:
 
 def rows_by_file(log: str, files: Files) -> dict[str, int | None]:
     """Count the rows of each file, None where that is not cheap."""
-    if not files.are_local:
+    if not files.are_local or files.are_copied or files.kind == "duckdb":
         return {}
     rows: dict[str, int | None] = dict.fromkeys(files.empty, 0)
     if files.kind == "parquet":
@@ -70,7 +70,7 @@ def columns_of_files(log: str, files: Files) -> Mapping[str, Types]:
         if files.kind == "parquet":
             own = _of_schemas(connection, files.read)
         else:
-            own = {file: _of_text(connection, files.kind, file) for file in files.read}
+            own = {file: _of_text(connection, files, file) for file in files.read}
     return {
         file: {name.lower(): kind for name, kind in types.items()}
         | {name.lower(): "partition" for name in partitions([file])}
@@ -109,9 +109,11 @@ _PARQUET_KINDS = {
 """Types of Parquet → what they are called; whole numbers of any size are one."""
 
 
-def _of_text(connection: duckdb.DuckDBPyConnection, kind: str, file: str) -> dict[str, str]:
-    options = ", header = true, skip = 0, comment = ''" if kind == "csv" else ", sample_size = -1"
-    read = f"read_{kind}({listed([file])}, hive_partitioning = false{options})"
+def _of_text(connection: duckdb.DuckDBPyConnection, files: Files, file: str) -> dict[str, str]:
+    is_csv = files.kind == "csv"
+    options = ", header = true, skip = 0, comment = ''" if is_csv else ", sample_size = -1"
+    options += f", hive_partitioning = false{files.dialect}"
+    read = f"read_{files.kind}({listed([file])}{options})"
     described = connection.execute(f"describe from {read}").fetchall()
     return {str(name): _TEXT_KINDS.get(str(type_), str(type_)) for name, type_, *_ in described}
 
@@ -183,10 +185,10 @@ class FileFacts:
 
 def file_facts(log: str, source: LogSource, folder: Path) -> FileFacts:
     """Look at the footers of Parquet files, and at all lines of short text files."""
-    if source.table is not None or not source.paths:
+    if not source.paths:
         return FileFacts()
-    files = sources.files_of(log, source.paths, folder, source.format)
-    if not files.are_local:
+    files = sources.files_of(log, source, folder)
+    if not files.are_local or files.are_copied or files.kind == "duckdb":
         return FileFacts(empty=files.empty)
     columns = columns_of_files(log, files) if len({*files.read}) > 1 else {}
     lacking, drift = dict[str, list[str]](), dict[str, dict[str, list[str]]]()

@@ -1,5 +1,6 @@
 """Prepare logs for an analysis: canonical views, cells, placed units, and what queries read."""
 
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -226,6 +227,8 @@ def _fails(sql: str, engine: Engine) -> bool:
 def _advice(what: str) -> str:
     if "division by zero" in what:
         return "write nullif(x, 0) for the divisor x"
+    if re.search(r"convert string '[-+]?[0-9.]*[0-9],[0-9]+'", what):
+        return 'if that is a decimal comma of a CSV file, write in [logs.*]: decimal = ","'
     if "convert string" in what:
         return "try_cast(x as double) turns text that is not a number into null"
     if "out of range" in what or "overflow" in what:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias, TypedDict
 
 from abeval.engines.protocol import Engine, Watcher, row_count
-from abeval.engines.sources import files_of_experiment, files_of_log, relation_of
+from abeval.engines.sources import logs_of, relation_of
 from abeval.errors import ExperimentError, LogError, QueryError
 from abeval.experiment.model import Experiment
 from abeval.experiment.problems import suggestion
@@ -111,6 +111,12 @@ def opened(
     The engine may open only the files of the logs and of `reads`.
     """
     check_inputs(inputs)
+    if experiment.logs.sums is not None:
+        raise ExperimentError(
+            "the experiment has sums or counts alone ([logs.sums]), and this needs the rows",
+            "`analyze`, `check`, `compare` and `report` judge sums (docs/sums.md); for more bring "
+            "the log, as [logs.impressions] or [logs.units]",
+        )
     step, folder = inputs.get("step"), experiment.folder
     if engine is None:
         connection, choice = inputs.get("connection"), inputs.get("engine")
@@ -119,8 +125,7 @@ def opened(
         if isinstance(step, Watcher):
             step.watch(engine.watched())
         others = (LogSource.model_construct(path=path) for path in reads)
-        files = [file for log in others for file in files_of_log("", log, folder)]
-        engine.confine([*files_of_experiment(experiment), *files])
+        engine.confine([*logs_of(experiment).values(), *others])
         yield Run(experiment, engine, inputs.get("logs") or {}, step or silent)
 
 

@@ -283,8 +283,8 @@ class Metric:
         per: Denominator of a ratio; None for a mean, which is divided by the units.
         function: Arithmetic over the names of `parts`, means and ratios.
         left_out: What the definition leaves out, in words, and the term that counts it.
-        zeros: What it counts as 0, because it is no number, in the same form.
-        refuses: What it does not allow, in the same form.
+        lacking: Rows whose value is no number, in the same form.
+        missing: What becomes of these.
         known: Terms that count rows with a value, and rows without: a unit that has rows of the
             second kind only does not count. None where all units count.
         covariates: Further sums of the pre-period for CUPED, beside the metric's own.
@@ -308,8 +308,8 @@ class Metric:
     parts: "tuple[Metric, ...]" = ()
     needs: frozenset[Need] = frozenset()
     left_out: tuple[tuple[str, Term], ...] = ()
-    zeros: tuple[tuple[str, Term], ...] = ()
-    refuses: tuple[tuple[str, Term], ...] = ()
+    lacking: tuple[tuple[str, Term], ...] = ()
+    missing: Missing = "zero"
     known: tuple[Term, Term] | None = None
     covariates: tuple[Term, ...] = ()
     margin: Margin | None = None
@@ -357,7 +357,7 @@ def rounding(metric: Metric) -> float:
 
 def row_terms(metric: Metric) -> tuple[RowTerm, ...]:
     """List the terms of a metric that are summed over impressions."""
-    counted = (term for _, term in (*metric.left_out, *metric.zeros, *metric.refuses))
+    counted = (term for _, term in (*metric.left_out, *metric.lacking))
     value = None if metric.kind == "quantile" else metric.value
     terms = (value, metric.per, *counted, *(metric.known or ()), *metric.covariates)
     own = tuple(term for term in terms if isinstance(term, RowTerm))

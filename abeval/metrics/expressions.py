@@ -103,6 +103,13 @@ def _parsed_once(text: str) -> exp.Expr:
     tree = trees[0]
     for node in tree.walk():
         node.comments = None
+    for column in [*tree.find_all(exp.Column)]:
+        if column.table:
+            # No row-level SQL names tables: a dotted name is that of a field.
+            name = ".".join(part.name for part in column.parts)
+            for part in ("table", "db", "catalog"):
+                column.set(part, None)
+            column.set("this", exp.to_identifier(name, quoted=True))
     return tree
 
 
@@ -125,8 +132,6 @@ def _wrong_part(tree: exp.Expr) -> str | None:
         if node is not None:
             name = f" `{node.name}`" if isinstance(node, exp.Anonymous) else ""
             return f"holds {what}{name}"
-    if any(column.table for column in tree.find_all(exp.Column)):
-        return "names a table; use column names only"
     strange = next((node for node in tree.walk() if not _is_known(node)), None)
     return None if strange is None else f"holds `{strange.sql(dialect='duckdb')}`; {_MAY}"
 

@@ -7,12 +7,10 @@ from collections.abc import Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from functools import cached_property
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from abeval.engines.duckdb import DuckDBEngine
 from abeval.engines.protocol import Engine
-from abeval.engines.sources import files_of_log
 from abeval.engines.sql import quoted
 from abeval.errors import ExperimentError, LogError
 from abeval.experiment.sources import LogSource
@@ -305,7 +303,7 @@ def _open(engine: DuckDBEngine, log: object, columns: JudgedColumns) -> None:
     if columns.request is not None:
         named["request_id"] = columns.request
     source = LogSource(path=os.fspath(log), columns=named)
-    engine.confine(files_of_log("log", source, Path()))
+    engine.confine([source])
     engine.add_log("raw_log", source)
 
 

@@ -1,19 +1,17 @@
 """Make candidates of an experiment's impressions: models, scores and relevance."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from abeval.engines.sql import quoted
-from abeval.errors import ExperimentError, LogError
+from abeval.errors import LogError
 from abeval.experiment.model import Experiment
-from abeval.experiment.problems import suggestion
 from abeval.logs.mapping import own_name
 from abeval.logs.run import Run
 from abeval.logs.shape import LogShape
 from abeval.metrics.definition import Metric, Need, RowTerm
 from abeval.offline.candidates import UNIT_GROUPS, finite_sql, name_rows, write_traffic
 from abeval.offline.other_logs import SIMILARITY, TRUTH, with_truth, write_similar_items
-from abeval.results.replay import Blend
 
 PLAIN_MODEL = "score"
 """The name of the model of a log with one plain `score` column."""
@@ -24,30 +22,12 @@ def score_columns(experiment: Experiment) -> list[str]:
     return list(dict.fromkeys(model.score for model in experiment.models.values()))
 
 
-def blends_of(experiment: Experiment, shares: Sequence[float]) -> list[Blend]:
-    """Blend control's model with shares, in [0, 1], of every other model of a treatment."""
-    if not shares:
-        return []
-    base = experiment.variants[experiment.control].model
-    treated = [experiment.variants[name].model for name in experiment.treatments]
-    models = [m for m in dict.fromkeys(treated) if m is not None and m != base]
-    if base is None or not models:
-        raise ExperimentError(
-            "a blend needs a model of control and another of a treatment",
-            'give [variants.NAME] model = "..."',
-        )
-    if any(not 0 <= share <= 1 for share in shares):
-        raise ExperimentError("the shares of a blend lie between 0 and 1")
-    return [Blend(model, base, share) for model in models for share in shares]
-
-
 def model_scores(
     experiment: Experiment,
     shape: LogShape,
     kept_negatives: float | None,
-    blends: Iterable[Blend],
 ) -> dict[str, str]:
-    """Return model → SQL of its score, for models scored in the impressions and for blends."""
+    """Return model → SQL of its score, for models scored in the impressions."""
     columns = score_columns(experiment)
     of = {name: f"m_{columns.index(m.score)}" for name, m in experiment.models.items()}
     if not of and shape.scores:
@@ -55,12 +35,6 @@ def model_scores(
     if kept_negatives is not None:
         # Undo negative sampling: q = p / (p + (1 − p) / w), w the share of negatives kept.
         of = {m: f"{p} / nullif({p} + (1 - {p}) / {kept_negatives!r}, 0)" for m, p in of.items()}
-    for blend in blends:
-        for name in (blend.model, blend.base):
-            if name not in of:
-                raise ExperimentError(f"no model is called {name!r}{suggestion(name, of)}")
-        mixed = f"{blend.alpha!r} * ({of[blend.model]}) + {1 - blend.alpha!r} * "
-        of[blend.name] = f"{mixed}({of[blend.base]})"
     return of
 
 

@@ -44,10 +44,7 @@ class ReplayOptions:
         threshold: Scores from here on predict a click; None without metrics at a threshold.
         kept_negatives: Share of non-clicks, in (0, 1], that the models were trained on; scores are
             corrected for it. None where all were kept.
-        blend: Shares, in [0, 1], of a treatment's model in blends with control's model.
         bins: Bins of the calibration curve and of the calibration error, from 1.
-        split: A column of the impressions that names the split of each, or name → first and last
-            day (`2026-09-01`); None for no splits.
         curve: Compute metrics at each k from 1 to this; None for no curves.
         k_by: A column of the impressions, and its value → cut-off; None for the same k everywhere.
     """
@@ -60,17 +57,13 @@ class ReplayOptions:
     no_relevant: NoRelevant | None = None
     threshold: float | None = None
     kept_negatives: float | None = None
-    blend: Sequence[float] = ()
     bins: int = 10
-    split: str | Mapping[str, tuple[str, str]] | None = None
     curve: int | None = None
     k_by: tuple[str, Mapping[str, int]] | None = None
 
 
 def scoring_of(options: ReplayOptions, alpha: float) -> Scoring:
     """Return the metrics and the policy of a replay, with intervals at level `alpha`."""
-    if options.split is not None and not isinstance(options.split, str):
-        slices.parts_of_periods(options.split)
     _check_numbers(options)
     wanted, policy = metrics.metrics_and_policy(
         options.compat, options.k, options.metrics, options.ties, options.no_relevant
@@ -140,8 +133,7 @@ class ReplayRun:
         scoring = scoring_of(options, experiment.alpha)
         metric = impressions.relevance_metric(experiment, options.relevance)
         if shape is None:
-            divided = [options.split] if isinstance(options.split, str) else []
-            divided += [] if options.k_by is None else [options.k_by[0]]
+            divided = [] if options.k_by is None else [options.k_by[0]]
             columns = [*impressions.score_columns(experiment), *divided]
             shape = prepare(run, [] if metric is None else [metric], columns).shape
         run.step("candidates")
@@ -164,9 +156,8 @@ class ReplayRun:
         """
         experiment, engine, shape = self.run.experiment, self.run.engine, self.shape
         impressions.name_impressions(self.run, shape, self.relevance, where)
-        blends = {b.name: b for b in impressions.blends_of(experiment, self.options.blend)}
         negatives = self.options.kept_negatives
-        scores = impressions.model_scores(experiment, shape, negatives, blends.values())
+        scores = impressions.model_scores(experiment, shape, negatives)
         units = candidates.read_units(engine)
         if not units.ids.size:
             what = "nothing to replay: no unit of a variant has an impression in the period"
@@ -195,7 +186,7 @@ class ReplayRun:
         if self.relevance.truth is not None:
             # Relevant items that were never shown are in no list.
             sums = replace(sums, longest=other_logs.longest_shown(engine))
-        models = (ReplayModel(name, log.stages.get(name), blends.get(name)) for name in sql)
+        models = (ReplayModel(name, log.stages.get(name)) for name in sql)
         return sums, accounts + log.accounts, tuple(models)
 
     def _beyond(self) -> tuple[str | None, str | None]:
@@ -238,8 +229,6 @@ def replay(run: Run, options: ReplayOptions, shape: LogShape | None = None) -> R
         accounting=accounts,
         notes=notes_of(options, "request_id" in prepared.shape.impressions),
     )
-    if options.split is not None:
-        result = _with_splits(result, prepared, options.split)
     if run.experiment.cuts:
         result = _with_cuts(result, prepared)
     if options.curve is not None:
@@ -249,17 +238,6 @@ def replay(run: Run, options: ReplayOptions, shape: LogShape | None = None) -> R
     if options.k_by is not None:
         result = replace(result, by_value=_by_value(prepared, *options.k_by))
     return replace(result, questions=tuple(run.experiment.questions))
-
-
-def _with_splits(
-    result: ReplayResult, prepared: ReplayRun, split: str | slices.Periods
-) -> ReplayResult:
-    estimates = {
-        name: prepared.estimates(prepared.scoring.metrics, where)
-        for name, where in slices.parts_of(prepared.run.engine, prepared.shape, split).items()
-    }
-    splits = tuple(results.Split(name, tuple(part.rows())) for name, part in estimates.items())
-    return replace(result, splits=splits, gaps=tuple(slices.gaps(estimates)) if estimates else ())
 
 
 def _with_cuts(result: ReplayResult, prepared: ReplayRun) -> ReplayResult:

@@ -1,20 +1,19 @@
-"""Divide a log into parts (splits, values of a column, cells of a cut), and estimate them.
+"""Divide a log into parts (values of a column, cells of a cut), and estimate them.
 
-Estimates are gaps between splits, cells of cuts, and curves over cut-offs.
+Estimates are of cells of cuts, and curves over cut-offs.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from datetime import date
 from itertools import groupby
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from abeval.aggregates.cells import cut_cells, cut_sizes, cut_value, write_cut_sums
-from abeval.engines.protocol import Engine, whole, whole_number
+from abeval.engines.protocol import Engine, whole
 from abeval.engines.sql import literal, quoted
-from abeval.errors import ExperimentError, LogError
+from abeval.errors import LogError
 from abeval.logs.mapping import LogColumns, no_column, own_name
 from abeval.logs.run import Run
 from abeval.logs.shape import LogShape
@@ -25,35 +24,9 @@ from abeval.results import replay
 from abeval.results.replay import POOLED, CurvePoint, PairRow, ReplayRow
 from abeval.stats import multiplicity
 
-Periods = Mapping[str, tuple[str, str]]
-
-_KNOWN = ("train", "training", "valid", "validation", "test")
-"""Usual names of splits, in the order of their use."""
-
-
-def parts_of(engine: Engine, shape: LogShape, split: str | Periods) -> dict[str, str]:
-    """Return the parts of a split, by a column or by periods: name → condition on the impressions.
-
-    Raises:
-        ExperimentError: A period is not one.
-        LogError: There is no such column, it has too many values, or a period has no impressions.
-    """
-    if isinstance(split, str):
-        return parts_of_column(engine, shape.impressions, split)
-    parts = parts_of_periods(split)
-    if not shape.has_time:
-        what = "splits by period need a time, but the impressions have no column ts"
-        raise LogError(what, "map it, or name a column with the split of each row")
-    for name, where in parts.items():
-        if not whole_number(engine, f"select count(*) from impressions where {where}"):
-            ((first, last),) = engine.rows("select min(day), max(day) from impressions")
-            what = f"split {name!r} has no impressions of analysed units"
-            raise LogError(what, f"the log has days from {first} to {last}")
-    return parts
-
 
 def parts_of_column(engine: Engine, log: LogColumns, column: str) -> dict[str, str]:
-    """Return a part for each value of a column: splits in order of use, others by name."""
+    """Return a part for each value of a column: by name."""
     logged = next((name for name in log.types if name.lower() == column.lower()), None)
     if logged is None:
         raise no_column(log, column)
@@ -64,44 +37,9 @@ def parts_of_column(engine: Engine, log: LogColumns, column: str) -> dict[str, s
     )
     values = [str(value) for (value,) in rows]
     if len(values) > 12:
-        what = f"column {column!r} has more than a dozen values, too many for splits"
-        raise LogError(what, "name a column such as one of train, validation and test")
-    values.sort(key=lambda v: _KNOWN.index(v.lower()) if v.lower() in _KNOWN else len(_KNOWN))
+        what = f"column {column!r} has more than a dozen values, too many for a k each"
+        raise LogError(what, "name a column of few values, such as the device")
     return {v: f"in_period and cast({name} as varchar) = {literal(v)}" for v in values}
-
-
-def parts_of_periods(periods: object) -> dict[str, str]:
-    """Return a part for each named period, from its first day to its last.
-
-    Raises:
-        ExperimentError: These are no periods, a day is not one, or a period ends before it begins.
-
-    Example:
-        >>> parts_of_periods({"train": ("2026-09-01", "2026-09-07")})["train"]
-        "day between date '2026-09-01' and date '2026-09-07'"
-    """
-    hint = 'such as split="fold", or split={"train": ("2026-09-01", "2026-09-07"), "test": …}'
-    if not isinstance(periods, Mapping):
-        what = f"split is {type(periods).__name__}; it is a column, or name → first and last day"
-        raise ExperimentError(what, hint)
-    parts = {}
-    for name, days in periods.items():
-        if isinstance(days, str) or not isinstance(days, Sequence) or len(days) != 2:
-            raise ExperimentError(f"split {name!r}: {days!r} is not a first and a last day", hint)
-        try:
-            first, last = map(_day, days)
-        except ValueError:
-            what = f"split {name!r}: {days[0]} to {days[1]} are not dates"
-            raise ExperimentError(what, "write them like 2026-09-01") from None
-        if first > last:
-            raise ExperimentError(f"split {name!r} ends before it begins")
-        parts[name] = f"day between date '{first}' and date '{last}'"
-    return parts
-
-
-def _day(value: object) -> date:
-    """Read a day written as 2026-09-01, or a date or time of Python."""
-    return date.fromisoformat(value if isinstance(value, str) else str(value)[:10])
 
 
 CELLS = 12
@@ -233,22 +171,6 @@ def adjusted(rows: Sequence[replay.ReplayCutPair]) -> list[replay.ReplayCutPair]
         of_family = multiplicity.adjust([*p_values.values()], "holm")
         holm |= dict(zip(p_values, of_family.tolist(), strict=True))
     return [replace(row, p_adjusted=holm.get(i)) for i, row in enumerate(rows)]
-
-
-def gaps(parts: Mapping[str, Estimates]) -> Iterator[replay.Gap]:
-    """Yield how much larger each metric is in the first part than in each other.
-
-    Parts are compared in pairs by unit; a unit that is missing from a part adds nothing to it.
-    """
-    (first, of_first), *others = parts.items()
-    for name, of_other in others:
-        for model, traffic, metric in of_other.places():
-            if model not in of_first.models:
-                continue
-            after, before = (part.cell(model, traffic, metric) for part in (of_first, of_other))
-            reason = after.value.why_not_compared or before.value.why_not_compared
-            difference = of_other.difference(before, after, traffic, reason)
-            yield replay.Gap(model, traffic, metric.id, first, name, *difference)
 
 
 def cut_by_value(

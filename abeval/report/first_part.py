@@ -11,15 +11,13 @@ from abeval.report.agreement_page import conflicts
 from abeval.report.effects import either_way, row_views
 from abeval.report.figures import Section
 from abeval.report.tables import ROLES
-from abeval.results import Check, Decision, MetricInfo, Row, Verdict, codes
+from abeval.results import Check, MetricInfo, Row, Verdict, codes
 from abeval.results import format as fmt
 from abeval.results.analysis import Result
 from abeval.results.power import MetricOutlook, PowerOutlook
 from abeval.results.study import Study
 
-_BEST_FIRST: tuple[Decision, ...] = (
-    *("ship", "keep_running", "do_not_ship", "do_not_trust", "draft"),
-)
+_BEST_FIRST = ("ship", "keep_running", "do_not_ship", "do_not_trust", "draft")
 MIN_UNITS = 30
 """Units that each variant needs to be judged (docs/results.md)."""
 

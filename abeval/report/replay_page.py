@@ -1,4 +1,4 @@
-"""Build the parts of the page that a replay fills: models, stages, curves, blends, calibration."""
+"""Build the parts of the page that a replay fills: models, stages, curves, calibration."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from math import sqrt
@@ -11,7 +11,7 @@ from abeval.report.replay_views import cut_views
 from abeval.report.tables import TextTable, numbers
 from abeval.results import format as fmt
 from abeval.results import replay
-from abeval.results.replay import POOLED, Blend, CalibrationBin, Curve, ReplayResult, ReplayRow
+from abeval.results.replay import POOLED, CalibrationBin, Curve, ReplayResult, ReplayRow
 from abeval.results.study import Study
 
 _SMALLEST, _LARGEST = 3.0, 13.0
@@ -55,14 +55,6 @@ def _weight(trace: fig.Trace, bins: Sequence[CalibrationBin]) -> fig.Trace:
         "customdata": list(map(fig.label, said)),
         "hovertemplate": "%{customdata}<br>%{x:.4g}: %{y:.4g}<extra></extra>",
     }
-
-
-def blend_figure(rows: Sequence[tuple[float, ReplayRow]]) -> fig.Figure:
-    """Draw a metric of α·model + (1 − α)·base by α, a line per traffic."""
-    series: dict[str, list[Point]] = {row.traffic: [] for _, row in rows}
-    for share, row in sorted(rows, key=lambda item: item[0]):
-        series[row.traffic].append((share, (row.value, row.low, row.high)))
-    return lines(series, "share of the model", rows[0][1].metric if rows else "")
 
 
 def stage_figure(rows: Sequence[tuple[str, str, ReplayRow]]) -> fig.Figure:
@@ -134,10 +126,8 @@ def offline_part(result: ReplayResult) -> Section:
         models=views.plain_models(result),
         traffics=[(name, views.units_of(result, name)) for name in views.traffics(result)],
         curves=tuple(_curves(result)),
-        blends=tuple(_blends(result)),
         staged=views.staged(result),
         stages=tuple(_stages(result)),
-        splits=views.split_views(result),
         cuts=cut_views(result),
         by_value=views.by_value_views(result),
         level=fmt.level(result.alpha),
@@ -148,7 +138,7 @@ def offline_part(result: ReplayResult) -> Section:
 def replay_figure_views(study: Study) -> Iterator[FigureView]:
     """List every figure inside the part `offline`, which its template lays out."""
     if study.replay is not None:
-        for make in (_curves, _blends, _stages):
+        for make in (_curves, _stages):
             yield from make(study.replay)
 
 
@@ -217,42 +207,8 @@ def _rate(b: CalibrationBin) -> tuple[str, str]:
     return fmt.estimate(b.clicks / b.rows if b.rows else None, b.low, b.high)
 
 
-def _blends(result: ReplayResult) -> Iterator[FigureView]:
-    """Draw a figure for each metric and model that is blended with control's."""
-    blends = [m.blend for m in result.models if m.blend is not None]
-    for i, (model, base) in enumerate(dict.fromkeys((b.model, b.base) for b in blends)):
-        shares = {base: 0.0, model: 1.0}
-        shares |= {b.name: b.alpha for b in blends if (b.model, b.base) == (model, base)}
-        name = Blend(model, base, 0.0).name.removeprefix("0·")
-        for j, metric in enumerate(views.drawn_metrics(result)):
-            rows = [(shares[r.model], r) for r in _of(result, metric) if r.model in shares]
-            title = f"{metric}, α·{name.replace('1·', '(1 − α)·')}"
-            figure = blend_figure(rows)
-            table = _blend_table(rows)
-            yield FigureView(f"blend-{i}-{j}", title, _largest(rows), figure, table)
-
-
 def _of(result: ReplayResult, metric: str) -> list[ReplayRow]:
     return [row for row in result.rows if row.metric == metric]
-
-
-def _largest(rows: Sequence[tuple[float, ReplayRow]]) -> str:
-    """Say which share is largest on each traffic; whether large is good is left open."""
-    largest = []
-    for traffic in dict.fromkeys(row.traffic for _, row in rows):
-        known = [(r.value, a) for a, r in rows if r.traffic == traffic and r.value is not None]
-        if known:
-            largest.append(f"{traffic} at {max(known)[1]:g}")
-    return f"Largest on {', '.join(largest)}." if largest else ""
-
-
-def _blend_table(rows: Sequence[tuple[float, ReplayRow]]) -> TextTable:
-    """Tabulate a row for each share, a column for each traffic."""
-    traffics = list(dict.fromkeys(row.traffic for _, row in rows))
-    cells = {(share, row.traffic): _value(row) for share, row in rows}
-    shares = sorted({share for share, _ in rows})
-    lines = [(f"{s:g}", *(cells.get((s, t), fmt.MISSING) for t in traffics)) for s in shares]
-    return TextTable("", "", ("α", *traffics), tuple(lines))
 
 
 def _stages(result: ReplayResult) -> Iterator[FigureView]:

@@ -32,7 +32,7 @@ def cut_text(result: ReplayResult) -> Iterator[TextTable]:
         )
 
 
-def _change(row: replay.ReplayCutPair | PairRow | replay.Gap, missing: str) -> str:
+def _change(row: replay.ReplayCutPair | PairRow, missing: str) -> str:
     """Write the difference of two models, or what stands in place of one without an interval."""
     shown = fmt.difference(row.difference, row.low, row.high)
     return missing if shown is None or row.low is None else shown.text
@@ -199,26 +199,13 @@ def _difference(pair: PairRow | None) -> str:
 
 
 def _extras(result: ReplayResult) -> Iterator[TextTable | str]:
-    """List gaps between splits, elbows of curves, cut-offs by value, models by cut."""
-    if result.gaps:
-        yield _gaps(result)
+    """List elbows of curves, cut-offs by value, models by cut."""
     for curve in result.curves:
         where = "none" if curve.elbow is None else f"at {curve.elbow}"
         yield f"{curve.metric} of {curve.model} on {curve.traffic}: elbow {where}"
     if result.by_value is not None:
         yield _by_value(result.by_value)
     yield from cut_text(result)
-
-
-def _gaps(result: ReplayResult) -> TextTable:
-    return table(
-        "Gaps between splits",
-        "paired by unit.",
-        result.gaps,
-        *("metric", "model", "traffic"),
-        ("splits", lambda gap: f"{gap.first} - {gap.other}"),
-        ("gap", lambda gap: _change(gap, codes.words(str(gap.reason)))),
-    )
 
 
 def _by_value(cut: replay.CutByValue) -> TextTable:

@@ -1,4 +1,4 @@
-"""Lay out a replay on its page: models side by side, stages and splits, as text."""
+"""Lay out a replay on its page: models side by side and by stage, as text."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ from abeval.report.effects import EffectView, full
 from abeval.report.tables import estimate_of, interval_of
 from abeval.results import codes, replay
 from abeval.results import format as fmt
-from abeval.results.replay import POOLED, Gap, PairRow, ReplayResult, ReplayRow
+from abeval.results.replay import POOLED, PairRow, ReplayResult, ReplayRow
 
 _REQUESTS = ("list", "tied")
 _BEYOND = ("beyond", "catalogue")
@@ -30,8 +30,8 @@ class ValueView(NamedTuple):
 class ComparedView:
     """A row: one metric of two models, or of one.
 
-    `values` has one for each column: two models, the splits, or a single value. `effect` is the
-    difference of two models, or the gap between two splits; `p` is its p-value.
+    `values` has one for each column: two models, or a single value. `effect` is the
+    difference of two models; `p` is its p-value.
     """
 
     metric: str
@@ -57,7 +57,7 @@ class GroupView:
     main: bool
 
 
-Change = PairRow | Gap | replay.ReplayCutPair
+Change = PairRow | replay.ReplayCutPair
 
 
 class Line(NamedTuple):
@@ -182,8 +182,8 @@ def units_of(result: ReplayResult, traffic: str) -> int:
 
 
 def plain_models(result: ReplayResult) -> list[str]:
-    """List models that are neither blends nor stages, the baseline of comparisons first."""
-    names = [m.name for m in result.models if m.stage is None and m.blend is None]
+    """List models that are no stages, the baseline of comparisons first."""
+    names = [m.name for m in result.models if m.stage is None]
     controls = [pair.control for pair in result.pairs if pair.control in names]
     return list(dict.fromkeys([*controls[:1], *names]))
 
@@ -222,24 +222,6 @@ def staged(result: ReplayResult) -> tuple[TrafficView, ...]:
                 yield Line(metric, key[0], (rows.get(key),), change)
 
     return _traffics(result, ("Value",), "Stage and model", lines) if stages else ()
-
-
-def split_views(result: ReplayResult) -> tuple[TrafficView, ...]:
-    """Show each metric in every split, and the gap from the first to each other."""
-    if not result.splits:
-        return ()
-    by_split = [_by_key(split.rows) for split in result.splits]
-    heads = tuple(split.name for split in result.splits)
-    gaps = {(g.model, g.traffic, g.metric, g.other): g for g in result.gaps}
-
-    def lines(traffic: str, metric: str) -> Iterator[Line]:
-        for key in ((model.name, traffic, metric) for model in result.models):
-            values = tuple(rows.get(key) for rows in by_split)
-            for other in heads[1:] or heads:
-                label = key[0] if len(heads) < 3 else f"{key[0]}, {heads[0]} - {other}"
-                yield Line(metric, label, values, gaps.get((*key, other)))
-
-    return _traffics(result, heads, "Model", lines)
 
 
 def by_value_views(result: ReplayResult) -> tuple[TrafficView, ...]:

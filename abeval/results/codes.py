@@ -74,10 +74,10 @@ def open_questions(questions: Sequence[str]) -> str:
         '2 questions are open in the experiment file: (1) unit: is it user_id?; (2) is a control?'
     """
     asked = [" ".join(question.split()).removesuffix(".") for question in questions]
-    if len(asked) < 2:
-        return "".join(f"1 question is open in the experiment file: {one}" for one in asked)
-    listed = "; ".join(f"({place}) {one}" for place, one in enumerate(asked, start=1))
-    return f"{len(asked)} questions are open in the experiment file: {listed}"
+    several = len(asked) > 1
+    listed = "; ".join(f"({n}) " * several + one for n, one in enumerate(asked, start=1))
+    verb = "questions are" if several else "question is"
+    return f"{len(asked)} {verb} open in the experiment file: {listed}" if asked else ""
 
 
 def direction_words(direction: str) -> str:

@@ -12,7 +12,7 @@ from abeval.results.record import Frozen, PageRecord, Record, Tabled
 if TYPE_CHECKING:
     import pandas as pd
 
-Source = Literal["analysis", "replay", "windows", "noise"]
+Source = Literal["analysis", "replay", "windows"]
 Change = Literal["added", "replaced", "unchanged"]
 Side = Literal["offline", "online", "early", "late"]
 
@@ -21,8 +21,7 @@ class HistoryRow(Frozen, kw_only=True):
     """One metric of one variant in one experiment, as the history file keeps it.
 
     Attributes:
-        source: The result that it comes from: `analysis`, `replay`, `windows`; or `noise`, which
-            has no effects but `shared`.
+        source: The result that it comes from: `analysis`, `replay`, `windows`.
         digest: Of the content of that result, and of what was said of it when it was added.
         control: The variant, or the model, that it is compared with.
         side: `offline`; `online`, over the whole experiment; `early` and `late`, over some days.
@@ -33,7 +32,6 @@ class HistoryRow(Frozen, kw_only=True):
         se: Standard error of the effect, from its interval.
         units: Units of the variant; of a replay, of the traffic.
         shipped: Whether the variant was shipped: by the verdict, or as stated when it was added.
-        shared: Measure of the same experiment → correlation of its error with that of this one.
     """
 
     experiment: str
@@ -65,7 +63,6 @@ class HistoryRow(Frozen, kw_only=True):
     reason: str | None = None
     decision: str | None = None
     shipped: bool = False
-    shared: tuple[tuple[str, float], ...] = ()
 
 
 class AddedSource(Frozen):
@@ -148,9 +145,7 @@ class Prediction(Frozen, kw_only=True):
         target: The online metric, over the whole experiment or its last days.
         correlation: Correlation of true effects, corrected for noise in both; None with a `reason`.
         slope: True effect on the target by one of the predictor.
-        shared: Correlation of the errors that was taken into account: the mean of what was
-            measured, else what was assumed.
-        shared_known: Effects whose shared noise was measured.
+        shared: Correlation of the errors that was assumed.
         step: A typical gain of the predictor: the median size of its effects.
         chance: Probability that the true effect on the target is a gain, after one of `step`.
         chance_loss: Probability of a gain after a loss of `step`.
@@ -173,7 +168,6 @@ class Prediction(Frozen, kw_only=True):
     slope_low: float | None = None
     slope_high: float | None = None
     shared: float
-    shared_known: int
     agree: int
     agree_share: float
     agree_low: float

@@ -22,25 +22,11 @@ POOLED = "pooled"
 """The traffic of all variants together."""
 
 
-class Blend(Frozen):
-    """One more model: α of a model and 1 − α of another."""
-
-    model: str
-    base: str
-    alpha: float
-
-    @property
-    def name(self) -> str:
-        """Return a name such as `0.25·candidate + 0.75·baseline`."""
-        return f"{self.alpha:g}·{self.model} + {1 - self.alpha:g}·{self.base}"
-
-
 class ReplayModel(Frozen):
-    """A model by its name in the rows; its stage in the scores log, or `served`; its blend."""
+    """A model by its name in the rows, and its stage in the scores log, or `served`."""
 
     name: str
     stage: str | None = None
-    blend: Blend | None = None
 
 
 class OfModel(Frozen):
@@ -151,25 +137,6 @@ class CalibrationBin(Frozen):
     high: float | None = None
 
 
-class Split(Frozen):
-    """Every metric over one part of the log."""
-
-    name: str
-    rows: tuple[ReplayRow, ...]
-
-
-class Gap(OfModel):
-    """The difference `first - other` of two splits: overfitting, if the first is training."""
-
-    first: str
-    other: str
-    difference: float | None
-    low: float | None
-    high: float | None
-    p_value: float | None
-    reason: str | None
-
-
 class CurvePoint(Frozen):
     """A metric at one cut-off."""
 
@@ -206,8 +173,7 @@ class ReplayResult(Tabled[ReplayRow], DrawnRecord):
     """The result of a replay.
 
     `definitions` are formulas by metric id; `policy` says how cases that they leave open were
-    treated. `gaps` compare the first split with each other; `cut_rows` are of metrics that need no
-    whole lists.
+    treated. `cut_rows` are of metrics that need no whole lists.
     """
 
     ROWS: ClassVar = ("rows", "metric", "model", "traffic")
@@ -224,8 +190,6 @@ class ReplayResult(Tabled[ReplayRow], DrawnRecord):
     accounting: tuple[tuple[str, int], ...]
     calibration: tuple[CalibrationBin, ...]
     notes: tuple[str, ...]
-    splits: tuple[Split, ...] = ()
-    gaps: tuple[Gap, ...] = ()
     curves: tuple[Curve, ...] = ()
     by_value: CutByValue | None = None
     cut_rows: tuple[ReplayCutRow, ...] = ()
@@ -249,7 +213,7 @@ Row = TypeVar("Row", ReplayRow, PairRow, ReplayCutRow, ReplayCutPair)
 
 
 def of_metrics(result: ReplayResult, metrics: Sequence[str]) -> ReplayResult:
-    """Return the result that a replay of these metrics alone has, of one without splits and curves.
+    """Return the result that a replay of these metrics alone has, of one without curves.
 
     Rows are in the order of the metrics; those that the result does not have are left out.
     """

@@ -17,6 +17,9 @@ from abeval.stats.records import Adjusted, Effect, Estimate, Floats, Refusal, fi
 DRAWS, SEED = 2000, 0
 """Draws of a bootstrap or a permutation test, and their seed, where a caller names none."""
 
+MIN_BUCKETS, MIN_DAYS = 8, 7
+"""Fewer sub-buckets, or days in their place, have no standard error to be trusted."""
+
 Statistic = Callable[[Floats], Floats]
 
 BATCH = 256
@@ -78,7 +81,8 @@ def jackknife(
     """Test by the jackknife: each sub-bucket is left out of both variants in turn.
 
     By t with buckets - 1 degrees of freedom (Efron & Stein 1981; Chamandy et al. 2012). Refuses as
-    `bootstrap`, and `not_applicable` if the buckets of the variants differ.
+    `bootstrap`, but below seven buckets (the days of a week), and `not_applicable` if the buckets
+    of the variants differ.
 
     Example:
         >>> rng = np.random.default_rng(0)
@@ -86,7 +90,7 @@ def jackknife(
         >>> round(jackknife(sums[:128], sums[128:], lambda s: s[..., 0] / s[..., 1]).effect.se, 4)
         0.0059
     """
-    arms = _pair(control, treatment)
+    arms = _pair(control, treatment, MIN_DAYS)
     left_out = [_apply(statistic, arm.sum(axis=0) - arm) for arm in arms]
     count = len(arms[0])
     spread = np.cov(left_out) * (count - 1) ** 2 / count
@@ -155,15 +159,18 @@ def scaled_null(
     return np.asarray(null * scale * spread)
 
 
-def _sums(sums: ArrayLike) -> Floats:
+def _sums(sums: ArrayLike, least: int = MIN_BUCKETS) -> Floats:
     array = np.asarray(sums, dtype=float)
-    if array.ndim != 2 or len(array) < 8:
-        raise Refusal("too_few_units", f"bucket sums of shape {array.shape}; use 8 buckets or more")
+    if array.ndim != 2 or len(array) < least:
+        what = f"bucket sums of shape {array.shape}; use {least} buckets or more"
+        raise Refusal("too_few_units", what)
     return finite(array, "bucket sums must be finite")
 
 
-def _pair(control: ArrayLike, treatment: ArrayLike) -> tuple[Floats, Floats]:
-    arms = _sums(control), _sums(treatment)
+def _pair(
+    control: ArrayLike, treatment: ArrayLike, least: int = MIN_BUCKETS
+) -> tuple[Floats, Floats]:
+    arms = _sums(control, least), _sums(treatment, least)
     if arms[0].shape != arms[1].shape:
         raise Refusal("not_applicable", "the variants have different buckets or aggregates")
     return arms

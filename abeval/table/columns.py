@@ -14,7 +14,7 @@ from abeval.bounds import MAX_METRICS
 from abeval.engines.protocol import Cell, Engine
 from abeval.engines.sql import quoted
 from abeval.errors import ExperimentError, LogError
-from abeval.experiment.problems import near_miss
+from abeval.experiment.problems import near_miss, suggestion
 from abeval.logs.mapping import is_number
 from abeval.metrics.definition import Missing
 from abeval.metrics.expressions import expression_problem, parse_expression
@@ -26,9 +26,9 @@ Metrics = Sequence[MetricSpec] | Mapping[str, str | Sequence[str] | Mapping[str,
 
 @dataclass(frozen=True)
 class TableOptions:
-    """What the columns of a table are, as `abeval.analyze` takes them."""
+    """What the columns of a table are, as `abeval.analyze` takes them; of counts none is needed."""
 
-    variant: str
+    variant: str = ""
     unit: str | None = None
     metrics: Metrics | None = None
     covariates: Sequence[str] = ()
@@ -38,6 +38,7 @@ class TableOptions:
     missing: Missing | Mapping[str, Missing] | None = None
     language: Literal["shell", "python"] = "python"
     entries: Mapping[str, Any] = field(default_factory=dict)
+    read: Mapping[str, Any] = field(default_factory=dict)
 
 
 TABLE = "looked_at"
@@ -89,8 +90,9 @@ class Columns:
 
 def reference(column: str) -> str:
     """Write SQL of a column, in quotes where it would be read as something else."""
-    plain = expression_problem(column) is None and isinstance(parse_expression(column), exp.Column)
-    return column if plain else quoted(column)
+    tree = None if expression_problem(column) else parse_expression(column)
+    # A dotted name is that of a column, not of one in a table.
+    return column if isinstance(tree, exp.Column) and not tree.table else quoted(column)
 
 
 _DIGITS = 14
@@ -203,6 +205,10 @@ def measures_of(engine: Engine, columns: Columns, options: TableOptions) -> tupl
     if len(entries) > MAX_METRICS:
         what = f"{len(entries):,} metrics, but at most {MAX_METRICS} are analysed at once"
         raise ExperimentError(what, "name some columns of the table: --metric clicks")
+    names = [str(entry.get("name")) for entry in entries]
+    for name in options.missing if isinstance(options.missing, Mapping) else ():
+        if name not in names:
+            raise ExperimentError(f"missing: no metric is called {name!r}{suggestion(name, names)}")
     summed = [_summed(columns, entry) for entry in entries]
     groups = [*filter(None, summed), *([sql] for sql in covariates)]
     values = Values(engine, columns, groups)
@@ -235,12 +241,31 @@ def _specs(columns: Columns, options: TableOptions) -> Entries:
     return [_spec(columns, spec) for spec in metrics]
 
 
+def specs_of(metrics: Metrics) -> Entries:
+    """Return metrics by name, each a value or a division as text, or as the caller has it."""
+    if isinstance(metrics, Mapping):
+        return [{"name": name, **_entries_of(spec)} for name, spec in metrics.items()]
+    return [dict(s) if isinstance(s, Mapping) else _value_of(s) for s in metrics]
+
+
+def _entries_of(spec: str | Sequence[str] | Mapping[str, Any]) -> Mapping[str, Any]:
+    if isinstance(spec, Mapping):
+        return spec
+    return {"value": spec if isinstance(spec, str) else " / ".join(spec)}
+
+
+def _value_of(spec: str) -> dict[str, Any]:
+    """Read `name = expression`, or an expression that is its own name."""
+    named = re.fullmatch(r"\s*([A-Za-z]\w*)\s*=(?!=)\s*(.+)", spec)
+    name, text = named.groups() if named else (_word(spec), spec)
+    return {"name": name, "value": text}
+
+
 def _spec(columns: Columns, spec: MetricSpec) -> dict[str, Any]:
     if isinstance(spec, Mapping):
         return dict(spec)
-    named = re.fullmatch(r"\s*([A-Za-z]\w*)\s*=(?!=)\s*(.+)", spec)
-    name, text = named.groups() if named else (_word(spec), spec)
-    return _named(columns, name, text)
+    own = _value_of(spec)
+    return _named(columns, own["name"], own["value"])
 
 
 def _named(
@@ -271,7 +296,7 @@ def _missing(
     entry: Mapping[str, Any], missing: Missing | Mapping[str, Missing] | None
 ) -> dict[str, Missing]:
     """Return what becomes of missing values of a metric, where that is named."""
-    does = missing if isinstance(missing, str) or missing is None else missing.get(entry["name"])
+    does = missing.get(entry.get("name", "")) if isinstance(missing, Mapping) else missing
     # A quantile ranks values only.
     return {} if does is None or ("quantile" in entry and does == "zero") else {"missing": does}
 

@@ -7,9 +7,11 @@ from typing import Any
 
 from abeval.engines.duckdb import DuckDBEngine
 from abeval.engines.protocol import Engine, whole
+from abeval.engines.sources import entry, files_of
 from abeval.engines.sql import quoted
+from abeval.engines.text_files import decimal_commas
 from abeval.errors import ExperimentError, LogError
-from abeval.experiment.load import parse_experiment
+from abeval.experiment.load import parse_experiment, reading
 from abeval.experiment.model import Experiment
 from abeval.experiment.problems import check_spelled_once, folded, suggestion
 from abeval.experiment.sources import ROW_UNIT, LogSource
@@ -71,15 +73,18 @@ _MOST_VARIANTS = 20
 
 
 def read_table(table: object, options: TableOptions) -> tuple[Experiment, DuckDBEngine]:
-    """Make the experiment of a table: a file (Parquet, CSV, JSON), or a frame.
+    """Make the experiment of a table: a file, or a frame.
 
     The engine is open; its next log of the same table is not read again, unless it is Parquet.
     """
     path = Path(table) if isinstance(table, str | Path) else None
     # Ids and names of variants in text files are read as the analysis reads them.
-    source = LogSource(
-        path=None if path is None else str(real(path)), columns={"variant": options.variant}
-    ).with_unit(options.unit or ROW_UNIT)
+    log = {**reading(options.read), "columns": {"variant": options.variant}}
+    if path is not None:
+        log["path"] = str(real(path))
+    elif options.read:
+        raise ExperimentError("read says how a file is read, but there is a frame", "remove it")
+    source = LogSource.model_validate(log).with_unit(options.unit or ROW_UNIT)
     with ExitStack() as stack:
         engine = stack.enter_context(closing(DuckDBEngine()))
         reads = None if options.metrics is None else repr(options)
@@ -87,15 +92,36 @@ def read_table(table: object, options: TableOptions) -> tuple[Experiment, DuckDB
             engine.add_frame(TABLE, table, source, reads)
         else:
             engine.add_log(TABLE, source, reads)
-        entries = _entries(engine, options, "table" if path is None else path.stem or "table")
         if path is not None:
-            entries["logs"]["units"]["path"] = str(real(path))
+            is_csv = files_of(TABLE, source, Path()).takes("decimal")
+            _check_commas(engine, options, is_csv)
+        entries = _entries(engine, options, "table" if path is None else path.stem or "table")
+        entries["logs"]["units"] = {**log, **entries["logs"]["units"]}
         experiment = parse_experiment({**entries, **options.entries}, source="the analysis")
         experiment = experiment.written_in(options.language)
         engine.spare(TABLE)
         # It stays open for the caller, unless something above was refused.
         stack.pop_all()
     return experiment, engine
+
+
+def _check_commas(engine: Engine, options: TableOptions, is_csv: bool) -> None:
+    """Refuse metrics whose values are text for their decimal comma; unnamed ones would vanish."""
+    metrics = options.metrics and repr((options.metrics, options.covariates)).lower()
+    others = repr((options.variant, options.unit, options.segments)).lower()
+    texts = [
+        column
+        for column, kind in engine.columns(TABLE).items()
+        if kind == "VARCHAR" and repr(column.lower()) not in others
+        if metrics is None or column.lower() in metrics
+    ]
+    for column, example in decimal_commas(TABLE, texts, engine.rows).items():
+        hint = f"if that is a decimal comma: {entry(TABLE, 'decimal', ',')}; if not, name metrics"
+        if not is_csv:
+            hint = "write numbers where the table is made"
+        elif options.read.get("decimal") == ",":
+            hint = "write numbers without points between thousands where the table is made"
+        raise LogError(f"column {column!r} is text, such as {example!r}", hint)
 
 
 def _entries(engine: Engine, options: TableOptions, name: str) -> dict[str, Any]:

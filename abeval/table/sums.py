@@ -1,15 +1,17 @@
-"""Judge a table of sums by metric, variant and day in place of logs."""
+"""Judge a table of sums, or of counts, by metric, variant and day in place of logs."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import replace
 from datetime import date
 from fractions import Fraction
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from abeval.aggregates.aggregates import Aggregates, VariantUnits
-from abeval.aggregates.sums import DAY, MOMENT_COLUMNS, PRODUCTS, WHOLE
+from abeval.aggregates.sums import BUCKET, DAY, MOMENT_COLUMNS, PRODUCTS, SEGMENT, WHOLE
+from abeval.drafts.columns import look
+from abeval.drafts.counts import DAY_UNIT, MOST_ROWS, Named, counts_of
 from abeval.engines.duckdb import DuckDBEngine
 from abeval.engines.protocol import Cell
 from abeval.engines.sql import quoted
@@ -18,12 +20,14 @@ from abeval.experiment.load import parse_experiment
 from abeval.experiment.metrics import named_metrics
 from abeval.experiment.model import Experiment
 from abeval.experiment.problems import check_spelled_once, suggestion
-from abeval.experiment.sources import LogSource
+from abeval.experiment.sources import ROW_UNIT, LogSource
 from abeval.files import real
 from abeval.inference.judge import judge
 from abeval.logs.accounting import DayRows
-from abeval.metrics.definition import ColumnTerm, Metric
+from abeval.metrics.definition import ColumnTerm, Kind, Metric
 from abeval.results.analysis import Result
+from abeval.table.columns import TableOptions, reference, specs_of
+from abeval.table.counts import Summary, Sums, sums_of
 from abeval.table.read import control_of, weights_of
 
 STEP = 1e-12
@@ -40,19 +44,6 @@ _ROUNDED = Fraction(1, 10**9)
 """How far rounded sums of equal values may be from what such values have."""
 
 
-class Summary(NamedTuple):
-    """One row: the sums of a metric over the units of a variant, by column.
-
-    `day` is the day whose values are summed, over the units active in it; None for the period.
-    """
-
-    metric: str
-    variant: str
-    day: str | None
-    units: int
-    sums: Mapping[str, Fraction]
-
-
 _TABLE = "sums_by_metric"
 _NEEDED = ("metric", "variant", "n", *VALUE)
 _FORM = "metric, variant, day, n, sum_y, sum_yy, and of a ratio sum_x, sum_xx, sum_xy"
@@ -60,21 +51,25 @@ _FORM = "metric, variant, day, n, sum_y, sum_yy, and of a ratio sum_x, sum_xx, s
 
 def name_of(source: object) -> str:
     """Return the name of a table of sums in messages."""
+    if isinstance(source, LogSource):
+        return Path(*source.paths[:1]).name or str(source.table)
     return Path(source).name if isinstance(source, str | Path) else "the frame"
 
 
-def read_sums(source: object) -> list[Summary]:
-    """Return the rows of a table of sums: a file (Parquet, CSV, JSON), or a frame."""
-    path = Path(source) if isinstance(source, str | Path) else None
-    # Names of variants in text files are text, whatever they look like.
-    log = LogSource(path=None if path is None else str(real(path)), columns={"variant": "variant"})
+def read_sums(source: object, named: Named | None = None) -> Sums:
+    """Return a table of sums, or the sums of one of counts: a file, or a frame.
+
+    `named` is what the caller says of a table of counts.
+    """
+    named = named or Named()
     with closing(DuckDBEngine()) as engine:
-        if path is None:
-            engine.add_frame(_TABLE, source, log)
-        else:
-            engine.add_log(_TABLE, log)
-        known = {column.lower(): column for column in engine.columns(_TABLE)}
+        _add(engine, source, named.variant)
         name = name_of(source)
+        known = {column.lower(): column for column in engine.columns(_TABLE)}
+        if not known.keys() & {*VALUE, *DENOMINATOR}:
+            counts = _counts(engine, source, named)
+            if counts is not None:
+                return counts
         _check_columns(known, name)
         own = [column for column in COLUMNS if column in known]
         listed = ", ".join(f"cast({quoted(known[c])} as varchar)" for c in own)
@@ -86,7 +81,77 @@ def read_sums(source: object) -> list[Summary]:
         for i, row in enumerate(rows, start=1)
     ]
     _check_rows(summaries, name)
-    return summaries
+    return Sums(name, summaries)
+
+
+def counts_of_table(table: object, options: TableOptions) -> Sums | None:
+    """Return the sums of a table of counts; None of another table, or where its unit is named."""
+    if options.unit not in (None, ROW_UNIT, DAY_UNIT) or options.covariates or not _is_small(table):
+        return None
+    metrics = None if options.metrics is None else dict(map(_columns_of, specs_of(options.metrics)))
+    segments = list(options.segments)
+    named = Named(options.variant, options.unit or "", metrics, segments)
+    with closing(DuckDBEngine()) as engine:
+        _add(engine, table, named.variant)
+        return _counts(engine, table, named)
+
+
+_SMALL = 4_000_000
+"""Bytes of a file that may have counts: a table of thousands of rows."""
+
+
+def _is_small(table: object) -> bool:
+    if isinstance(table, str | Path):
+        return Path(table).is_file() and Path(table).stat().st_size <= _SMALL
+    # A lazy frame has no length: it would have to be computed.
+    with suppress(TypeError):
+        return len(table) <= MOST_ROWS  # type: ignore[arg-type]
+    return False
+
+
+def _columns_of(spec: Mapping[str, Any]) -> tuple[str, tuple[str, str | None]]:
+    """Return name, column and units of a metric as the caller has it."""
+    text = spec.get("value") or spec.get("numerator") or spec["name"]
+    column, _, n = (part.strip(' "') for part in str(text).partition("/"))
+    return spec["name"], (column, str(spec.get("denominator", n)).strip(' "') or None)
+
+
+def _counts(engine: DuckDBEngine, source: object, named: Named) -> Sums | None:
+    """Return the sums of the engine's table of counts; None where it is none."""
+    table = counts_of(engine, look(engine, _TABLE), named)
+    if table is None:
+        return None
+    if isinstance(source, str | Path | LogSource):
+        # Names of variants in text files are text, whatever they look like.
+        _add(engine, source, table.variant)
+        by_variant = named._replace(variant=table.variant)
+        table = counts_of(engine, look(engine, _TABLE), by_variant) or table
+    return sums_of(table, named.unit, name_of(source))
+
+
+def sums_of_experiment(experiment: Experiment, sums: object = None) -> Sums:
+    """Return the sums that an experiment is judged by: a file or a frame, by default its own."""
+    log = experiment.logs.sums
+    # Without sums of its own, its metrics are expressions over a log.
+    chosen = [] if log is None else experiment.metrics
+    columns = dict(_columns_of(one.model_dump(exclude_none=True)) for one in chosen)
+    variant = "" if log is None else log.columns.get("variant", "")
+    named = Named(variant, experiment.unit, columns or None)
+    if sums is None and log is not None:
+        paths = [str(experiment.folder / path) for path in log.paths]
+        sums = log.model_copy(update={"path": paths or None})
+    return read_sums(sums, named)
+
+
+def _add(engine: DuckDBEngine, source: object, variant: str) -> None:
+    """Make a file or a frame readable as `_TABLE`, with names of variants as text."""
+    columns = {"variant": variant or "variant"}
+    if isinstance(source, LogSource):
+        engine.add_log(_TABLE, source.model_copy(update={"columns": columns}))
+    elif isinstance(source, str | Path):
+        engine.add_log(_TABLE, LogSource(path=str(real(Path(source))), columns=columns))
+    else:
+        engine.add_frame(_TABLE, source, LogSource(columns=columns))
 
 
 def _check_columns(known: Mapping[str, str], name: str) -> None:
@@ -169,65 +234,80 @@ def _check_rows(rows: Sequence[Summary], source: str) -> None:
 
 
 def sums_experiment(
-    rows: Sequence[Summary],
-    source: object,
+    table: Sums,
     control: str | None = None,
     weights: Mapping[str, float] | None = None,
     entries: Mapping[str, Any] | None = None,
+    specs: Iterable[Mapping[str, Any]] = (),
 ) -> Experiment:
-    """Make the experiment of sums as `abeval.analyze_sums` has them; metrics are goals."""
-    counts = dict(sorted(_units(rows).items()))
+    """Make the experiment of sums as `abeval.analyze_sums` has them; metrics are goals.
+
+    `specs` say more of some metrics: a role, a direction.
+    """
+    more = {spec["name"]: {k: v for k, v in spec.items() if k not in _COLUMNS} for spec in specs}
+    counts = dict(sorted(_units(table.rows).items()))
     check_spelled_once("the table of sums", counts, "give both one name and add their sums")
     shares, whence = weights_of(weights, counts)
-    has_before = any(BEFORE[0] in row.sums for row in rows)
-    ratios = {row.metric for row in rows if DENOMINATOR[0] in row.sums}
-    metrics = [
-        {"name": name, "numerator": "y", "denominator": "x", "role": "goal"}
-        if name in ratios
-        else {"name": name, "value": "y", "role": "goal"}
-        for name in dict.fromkeys(row.metric for row in rows)
-    ]
+    has_before = any(BEFORE[0] in row.sums for row in table.rows)
+    ratios = {row.metric for row in table.rows if DENOMINATOR[0] in row.sums}
+    metrics = []
+    for name in dict.fromkeys(row.metric for row in table.rows):
+        plain = {"numerator": "y", "denominator": "x"} if name in ratios else {"value": "y"}
+        entry = {"role": "goal", **table.entries.get(name, plain), **more.get(name, {})}
+        metrics.append({"name": name, **entry})
     own = {
-        "name": name_of(source).partition(".")[0] or "sums",
-        "unit": "unit",
+        "name": table.name.partition(".")[0] or "sums",
+        "unit": table.unit,
         "control": control_of(control, list(counts)),
         "weights": whence,
         "variants": {name: {"weight": shares[name]} for name in counts},
         "logs": {"units": {"covariates": ["before"] if has_before else []}},
         "inference": {"adjust": "cuped" if has_before else "none"},
+        "segments": {name: reference(column) for name, column in table.segments.items()},
         "metrics": metrics,
     }
     return parse_experiment({**own, **(entries or {})}, source="the analysis")
 
 
-def judged_sums(experiment: Experiment, rows: Sequence[Summary], source: object) -> Result:
+_COLUMNS = ("value", "numerator", "denominator")
+
+
+def judged_sums(experiment: Experiment, table: Sums) -> Result:
     """Judge sums by metric, variant and day."""
-    metrics, aggregates = of_experiment(
-        experiment, named_metrics(experiment), rows, name_of(source)
-    )
-    return judge(experiment, metrics, aggregates)
+    return judge(*of_experiment(experiment, named_metrics(experiment), table))
 
 
 def of_experiment(
-    experiment: Experiment, metrics: Sequence[Metric], rows: Sequence[Summary], source: str
-) -> tuple[list[Metric], Aggregates]:
-    """Return the experiment's metrics as their sums have them, and aggregates of the sums alone."""
+    experiment: Experiment, metrics: Sequence[Metric], table: Sums
+) -> tuple[Experiment, list[Metric], Aggregates]:
+    """Return an experiment, its metrics as their sums have them, and aggregates of the sums alone.
+
+    What the table leaves open is a question of the experiment.
+    """
+    rows = table.rows
     _check_supported(experiment, metrics, rows)
-    _check_variants(experiment, rows, source)
+    _check_variants(experiment, rows, table.name)
     by_metric = {m.name: [row for row in rows if row.metric == m.name] for m in metrics}
-    own = {m.name: _of_sums(m, by_metric[m.name]) for m in metrics}
-    ratios = {m.name: m.per is not None for m in own.values() if m is not None}
-    used = [row for row in rows if row.metric in ratios]
+    own = {m.name: _of_sums(m, by_metric[m.name], table) for m in metrics}
+    used = [row for row in rows if own.get(row.metric) is not None]
+    days = dict.fromkeys(row.day for row in used if table.days_are_units)
+    places = {day: str(place) for place, day in enumerate(days)}
     units = _units(used)
     others = sorted({row.metric for row in rows} - {*own})
-    return [own[metric.name] or metric for metric in metrics], Aggregates(
-        moments=[_moments(row, ratios[row.metric]) for row in used],
+    unseen = [name for name in experiment.segments if name not in table.segments]
+    questions = list(dict.fromkeys([*experiment.questions, *table.questions]))
+    unit = DAY_UNIT if table.days_are_units else experiment.unit
+    asked = experiment.model_copy(update={"questions": questions, "unit": unit})
+    aggregates = Aggregates(
+        moments=[_moments(row, _slice(row, places)) for row in used],
         units=[VariantUnits(name, n, 0) for name, n in units.items()],
-        days=_days(used),
-        refused={m: (_missing(by_metric[m], m),) for m in own if m not in ratios},
+        days=[] if table.days_are_units else _days(used),
+        refused={m: (_missing(by_metric[m], m),) for m, one in own.items() if one is None},
         facts={"units": sum(units.values())},
-        notes=tuple(_notes(used, units, others, experiment.segments, source)),
+        notes=tuple(_notes(used, units, others, unseen, table)),
+        days_are_units=table.days_are_units,
     )
+    return asked, [own[metric.name] or metric for metric in metrics], aggregates
 
 
 def _check_supported(
@@ -263,14 +343,22 @@ def _check_variants(experiment: Experiment, rows: Sequence[Summary], source: str
         raise LogError(what, "name it in [variants], or leave its rows out")
 
 
-def _of_sums(metric: Metric, rows: Sequence[Summary]) -> Metric | None:
-    """Return the metric as its sums have it; None where they cannot have it."""
-    is_ratio = metric.kind == "ratio"
-    if not rows or not metric.is_mean_or_ratio or (DENOMINATOR[0] in rows[0].sums) != is_ratio:
+def _of_sums(metric: Metric, rows: Sequence[Summary], table: Sums) -> Metric | None:
+    """Return the metric as its sums have it; None where they cannot have it.
+
+    Counts say themselves what they are of. With days as units a ratio has both variants on the
+    same days: the jackknife of functions leaves out each of them in both.
+    """
+    has_denominator = bool(rows) and DENOMINATOR[0] in rows[0].sums
+    is_other = not table.entries and has_denominator != (metric.kind == "ratio")
+    if not rows or not metric.is_mean_or_ratio or is_other:
         return None
     term = ColumnTerm("sum", STEP)
-    bare = replace(metric, needs=frozenset(), left_out=(), zeros=(), refuses=(), covariates=())
-    return replace(bare, known=None, value=term, per=term if is_ratio else None)
+    bare = replace(metric, needs=frozenset(), left_out=(), lacking=(), known=None, covariates=())
+    if table.days_are_units:
+        return replace(bare, kind="function", value=term, per=term)
+    kind: Kind = "ratio" if has_denominator else "mean"
+    return replace(bare, kind=kind, value=term, per=term if has_denominator else None)
 
 
 def _missing(rows: Sequence[Summary], name: str) -> str:
@@ -288,16 +376,26 @@ _COUNTED = {
 """Column of a table of sums → that of `MOMENT_COLUMNS`."""
 
 
-def _moments(row: Summary, is_ratio: bool) -> tuple[Cell, ...]:
+def _slice(row: Summary, places: Mapping[str | None, str]) -> tuple[str, str]:
+    """Return slice and cell of a row; `places` are the numbers of days that are units."""
+    if row.day in places:
+        return BUCKET, places[row.day]
+    if row.segment is not None:
+        return SEGMENT + row.segment[0], row.segment[1]
+    return (WHOLE, "") if row.day is None else (DAY, row.day)
+
+
+def _moments(row: Summary, of: tuple[str, str]) -> tuple[Cell, ...]:
     """Return a row of `MOMENT_COLUMNS`; products of three are not known."""
     values = {_COUNTED[name]: round(x / _worth(name)) for name, x in row.sums.items()}
-    if not is_ratio:
+    if DENOMINATOR[0] not in row.sums:
         values |= {"x": row.units, "x_x": row.units, "y_x": values["y"]}
         values |= {"x_y0": values["y0"]} if "y0" in values else {}
     sums = ("y", "x", "y0", "x0", "z", *map("_".join, PRODUCTS))
-    labels = (row.metric, WHOLE if row.day is None else DAY, row.day or "", row.variant, "0")
+    labels = (row.metric, *of, row.variant, "0")
     thirds = [None] * (len(MOMENT_COLUMNS) - len(labels) - 1 - len(sums))
-    return (*labels, row.units, *(str(values.get(name, 0)) for name in sums), *thirds)
+    units = 1 if of[0] == BUCKET else row.units
+    return (*labels, units, *(str(values.get(name, 0)) for name in sums), *thirds)
 
 
 def _worth(name: str) -> Fraction:
@@ -307,12 +405,12 @@ def _worth(name: str) -> Fraction:
 
 
 def _units(rows: Sequence[Summary]) -> dict[str, int]:
-    """Return variant → its units: those of the metric that has most."""
+    """Return variant → its units: those of the metric that has most; of days alone, the days."""
     units: dict[str, int] = {}
     for row in rows:
-        if row.day is None:
+        if row.day is None and row.segment is None:
             units[row.variant] = max(units.get(row.variant, 0), row.units)
-    return units
+    return units or {row.variant: len({r.day for r in rows}) for row in rows}
 
 
 def _days(rows: Sequence[Summary]) -> list[DayRows]:
@@ -329,16 +427,19 @@ def _notes(
     rows: Sequence[Summary],
     units: Mapping[str, int],
     others: Sequence[str],
-    segments: Iterable[str],
-    source: str,
+    segments: Sequence[str],
+    table: Sums,
 ) -> Iterable[str]:
     yield (
-        f"The numbers are from the sums in {source}: duplicates, crossovers and clicks without an "
-        "impression cannot be checked, nor whether each unit is counted once. Sums have no third "
-        "moments, so skewed values are judged by the usual tests."
+        f"The numbers are from the sums in {table.name}: duplicates, crossovers and clicks without "
+        "an impression cannot be checked, nor whether each unit is counted once. Sums have no "
+        "third moments, so skewed values are judged by the usual tests."
     )
+    yield from table.notes
     uneven = dict.fromkeys(
-        row.metric for row in rows if row.day is None and row.units != units[row.variant]
+        row.metric
+        for row in rows
+        if row.day is None and row.segment is None and row.units != units[row.variant]
     )
     if uneven:
         yield f"Metrics over a part of the units, as their n says: {', '.join(uneven)}."

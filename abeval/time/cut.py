@@ -127,7 +127,7 @@ def _totals(timed: time_sums.TimedLogs, metrics: Sequence[Metric]) -> Reader:
     columns = time_sums.columns_of(timed.logs.read, metrics)
     size = len(panel.entry)
     # Windows do not say what is left out.
-    counted = [replace(metric, left_out=(), zeros=()) for metric in metrics]
+    counted = [replace(metric, left_out=(), lacking=()) for metric in metrics]
 
     def read(window: Aggregates, span: Span, units: Places) -> Aggregates:
         rows = panel.within(span)

@@ -240,7 +240,13 @@ def columns_of(read: ReadLogs, metrics: Sequence[Metric]) -> list[str]:
     terms = [
         term
         for m in metrics
-        for term in (m.value, m.per, *m.covariates, *(m.known or ()), *(t for _, t in m.refuses))
+        for term in (
+            m.value,
+            m.per,
+            *m.covariates,
+            *(m.known or ()),
+            *(t for _, t in m.lacking if m.missing == "refuse"),
+        )
     ]
     logged = [term for term in terms if term is not None and not isinstance(term, UnitTerm)]
     variants = read.experiment.variants

@@ -203,7 +203,7 @@ def _rows(i: int, x: float, x_se: float, y: float, y_se: float) -> list[HistoryR
     p_value = float(2 * special.ndtr(-abs(y / y_se)))
     analysis = {"source": "analysis", "side": "online", "metric": "ctr", "p_value": p_value}
     replay = {"source": "replay", "side": "offline", "metric": "auc", "traffic": "old"}
-    ends = {"shipped": bool(y > 1.96 * y_se), "trusted": True, "shared": (), "model": "new"}
+    ends = {"shipped": bool(y > 1.96 * y_se), "trusted": True, "model": "new"}
     return [
         HistoryRow(**{**blank, **common, **ends, **own, "effect": float(v), "se": float(se)})
         for own, v, se in ((analysis, y, y_se), (replay, x, x_se))

@@ -16,8 +16,8 @@ OPTIONS: Mapping[str, Sequence[str]] = {
     "aa": ("--runs", "--seed", "--metric"),
     "windows": ("--width", "--look", "--by", "--metric"),
     "replay": (
-        *("--k", "--bins", "--curve", "--k-by", "--blend", "--threshold", "--kept-negatives"),
-        *("--metric", "--compat", "--relevance", "--ties", "--no-relevant", "--split"),
+        *("--k", "--bins", "--curve", "--k-by", "--threshold", "--kept-negatives"),
+        *("--metric", "--compat", "--relevance", "--ties", "--no-relevant"),
     ),
     "off-policy": (
         "--from",

@@ -305,8 +305,14 @@ def test_a_table_of_units_refuses_missing_values(table: pd.DataFrame) -> None:
     mixed = abeval.analyze(
         table, variant="grp", metrics=["spent", "views"], missing={"spent": "drop", "views": "zero"}
     )
+    assert "spent by those with a value" in mixed.notes[0]
     check(mixed["spent"], by_unit(table, finite(table.spent), None, "drop"))
     check(mixed["views"], by_unit(table, finite(table.views), None, "zero"))
+
+
+def test_what_is_missing_is_of_a_metric_by_its_name(table: pd.DataFrame) -> None:
+    with pytest.raises(abeval.ExperimentError, match="no metric is called 'spend'; did you mean"):
+        abeval.analyze(table, variant="grp", metrics=["spent"], missing={"spend": "drop"})
 
 
 def test_a_quantile_leaves_units_out_or_refuses(table: pd.DataFrame) -> None:

@@ -147,7 +147,7 @@ def database(folder: Path) -> None:
 
 
 CSV = {"log.parquet": "log.csv"}
-TABLE = {'path = "log.parquet"': 'table = "impressions"\ndatabase = "logs.duckdb"'}
+TABLE = {'path = "log.parquet"': 'path = "logs.duckdb"\ntable = "impressions"'}
 CLICKS = '[logs.clicks]\npath = "clicks.parquet"\n'
 RANKING = '[[metrics]]\nname = "mrr"\n'
 
@@ -321,7 +321,7 @@ BROKEN = {
         CSV,
         files=put("log.csv", bytes(range(256)) * 20),
     ),
-    "csv_not_utf8": Broken(("log.csv", "not utf-8 encoded"), CSV, files=not_utf8),
+    "csv_not_utf8": Broken(("log.csv is not UTF-8", "in [logs.impressions]"), CSV, files=not_utf8),
     "json_cut_off": Broken(
         ("cannot be read from log.json",),
         {"log.parquet": "log.json"},
@@ -330,7 +330,7 @@ BROKEN = {
     "parquet_without_rows": Broken(("the impressions have no rows",), log=f"{LOG} where false"),
     "parquet_of_no_bytes": Broken(("log.parquet is empty",), files=put("log.parquet", "")),
     "folder_of_mixed_kinds": Broken(
-        ("unknown or mixed formats, such as", "logs.impressions.format"),
+        ("unknown or mixed formats, such as", 'format = "csv" in [logs.impressions]'),
         {"log.parquet": "logs"},
         files=mixed_folder,
     ),
@@ -343,19 +343,19 @@ BROKEN = {
         ("no file of impressions matches", "logs/*.parquet"), {"log.parquet": "logs/*.parquet"}
     ),
     "unknown_kind": Broken(
-        ("unknown or mixed formats, such as log.xlsx",),
-        {"log.parquet": "log.xlsx"},
-        files=put("log.xlsx", "x"),
+        ("unknown or mixed formats, such as log.avro", ".xlsx, ", ".sqlite, "),
+        {"log.parquet": "log.avro"},
+        files=put("log.avro", "x"),
     ),
     "nul_in_path": Broken(("no file of impressions",), {"log.parquet": "lo\\u0000g.parquet"}),
     "table_without_database": Broken(
         (
-            "names 'impressions', but there is no database or connection for it",
-            "logs.impressions.database",
+            "names 'impressions', but there is no file or connection for it",
+            "logs.impressions.path",
         ),
         {'path = "log.parquet"': 'table = "impressions"'},
     ),
-    "database_missing": Broken(("no DuckDB database at",), TABLE),
+    "database_missing": Broken(("no file of impressions matches", "logs.duckdb"), TABLE),
     "database_of_something_else": Broken(
         ("logs.duckdb cannot be opened",), TABLE, files=put("logs.duckdb", "x" * 5000)
     ),

@@ -155,6 +155,21 @@ def test_the_gate_exits_by_the_verdict(logs: Path, monkeypatch: pytest.MonkeyPat
     assert json.loads(out.read_text())["verdicts"][0]["decision"] == "do_not_trust"
 
 
+def test_missing_values_of_a_table_are_asked_for_by_an_option(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture
+) -> None:
+    table = tmp_path / "table.csv"
+    rows = "\n".join(f"{'ab'[i % 2]},{'' if i % 5 == 0 else i % 3}" for i in range(200))
+    table.write_text(f"grp,spent\n{rows}\n")
+    assert call(monkeypatch, "analyze", table, "--variant", "grp") == 2
+    error = " ".join(capsys.readouterr().err.split())
+    assert "units whose spent is null, NaN or infinite, 20 in a, 20 in b" in error
+    assert "--missing drop leaves units" in error
+    assert "--missing zero counts them as 0" in error
+    assert call(monkeypatch, "analyze", table, "--variant", "grp", "--missing", "drop") == 0
+    assert "spent leaves out units whose spent is null" in capsys.readouterr().out
+
+
 def test_an_output_that_cannot_be_written_is_said_before_the_work(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture
 ) -> None:

@@ -70,8 +70,6 @@ def unread(monkeypatch: pytest.MonkeyPatch) -> None:
         ("--csv linked/o.csv", "--csv would be read as the log impressions by the next run"),
         ("--json o --csv o", "--json and --csv would write the same file: "),
         ("--json o --report ./logs/../o", "--json and --report would write the same file: "),
-        ("--temp-directory logs", "--temp-directory would be read as the log impressions"),
-        ("--temp-directory linked", "--temp-directory would be read as the log impressions"),
         ("--json ", "the name is empty"),
         ("--temp-directory ", "engine.temp_directory"),
     ],
@@ -103,7 +101,6 @@ def test_refused_before_anything_is_read(
         ("assign policy.csv --salt s --variants a=1,b=1 --json policy.csv", "replace the ids"),
         ("audit e.toml --against o=policy.csv --json policy.csv", "--json would replace --against"),
         ("report policy.csv --output q.html --json q.html", "would write the same file"),
-        ("history add policy.csv --history h.db --json h.db.lock", "would write the same file"),
         ("init logs --output logs/e.toml", "--output would be read as the files by the next run"),
     ],
 )

@@ -218,14 +218,14 @@ def preorders() -> World:
 
 
 def commas() -> World:
-    """A number with a decimal comma is text, and must not vanish."""
+    """A number with a decimal comma is one."""
     random, users = _users()
     users["converted"] = (random.random(len(users)) < 0.10 + 0.05 * users.side).astype(int)
     amount = random.gamma(2, 20, len(users)).round(2)
     users["amount"] = [f"{number}".replace(".", ",") for number in amount]
-    truth = {"converted": welch(users.converted, users.side == 1)}
-    frame = _named(users, "group", "control", "new")
-    return World(frame, ("numbers: amount",), "user_id", truth)
+    sides = users.side == 1
+    truth = {"converted": welch(users.converted, sides), "amount": welch(pd.Series(amount), sides)}
+    return World(_named(users, "group", "control", "new"), (), "user_id", truth, "ship")
 
 
 def text_times() -> World:

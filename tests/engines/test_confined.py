@@ -18,6 +18,7 @@ from abeval.engines.duckdb import DuckDBEngine
 from abeval.errors import AbevalError, ExperimentError, LogError, QueryError
 from abeval.experiment.metrics import named_metrics
 from abeval.experiment.sections import EngineOptions
+from abeval.experiment.sources import LogSource
 from abeval.inference.judge import judge
 from abeval.logs.run import opened
 from tests.cli.test_cli import call
@@ -72,8 +73,9 @@ def test_nothing_else_is_opened(
     monkeypatch.chdir(folder)
     engine = DuckDBEngine(EngineOptions(memory_limit=limit), folder)
     try:
-        engine.confine([str(folder / "log.parquet")], [str(folder / "mine")])
-        engine.add_log("raw_impressions", experiment(folder).experiment.logs.impressions)
+        log = experiment(folder).experiment.logs.impressions
+        engine.confine([log], [str(folder / "mine")])
+        engine.add_log("raw_impressions", log)
         assert engine.rows("select count(*) from raw_impressions") == [(240,)]
         for sql in OUTSIDE:
             with pytest.raises(QueryError):
@@ -220,7 +222,7 @@ def test_remote_files_let_duckdb_fetch_its_extension(
     """Where a log is remote; DuckDB may then open any file, and the docs say so."""
     states = spied(monkeypatch)
     engine = DuckDBEngine(EngineOptions(remote_files=True), folder)
-    engine.confine([path])
+    engine.confine([LogSource(path=path)])
     engine.close()
     assert states == [settings]
 

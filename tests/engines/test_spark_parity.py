@@ -155,6 +155,7 @@ RUNS: dict[str, Callable[[Any], object]] = {
                 metrics=[
                     *(m for m in events_world.METRICS if m["name"] in SINCE_EXPOSURE),
                     {"name": "tall", "log": "units", "value": "size"},
+                    {"name": "known", "log": "orders", "value": "amount", "missing": "drop"},
                 ],
             ).experiment,
             *(e, {**events_world.world(90).logs, "units": events_world.units(90)}),

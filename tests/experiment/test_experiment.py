@@ -253,12 +253,34 @@ def test_a_value_to_meet_is_shown_or_guarded_by_a_range(case: str) -> None:
             ["metrics[0]: give either `value`, or both `numerator` and `denominator`"],
         ),
         (
+            {"metrics": [{"name": "ctr", "missing": "drop"}]},
+            ["metrics[0].missing: ctr is built in: its definition says what it leaves out"],
+        ),
+        (
+            {"metrics": [{"name": "own", "value": "dwell", "missing": "skip"}]},
+            ["metrics[0].missing: should be 'zero', 'drop' or 'refuse' (got 'skip')"],
+        ),
+        (
+            {
+                "metrics": [
+                    {"name": "own", "value": "dwell", "quantile": 0.5, "missing": "zero"},
+                    {"name": "any", "log": "clicks", "missing": "drop"},
+                    {"name": "both", "function": "ctr * 2", "missing": "drop"},
+                ]
+            },
+            [
+                'metrics[0].missing: a quantile ranks values only: choose "drop" or "refuse"',
+                'metrics[1].missing: is of numbers: of per_unit = "sum", "max" or "first"',
+                "metrics[2].missing: cannot be used with `function`",
+            ],
+        ),
+        (
             {"metrics": [{"name": "ctr", "value": "click"}]},
             ["metrics[0].name: 'ctr' is a built-in metric; choose another"],
         ),
         (
-            {"logs": {"impressions": {"path": "x", "table": "y"}}},
-            ["logs.impressions: has both `path` and `table`; keep one"],
+            {"logs": {"impressions": {"path": "x.csv", "encoding": "runes"}}},
+            ["logs.impressions.encoding: is no encoding of text that Python knows (got 'runes')"],
         ),
         (
             {"variants": {"a": {"weight": 0}, "b": {}}},
@@ -387,4 +409,4 @@ def test_toml_nested_without_end_is_refused(tmp_path: Path) -> None:
 def test_a_ratio_of_clicks_may_have_one_expression_twice() -> None:
     ratio = {"name": "one", "log": "clicks", "numerator": "dwell", "denominator": "dwell"}
     (metric,) = chosen_metrics(parse_experiment(with_entries(metrics=[ratio])))
-    assert [words for words, _ in metric.zeros] == ["clicks whose dwell is null, NaN or infinite"]
+    assert [words for words, _ in metric.lacking] == ["clicks whose dwell is null, NaN or infinite"]

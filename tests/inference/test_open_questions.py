@@ -141,7 +141,12 @@ SHORT: dict[str, Callable[[abeval.LoadedExperiment], Any]] = {
 }
 
 
-@pytest.mark.parametrize("command", SHORT)
+LONG = ("replay", "agree")
+
+
+@pytest.mark.parametrize(
+    "command", [pytest.param(c, marks=pytest.mark.whole if c in LONG else ()) for c in SHORT]
+)
 def test_other_results_say_it_before_their_tables(command: str) -> None:
     result = SHORT[command](abeval.load(SAMPLE).replace(questions=QUESTIONS))
     assert " ".join(str(result).split()).startswith(SAID.rstrip("."))

@@ -10,6 +10,7 @@ import pandas as pd
 import pytest
 from scipy import stats
 
+import abeval
 from abeval.aggregates.aggregates import Aggregates, VariantUnits
 from abeval.experiment.load import parse_experiment
 from abeval.experiment.model import Experiment
@@ -17,6 +18,7 @@ from abeval.inference.compare import Analysis
 from abeval.inference.trust.checks import trust_checks
 from abeval.logs.accounting import LogRows
 from abeval.results import Check
+from abeval.results.analysis import Result
 from tests.aggregates.test_aggregates import aggregate
 from tests.logs.small import PERIOD, analyze, small_log
 
@@ -379,3 +381,25 @@ def test_a_log_without_times_in_many_rows_is_not_trusted() -> None:
     log = small_log(rows=3000, units=200, seed=4)
     found = analyze(log.assign(ts=log["ts"].where(log.index % 4 > 0)), period=PERIOD)
     assert next(c for c in found.trust if c.name == "impressions_null_time").status == "fail"
+
+
+def test_a_skipped_check_has_a_remedy_only_where_somebody_can_have_it_made() -> None:
+    """What does not apply to a log is not among what its reader should do."""
+
+    def mendable(found: Result) -> set[str]:
+        return {one.name for one in found.trust if one.status == "skipped" and one.remedy}
+
+    log = small_log(rows=3000, units=200, seed=4)
+    found = analyze(log)
+    assert mendable(found) == {"assignment", "pre_period"}
+    assert next(one for one in found.trust if one.name == "served").status == "skipped"
+    models = {name: {"model": "m"} for name in "ab"}
+    variants = {"variants": models, "models": {"m": {"score": "score"}}}
+    assert "served" in mendable(analyze(log.assign(score=0.5), **variants))
+    assert mendable(analyze(log.drop(columns="ts"))) == {"assignment", "missing_days"}
+    keeps = analyze(log, cleaning={"duplicates": "unchecked"})
+    assert "impressions_duplicate" in mendable(keeps)
+    table = pd.DataFrame({"grp": ["a"] * 700 + ["b"] * 300, "bought": [0, 1] * 500})
+    assert mendable(abeval.analyze(table, variant="grp")) == {"srm"}
+    planned = abeval.analyze(table, variant="grp", weights={"a": 7, "b": 3})
+    assert mendable(planned) == set()

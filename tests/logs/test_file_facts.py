@@ -134,7 +134,7 @@ def write_parquet(folder: Path, rows: int, column: str = "x") -> None:
 
 def known(folder: Path) -> tuple[int | None, list[str]]:
     """Rows and columns, as an analysis looks at them."""
-    files = files_of("impressions", ["log.parquet"], folder)
+    files = files_of("impressions", LogSource(path="log.parquet"), folder)
     (columns,) = columns_of_files("impressions", files).values()
     return rows_of_files("impressions", files), list(columns)
 

@@ -287,3 +287,42 @@ def test_a_query_of_tables_alone_reads_no_row_of_the_log() -> None:
     read, left, _ = open_log(Run(loaded.experiment, engine, {"shown": small_log()}), "impressions")
     engine.close()
     assert (read, left) == (0, 96)
+
+
+@pytest.mark.parametrize("ending", ["jsonl", "parquet"])
+def test_fields_of_structs_are_columns_by_dotted_names(tmp_path: Path, ending: str) -> None:
+    rows = pd.DataFrame(
+        {
+            "user": [
+                {"id": i % 40, "geo": {"country": "de" if i % 3 else "fr"}} for i in range(400)
+            ],
+            "context": [
+                {"ab": {"variant": "ab"[i % 2]}, "time": f"2026-07-{i % 9 + 1:02}T10:00:00"}
+                for i in range(400)
+            ],
+            "item_id": range(400),
+            "seen": [{"click": i % 4 == 0, "n": i} for i in range(400)],
+        }
+    )
+    if ending == "parquet":
+        rows.to_parquet(tmp_path / "log.parquet")
+    else:
+        rows.to_json(tmp_path / "log.jsonl", orient="records", lines=True)
+    columns = {"variant": "context.ab.variant", "ts": "context.time", "click": "seen.click"}
+    experiment = abeval.define(
+        folder=tmp_path,
+        name="nested",
+        unit="user.id",
+        control="a",
+        variants={"a": {}, "b": {}},
+        logs={"impressions": {"path": f"log.{ending}", "columns": columns}},
+        segments={"country": "user.geo.country"},
+        metrics=[{"name": "ctr", "role": "goal"}, {"name": "n", "value": "seen.n + 0"}],
+    )
+    result = experiment.analyze()
+    of_b = rows[rows.index % 2 == 1]
+    assert result["ctr"].treatment == sum(one["click"] for one in of_b["seen"]) / len(of_b)
+    assert result["n"].treatment == sum(one["n"] for one in of_b["seen"]) / 20
+    assert result.segments
+    with pytest.raises(LogError, match=r"no column 'user.key' for unit_id"):
+        experiment.replace(unit="user.key").analyze()

@@ -246,3 +246,40 @@ def test_rows_that_are_lost_on_the_way_are_refused(
     calls = {"analyze": loaded.analyze, "windows": loaded.windows}
     with pytest.raises(LogError, match="40 rows were used or set aside, but 41 were read"):
         calls[command]()
+
+
+BLANK = pd.DataFrame(index=range(2), columns=GOOD.columns)
+
+
+@pytest.mark.parametrize("kind", ["csv", "jsonl", "frame"])
+def test_blank_rows_are_no_rows_and_are_counted(kind: str, tmp_path: Path) -> None:
+    # One row has no value in what is read, and a remark in another column: it is a row.
+    log = pd.concat([GOOD.astype(object), BLANK, BLANK.iloc[:1]], ignore_index=True)
+    log["remark"] = [None] * 42 + ["exported"]
+    source: dict[str, Any] = {} if kind == "frame" else {"path": f"log.{kind}"}
+    if kind == "csv":
+        log.to_csv(tmp_path / "log.csv", index=False)
+    elif kind == "jsonl":
+        log.to_json(tmp_path / "log.jsonl", orient="records", lines=True, date_format="iso")
+    log["user_id"] = log["user_id"].astype("Int64")
+    log["ts"] = pd.to_datetime(log["ts"])
+    frames = {"impressions": log} if kind == "frame" else {}
+    result = experiment(tmp_path, source).analyze(logs=frames)
+    good = experiment(tmp_path, {}).analyze(logs={"impressions": GOOD})
+    assert result["ctr"] == good["ctr"]
+    assert "are not read: 2." in " ".join(result.notes)
+    (account,) = (one for one in result.accounting if one.log == "impressions")
+    (of_good,) = (one for one in good.accounting if one.log == "impressions")
+    assert account.read == of_good.read + 1
+    assert sum(rows for _, rows in account.set_aside) == 1 + sum(r for _, r in of_good.set_aside)
+
+
+def test_a_row_of_totals_has_no_variant(tmp_path: Path) -> None:
+    rows = [f"{i},{'ab'[i % 2]},{i % 7}" for i in range(80)]
+    text = "\n".join(["user,grp,clicks", *rows, "Total,,237", ""])
+    (tmp_path / "table.csv").write_text(text)
+    result = abeval.analyze(tmp_path / "table.csv", variant="grp", unit="user", metrics=["clicks"])
+    clicks = pd.Series(np.arange(80) % 7)
+    row = result["clicks"]
+    assert [row.control, row.treatment] == [clicks[::2].mean(), clicks[1::2].mean()]
+    assert result.accounting[0].set_aside == (("null_variant", 1),)

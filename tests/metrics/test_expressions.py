@@ -95,8 +95,6 @@ def test_what_a_row_level_expression_may_hold(
         ("(select 1)", "holds a query"),
         ("price in (select 1)", "holds a query"),
         ("exists(select 1)", "holds a query"),
-        ("log.price", "names a table; use column names only"),
-        ("a.b.c", "names a table"),
     ],
 )
 def test_each_mistake_has_its_own_words(text: str, why: str) -> None:
@@ -254,3 +252,8 @@ def test_what_a_row_set_aside_holds_stops_no_run() -> None:
     kept = log.drop(index=7).groupby("variant")
     spent = tuple(kept["click"].sum() / kept["user_id"].nunique())
     assert (found["spend"].control, found["spend"].treatment) == pytest.approx(spent)
+
+
+def test_a_dotted_name_is_that_of_a_field() -> None:
+    assert parse_expression("stats.Clicks + a.b.c").sql("duckdb") == '"stats.clicks" + "a.b.c"'
+    assert [*columns_of(parse_expression("stats.clicks / x"))] == ["stats.clicks", "x"]

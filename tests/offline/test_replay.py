@@ -331,15 +331,6 @@ def test_a_ranked_list_ranks_as_its_scores_do():
         assert ours == found.row("ndcg@3[exp]", "b", traffic).value
 
 
-def test_blends_reach_from_one_model_to_the_other():
-    loaded, logs = small(random_rows())
-    found = loaded.replay(metrics=["gauc[pairs]"], blend=(0, 0.5, 1), logs=logs)
-    names = [c.model for c in found.coverage]
-    assert "0.5·b + 0.5·a" in names
-    ends = [found.row("gauc[pairs]", f"{a}·b + {1 - a}·a", "x").value for a in (0, 1)]
-    assert ends == [found.row("gauc[pairs]", model, "x").value for model in "ab"]
-
-
 def test_sampled_negatives_are_undone():
     loaded, logs = small(random_rows())
     frame = logs["impressions"]
@@ -463,14 +454,9 @@ def test_the_command_says_why_a_value_is_missing_and_takes_policies():
         ({"compat": "tresc"}, "trec"),
         ({"metrics": ["ndcg@10"]}, "has several definitions"),
         ({"kept_negatives": 0}, "kept_negatives"),
-        ({"blend": (2.0,)}, "between 0 and 1"),
         ({"threshold": float("nan")}, "not a finite number"),
         ({"bins": 0}, "bins 0: use a number from 1"),
         ({"curve": 5, "metrics": ["auc"]}, "no curve"),
-        ({"split": ["train", "test"]}, "split is list"),
-        ({"split": {"train": "2026-09-01"}}, "not a first and a last day"),
-        ({"split": {"train": ["2026-09-01"]}}, "not a first and a last day"),
-        ({"split": {"train": (1, 2)}}, "not dates"),
     ],
 )
 def test_mistakes_are_said(options, error):

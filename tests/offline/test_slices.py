@@ -1,4 +1,4 @@
-"""Splits with their gaps, curves over k, and cut-offs by a column's value."""
+"""Curves over k, and cut-offs by a column's value."""
 
 import numpy as np
 import pandas as pd
@@ -21,7 +21,7 @@ ENTRIES = {
 
 @pytest.fixture(scope="module")
 def log() -> pd.DataFrame:
-    """The new model knows the clicks of the training rows; every user is in both splits."""
+    """The new model knows the clicks of half of the rows."""
     rng = np.random.default_rng(5)
     users, length = 200, 12
     n = users * 2 * length
@@ -50,29 +50,6 @@ def log() -> pd.DataFrame:
 def replayed(log, **options):
     options = {"metrics": ["ndcg@5[lin]", "gauc[units]"], **options}
     return abeval.define(**ENTRIES).replay(logs={"impressions": log}, **options)
-
-
-def test_a_gap_between_train_and_test_betrays_overfitting(log):
-    found = replayed(log, split="part")
-    assert [split.name for split in found.splits] == ["train", "test"]
-    gap = {(g.model, g.metric): g for g in found.gaps if g.traffic == "pooled"}
-    assert gap["new", "ndcg@5[lin]"].low > 0.2
-    assert gap["old", "ndcg@5[lin]"].low < 0 < gap["old", "ndcg@5[lin]"].high
-    parts = [{(r.model, r.traffic, r.metric): r.value for r in s.rows} for s in found.splits]
-    key = ("new", "pooled", "gauc[units]")
-    assert gap["new", "gauc[units]"].difference == pytest.approx(parts[0][key] - parts[1][key])
-
-
-def test_each_split_is_the_replay_of_its_rows(log):
-    found = replayed(log, split="part")
-    alone = replayed(log[log["part"] == "test"])
-    assert found.splits[1].rows == alone.rows
-
-
-def test_periods_name_the_same_splits(log):
-    by_column = replayed(log, split="part")
-    periods = {"train": ("2026-09-01", "2026-09-07"), "test": ("2026-09-08", "2026-09-09")}
-    assert replayed(log, split=periods).gaps == by_column.gaps
 
 
 def test_k_by_device_takes_each_request_at_its_own_cut_off(log):
@@ -106,20 +83,6 @@ def test_a_curve_has_every_cut_off_and_its_elbow(log):
     assert values[4] == replayed(log, metrics=["recall@5"]).row("recall@5", "old", "pooled").value
 
 
-@pytest.mark.whole
-def test_all_metrics_have_splits_and_curves_beside_them(log):
-    """Some metrics run over arrays, some by queries, some by leaving out groups: all at once."""
-    found = replayed(log, metrics=None, k=(3,), split="part", curve=4)
-    gaps = {(g.model, g.traffic, g.metric): g for g in found.gaps}
-    assert set(gaps) == {(r.model, r.traffic, r.metric) for r in found.rows}
-    rows = [{(r.model, r.traffic, r.metric): r.value for r in s.rows} for s in found.splits]
-    for metric in ("coverage@3", "entropy@3", "personalisation@3", "ece[width]"):
-        key = ("new", "a", metric)
-        assert gaps[key].difference == pytest.approx(rows[0][key] - rows[1][key]), metric
-    assert gaps["new", "a", "ece[width]"].high < 0
-    assert len(found.curves[0].points) == 4
-
-
 @pytest.mark.parametrize(
     ("points", "expected"),
     [
@@ -137,19 +100,11 @@ def test_the_elbow_is_furthest_from_the_line_between_the_ends(points, expected):
 @pytest.mark.parametrize(
     ("options", "error"),
     [
-        ({"split": "nothing"}, LogError),
-        ({"split": "user_id"}, LogError),
-        ({"split": {"train": ("2026-09-07", "2026-09-01")}}, ExperimentError),
-        ({"split": {"train": ("first", "last")}}, ExperimentError),
-        ({"split": {"train": ("2026-08-01", "2026-08-07")}}, LogError),
+        ({"k_by": ("nothing", {"phone": 3})}, LogError),
+        ({"k_by": ("user_id", {"1": 3})}, LogError),
         ({"k_by": ("device", {"tablet": 3})}, ExperimentError),
     ],
 )
 def test_mistakes_are_said(log, options, error):
     with pytest.raises(error):
         replayed(log, **options)
-
-
-def test_periods_need_a_time(log):
-    with pytest.raises(LogError, match="need a time"):
-        replayed(log.drop(columns="ts"), split={"train": ("2026-09-01", "2026-09-07")})

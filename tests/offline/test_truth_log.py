@@ -110,19 +110,6 @@ def test_what_the_truth_has_too_much_of_is_counted():
     assert [r.value for r in found.rows] == values
 
 
-def test_splits_are_judged_by_the_same_truth():
-    rows = random_rows(60)
-    loaded, logs = small(rows, logs=LOGS)
-    frame = logs["impressions"]
-    frame["part"] = np.where(frame["request_id"].str.endswith("-0"), "train", "test")
-    given = {**logs, "truth": graded(frame)}
-    found = loaded.replay(metrics=METRICS, relevance="truth", logs=given, split="part", curve=3)
-    alone = {**given, "impressions": frame[frame["part"] == "test"]}
-    other = loaded.replay(metrics=METRICS, relevance="truth", logs=alone)
-    for one, two in zip(found.splits[1].rows, other.rows, strict=True):
-        assert close(one.value, two.value, 1e-12)
-
-
 @pytest.mark.parametrize(
     ("truth", "error"),
     [

@@ -17,7 +17,6 @@ import abeval
 from abeval.cli.main import app
 from abeval.report.page import page_html
 from abeval.report.replay_page import curve_figure
-from abeval.results import format as fmt
 from abeval.results.replay import Curve, CurvePoint
 from abeval.results.study import study_of
 from tests.offline.test_replay import SAMPLE, random_rows, small
@@ -30,10 +29,9 @@ METRICS = ["ndcg@3[lin]", "recall@5", "gauc[impressions]", "ece[width]", "covera
 
 @pytest.fixture(scope="module")
 def full():
-    """Stages, blends, splits, curves and a cut-off by value, all at once."""
+    """Stages, curves and a cut-off by value, all at once."""
     loaded, logs = small(random_rows(120), name=EVIL, logs={"impressions": {}, "scores": {}})
     log = logs["impressions"]
-    log["part"] = np.where(log["request_id"].str.endswith("-0"), "train", "test")
     log["device"] = np.where(log["user"] % 3 == 0, "phone", "desktop")
     keys = log[["request_id", "item_id"]]
     scores = [
@@ -48,8 +46,6 @@ def full():
     return loaded.replay(
         metrics=METRICS,
         logs={**logs, "scores": pd.concat(scores)},
-        blend=(0.25, 0.75),
-        split="part",
         curve=4,
         k_by=("device", {"phone": 1, "desktop": 3}),
     )
@@ -84,8 +80,6 @@ def test_every_part_of_the_result_has_its_section(page):
     assert inner == [
         *("offline-models", "offline-stages", "offline-curves", "offline-by-value"),
         *(
-            "offline-blends",
-            "offline-splits",
             "offline-coverage",
             "offline-rows",
             "offline-methods",
@@ -94,7 +88,6 @@ def test_every_part_of_the_result_has_its_section(page):
     assert "1 recall/b" in section(page, "stages")
     assert "recall@device" in section(page, "by-value")
     assert "phone at 1, desktop at 3" in section(page, "by-value")
-    assert "train" in section(page, "splits")
     assert "100% of 240" in section(page, "coverage")
     assert "items repeated in a request" in section(page, "rows")
     assert "mean over requests of hits / R" in section(page, "glossary")
@@ -110,20 +103,8 @@ def test_figures_are_the_numbers_of_the_result(full, page):
     bins = [b for b in full.calibration if (b.model, b.traffic, b.kind) == ("b", "x", kind)]
     trace = next(t for t in drawn["calibration-0"]["data"] if t["name"] == "b")
     assert trace["y"] == pytest.approx([b.clicks / b.rows for b in bins])
-    # From control's model over the blends to the other.
-    blend = drawn["blend-0-0"]["data"][0]
-    assert (blend["name"], blend["x"]) == ("x", [0, 0.25, 0.75, 1])
-    ends = [full.row(METRICS[0], model, "x").value for model in "ab"]
-    assert [blend["y"][0], blend["y"][-1]] == ends
     stages = {t["name"]: t["x"] for t in drawn["stage-0"]["data"]}
     assert stages["b"] == ["1 recall", "2 ranking"]
-
-
-def test_gaps_stand_beside_both_splits(full, page):
-    said = section(page, "splits")
-    gap = next(g for g in full.gaps if (g.model, g.traffic, g.metric) == ("a", "x", "ndcg@3[lin]"))
-    shown = fmt.difference(gap.difference, gap.low, gap.high)
-    assert fmt.typographic(shown.text) in said
 
 
 def test_no_name_becomes_markup_and_nothing_is_fetched(page):

@@ -16,7 +16,6 @@ from sqlglot import exp
 from abeval.engines import sources
 from abeval.engines.duckdb import DuckDBEngine
 from abeval.engines.protocol import Cell, Engine
-from abeval.engines.sources import files_of_log
 from abeval.engines.spark.session import (
     SETTINGS,
     SparkRows,
@@ -92,16 +91,16 @@ class SparkEngine(Engine):
     def add_log(self, name: str, source: LogSource, reads: str | None = None) -> None:
         """Make files or a table readable as the relation `name`, with every column."""
         log = sources.log_name(name)
-        if source.table is not None and source.database is None:
+        if source.table is not None and not source.paths:
             self._add(name, self._table_of(log, source.table))
             return
-        if source.table is None and not source.paths_of_variants:
-            files = sources.files_of(log, source.paths, self._folder, source.format)
-            # Spark takes names for globs, and has no list of names without them.
-            if files.kind == "parquet" and all(map(_is_plain, files.read)):
-                self._add_parquet(name, files.read, source)
-                return
-        self._stage(name, source)
+        files = sources.files_of(log, source, self._folder)
+        # Spark takes names for globs, and has no list of names without them.
+        are_plain = all(map(_is_plain, files.read)) and not files.variants
+        if files.kind == "parquet" and are_plain:
+            self._add_parquet(name, files.read, source)
+        else:
+            self._stage(name, source)
 
     def add_frame(
         self,
@@ -273,7 +272,7 @@ class SparkEngine(Engine):
                 engine.confine([], folders)
                 engine.add_frame(name, frame, source)
             else:
-                engine.confine(files_of_log(name, source, self._folder), folders)
+                engine.confine([source], folders)
                 engine.add_log(name, source)
             types, self._blank_rows[name] = engine.columns(name), engine.blank_rows(name)
             if file is not None:

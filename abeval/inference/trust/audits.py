@@ -433,9 +433,9 @@ def served(analysis: Analysis) -> list[Finding]:
     cells = cells_of(analysis.aggregates, "served")
     if not cells:
         why = "no column says which impressions had a timeout, a fallback or a stale model"
-        columns = f"[logs.{experiment.logs.rows_name}] columns"
-        remedy = f"map {', '.join(_SERVED)} in {columns}, if the log has any"
-        return [skipped(why, remedy=remedy)]
+        is_served = any(variant.model for variant in experiment.variants.values())
+        remedy = f"map {', '.join(_SERVED)} in [logs.impressions] columns, if the log has any"
+        return [skipped(why, remedy=remedy * is_served)]
     found = []
     for cell, sums in cells.items():
         shown = shares(cells, cell)

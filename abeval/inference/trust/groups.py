@@ -207,6 +207,11 @@ def known_checks(analysis: Analysis) -> list[Finding]:
     Otherwise other units than control's are compared.
     """
     control, rule = analysis.experiment.control, Rule(analysis.experiment.alpha)
+    remedy = (
+        "look at why values are missing; where the treatment decides who has one, compare the "
+        "share of units with a value as a metric, or all units by "
+        f"{analysis.experiment.spelled('missing', 'zero', '[[metrics]]')}"
+    )
     found = []
     for metric, variant in analysis.rows:
         if metric.known is None or metric.name in analysis.aggregates.refused:
@@ -225,10 +230,6 @@ def known_checks(analysis: Analysis) -> list[Finding]:
         words = (
             f"units with a value of {metric.name}: {control} {numbers.control:.2%}, "
             f"{variant} {numbers.treatment:.2%} (p = {numbers.p_value:.2g})"
-        )
-        remedy = (
-            "look at why values are missing; where the treatment decides who has one, compare the "
-            'share of units with a value as a metric, or all units by missing = "zero"'
         )
         alarm = f"{words}: the units that are compared are not alike"
         found.append(

@@ -236,6 +236,8 @@ class _Split(NamedTuple):
 def srm_check(analysis: Analysis) -> Finding:
     """Test unit counts against the planned weights, within each period of constant split."""
     experiment, aggregates = analysis.experiment, analysis.aggregates
+    if aggregates.days_are_units:
+        return skipped("days are the units, so the split of what was assigned is not known")
     if experiment.weights == "observed":
         why = "the weights are those of the table, so the split cannot be checked"
         return skipped(why, remedy="say which shares were intended, as weights of the variants")

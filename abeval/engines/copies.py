@@ -1,0 +1,205 @@
+"""Files that DuckDB does not read by itself, copied as CSV in UTF-8: workbooks, SQLite, encodings.
+
+DuckDB's own readers of them are extensions, which a run neither downloads nor loads.
+"""
+
+import csv
+import gzip
+import sqlite3
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import closing, contextmanager
+from dataclasses import replace
+from math import inf
+from pathlib import Path
+from shutil import copyfileobj
+from typing import TYPE_CHECKING, TextIO
+
+from abeval.engines.encodings import encoding_error
+from abeval.engines.sources import Files, choose
+from abeval.engines.sql import quoted
+from abeval.errors import LogError
+from abeval.files import real
+from abeval.scratch import Scratch
+
+if TYPE_CHECKING:
+    from abeval.experiment.sources import LogSource
+
+Rows = tuple[Sequence[object], Iterable[Sequence[object]]]
+"""The names of columns, and rows."""
+
+_DIALECT = ", delim = ',', quote = '\"', escape = '\"'"
+_EXACT = 2**53
+"""Whole numbers below it are exact as numbers with a point, which is all that workbooks have."""
+
+
+class Copies:
+    """Copies of files in a folder of their own, each made once in a run."""
+
+    def __init__(self, parent: str | None) -> None:
+        self._parent = parent
+        self._scratch: Scratch | None = None
+        self._made: dict[tuple[object, ...], tuple[str, str]] = {}
+
+    @property
+    def folder(self) -> Path:
+        """Return the folder, which is made now if it is not there."""
+        if self._scratch is None:
+            self._scratch = Scratch(self._parent, "abeval-run-")
+        return self._scratch.path
+
+    def of(self, log: str, files: Files, source: "LogSource") -> Files:
+        """Return the files that DuckDB reads in place of those of a log.
+
+        Raises:
+            LogError: One cannot be read, or they differ in columns.
+        """
+        if not files.are_copied:
+            return files
+        copies, headers = [], dict[str, str]()
+        for file in files.read:
+            key = (file, files.encoding, source.table, source.sheet)
+            if key not in self._made:
+                self._made[key] = self._copy(log, file, files, source)
+            copy, header = self._made[key]
+            copies.append(copy)
+            headers.setdefault(header, file)
+        if len(headers) > 1:
+            (one, first), (other, second) = [*headers.items()][:2]
+            what = f"{log}: the headers of {first} and {second} differ: {one!r}, {other!r}"
+            raise LogError(what, "give files of the same columns, or write them as CSV in UTF-8")
+        dialect = files.dialect if files.kind == "csv" else _DIALECT
+        own = dict(zip(files.read, copies, strict=True))
+        variants = {own[file]: variant for file, variant in files.variants.items()}
+        return replace(
+            files, kind="csv", read=copies, variants=variants, dialect=dialect, encoding=None
+        )
+
+    def _copy(self, log: str, file: str, files: Files, source: "LogSource") -> tuple[str, str]:
+        """Write the copy of a file; return its path and its header."""
+        if "://" in file:
+            raise LogError(f"{file} is at an address", "copy it to this machine, and name the copy")
+        partitions = [part for part in Path(file).parts[:-1] if "=" in part]
+        copy = self.folder.joinpath(str(len(self._made)), *partitions, f"{Path(file).name}.csv")
+        copy.parent.mkdir(parents=True)
+        if files.encoding is not None:
+            _write_text(log, file, files.encoding, copy)
+        else:
+            read = _of_workbook if files.kind == "xlsx" else _of_sqlite
+            named = source.sheet if files.kind == "xlsx" else source.table
+            with read(log, file, named) as (names, rows), _open(copy) as lines:
+                writer = csv.writer(lines)
+                writer.writerow(names)
+                writer.writerows(rows)
+        with copy.open(encoding="utf-8") as lines:
+            return str(copy), lines.readline().rstrip("\r\n")
+
+    def close(self) -> None:
+        """Remove the copies."""
+        if self._scratch is not None:
+            self._scratch.close()
+
+
+def tables_of(file: str) -> list[str]:
+    """List the tables of a SQLite database."""
+    with _opened(file) as database:
+        return _tables(database)
+
+
+@contextmanager
+def _workbook_errors(file: str) -> Iterator[None]:
+    from python_calamine import CalamineError
+
+    try:
+        yield
+    except CalamineError as error:
+        what = f"{file} cannot be read as a workbook: {error}"
+        raise LogError(what, "save it again as .xlsx without a password, or as CSV") from error
+
+
+@contextmanager
+def _of_workbook(log: str, file: str, named: str | None) -> Iterator[Rows]:
+    """Read a sheet: its first row is the header; rows without a value are none."""
+    from python_calamine import CalamineWorkbook
+
+    with _workbook_errors(file), CalamineWorkbook.from_path(file) as workbook:
+        sheets = [n for n in workbook.sheet_names if workbook.get_sheet_by_name(n).width]
+        sheet_name = choose(log, file, "sheet", named, sheets)
+        rows = iter(workbook.get_sheet_by_name(sheet_name).to_python(skip_empty_area=False))
+    header = next(rows, [])
+    names = [str(_plain(value)).strip() for value in header]
+    where = f"{file}, sheet {sheet_name!r}"
+    if not any(names):
+        place = next((i for i, row in enumerate(rows, start=2) if any(v != "" for v in row)), 1)
+        what = f"{where}: row 1 is blank, and the first row with values is {place}"
+        raise LogError(what, "the header is the first row: remove what stands above it")
+    repeated = next((name for name in names if name and names.count(name) > 1), None)
+    if repeated is not None:
+        raise LogError(f"{where}: two columns are called {repeated!r}", "rename one")
+    kept = [place for place, name in enumerate(names) if name]
+    lines = []
+    for number, row in enumerate(rows, start=2):
+        beyond = next((v for v, name in zip(row, names, strict=True) if not name and v != ""), None)
+        if beyond is not None:
+            what = f"{where}: row {number} has {beyond!r} in a column without a name"
+            raise LogError(what, "the header is row 1: remove what stands above it, or name it")
+        long = next((v for v in row if isinstance(v, float) and _EXACT <= abs(v) < inf), None)
+        if long is not None:
+            what = f"{where}: row {number} has {long:.0f}, of which a workbook keeps 15 digits"
+            raise LogError(what, "different ids may have become one: write them as text")
+        if any(value != "" for value in row):
+            lines.append([_plain(row[place]) for place in kept])
+    yield [names[place] for place in kept], lines
+
+
+def _plain(value: object) -> object:
+    """Write 7.0 as 7: a workbook has no whole numbers of its own."""
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
+@contextmanager
+def _opened(file: str) -> Iterator[sqlite3.Connection]:
+    try:
+        with closing(sqlite3.connect(f"{real(file).as_uri()}?mode=ro", uri=True)) as database:
+            yield database
+    except sqlite3.Error as error:
+        what = f"{file} cannot be read as a SQLite database: {error}"
+        raise LogError(
+            what, "check that it is one, that it is whole, and that it is closed"
+        ) from error
+
+
+def _tables(database: sqlite3.Connection) -> list[str]:
+    named = "select name from sqlite_master where type in ('table', 'view') order by rowid"
+    names = [str(name) for (name,) in database.execute(named)]
+    return [name for name in names if not name.startswith("sqlite_")]
+
+
+@contextmanager
+def _of_sqlite(log: str, file: str, named: str | None) -> Iterator[Rows]:
+    """Read a table, row by row."""
+    with _opened(file) as database:
+        table = choose(log, file, "table", named, _tables(database))
+        described = database.execute(f"select * from {quoted(table)} limit 0").description
+        names = [str(column[0]) for column in described]
+        values = ", ".join(_value(quoted(name)) for name in names)
+        yield names, database.execute(f"select {values} from {quoted(table)}")
+
+
+def _value(column: str) -> str:
+    return f"case typeof({column}) when 'blob' then hex({column}) else {column} end"
+
+
+def _open(copy: Path) -> TextIO:
+    return copy.open("w", encoding="utf-8", newline="")
+
+
+def _write_text(log: str, file: str, encoding: str, copy: Path) -> None:
+    """Write a text file in UTF-8."""
+    if file.lower().endswith(".zst"):
+        raise LogError(f"{file} is compressed, and not in UTF-8", "decompress it")
+    opened = gzip.open if file.lower().endswith(".gz") else open
+    try:
+        with opened(file, "rt", encoding=encoding, newline="") as text, _open(copy) as lines:
+            copyfileobj(text, lines, 1 << 20)
+    except UnicodeError as error:
+        raise encoding_error(log, file, encoding) from error

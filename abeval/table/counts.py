@@ -1,0 +1,328 @@
+"""Make sums of a table of counts: of units, or of days where days are all that is known.
+
+Counts of users are sums of zeros and ones. Impressions are no units: those of one user are alike,
+and a test of each would take chance for an effect. By day, the days can be units instead.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import date
+from fractions import Fraction
+from math import ceil, floor
+from typing import NamedTuple
+
+from abeval.aggregates.sums import BUCKETS
+from abeval.drafts import words
+from abeval.drafts.counts import (
+    DAY_UNIT,
+    CountTable,
+    Outcome,
+    Row,
+    is_total,
+    number,
+    questions_of,
+    unit_of,
+)
+from abeval.errors import LogError
+from abeval.experiment.sources import ROW_UNIT
+from abeval.stats.resampling import MIN_DAYS
+from abeval.table.columns import reference
+
+
+class Summary(NamedTuple):
+    """One row: the sums of a metric over the units of a variant, by column.
+
+    `day` is the day whose values are summed, over the units active in it; None for the period.
+    `segment` is the segment and value whose units are summed; None for all.
+    """
+
+    metric: str
+    variant: str
+    day: str | None
+    units: int
+    sums: Mapping[str, Fraction]
+    segment: tuple[str, str] | None = None
+
+
+@dataclass(frozen=True)
+class Sums:
+    """A table of sums, and what its form says of them.
+
+    Attributes:
+        unit: What was randomised, as far as the table says it.
+        entries: Of counts, metric → what an experiment file would say of it.
+        segments: Name of a segment → its column.
+        days_are_units: Whether rows are by day, and each day is one unit of both variants.
+    """
+
+    name: str
+    rows: Sequence[Summary]
+    unit: str = "unit"
+    entries: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    segments: Mapping[str, str] = field(default_factory=dict)
+    days_are_units: bool = False
+    questions: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+
+
+class _Cell(NamedTuple):
+    """What one row of the table says of one metric."""
+
+    metric: str
+    outcome: Outcome
+    variant: str
+    day: str
+    parts: Mapping[str, str]
+    n: int
+    y: Fraction
+    yy: Fraction
+
+
+def sums_of(table: CountTable, unit: str, name: str) -> Sums:
+    """Return the sums of a table of counts.
+
+    Raises:
+        LogError: A row is no count, or the table does not say enough for a verdict.
+    """
+    _check_labels(table, name)
+    days_are_units = table.day is not None and unit != ROW_UNIT
+    if not days_are_units:
+        _check_units(table, unit, name)
+    cells = [cell for one in table.outcomes for cell in _cells(table, one, name)]
+    more = {one.metric: one for one in cells if one.outcome.spread is None and one.y > one.n}
+    for metric, one in more.items() if not days_are_units else ():
+        raise LogError(
+            f"{name}: {metric} of {one.variant} is {int(one.y):,} of {one.n:,}, more than one each",
+            "counts are of units that have it or not; where a unit has several, bring mean and sd, "
+            "or sums by user (docs/sums.md)",
+        )
+    _check_rates(table, name)
+    rows = _by_day(cells, name) if days_are_units else _by_unit(cells, table)
+    outcomes = {cell.metric: cell.outcome for cell in cells}
+    return Sums(
+        name,
+        rows,
+        unit=DAY_UNIT if days_are_units else unit_of(table.outcomes[0].n),
+        entries={
+            metric: _entry(outcome, metric not in more, days_are_units)
+            for metric, outcome in outcomes.items()
+        },
+        segments={} if days_are_units else {words.slug(part): part for part in table.segments},
+        days_are_units=days_are_units,
+        questions=tuple(questions_of(table, unit)),
+        notes=tuple(_notes(table, days_are_units)),
+    )
+
+
+def _entry(outcome: Outcome, may_be_share: bool, is_ratio: bool) -> dict[str, str]:
+    value, per = reference(outcome.column), reference(outcome.n)
+    entry = {"numerator": value, "denominator": per} if is_ratio else {"value": value}
+    entry |= {"unit": "share"} if may_be_share and outcome.spread is None else {}
+    return entry | ({"direction": "decrease"} if outcome.is_worse else {})
+
+
+def _check_labels(table: CountTable, name: str) -> None:
+    """Refuse a row without a variant, the sum of other rows, and a row that is there twice."""
+    labels = [table.variant, *filter(None, (table.day, table.metric)), *table.parts]
+    seen: dict[tuple[str, ...], int] = {}
+    for place, row in enumerate(table.rows, start=1):
+        key = tuple(row[label] for label in labels)
+        for label, value in zip(labels, key, strict=True):
+            if is_total(value):
+                what = f"{name}, row {place}: {label} is {value!r}, the sum of other rows"
+                raise LogError(what, "leave it out: sums are made of the rows")
+            if not value:
+                what = f"{name}, row {place}: {label} is empty"
+                raise LogError(what, "name it in each row, or leave the row out")
+        if key in seen:
+            both = f"rows {seen[key]} and {place} are both of {', '.join(key)}"
+            raise LogError(f"{name}: {both}", "give one row of each: add up those of other units")
+        seen[key] = place
+
+
+def _check_units(table: CountTable, unit: str, name: str) -> None:
+    if unit == DAY_UNIT:
+        raise LogError(f"{name} has no rows by day", "add a column `day`, or say another unit")
+    views = next((one.n for one in table.outcomes if one.of_views), None)
+    if views is not None and unit != ROW_UNIT:
+        raise LogError(
+            f"{name} counts {views}, not the units that were assigned: those of one user are "
+            "alike, so how far chance goes cannot be known, and there is no verdict",
+            f"bring sums by user (docs/sums.md; `abeval sql --sums` writes the statement), or rows "
+            f"by day. If each of the {views} was assigned by itself, say so: --unit row",
+        )
+
+
+def _cells(table: CountTable, outcome: Outcome, name: str) -> Iterator[_Cell]:
+    digits = max((_digits(row[outcome.column]) for row in table.rows), default=0)
+    percent = outcome.is_rate and _are_percent(table.rows, outcome.column)
+    for place, row in enumerate(table.rows, start=1):
+        where = f"{name}, row {place}"
+        n = _whole(row, outcome.n, where)
+        if outcome.spread is not None:
+            y, yy = _of_mean(row, outcome, n, where)
+        elif outcome.is_rate:
+            y = yy = _of_rate(row, outcome.column, n, (digits, percent), where)
+        else:
+            y = yy = Fraction(_whole(row, outcome.column, where))
+        metric = outcome.metric
+        if table.metric is not None:
+            own = words.slug(row[table.metric])
+            metric = own if len(table.outcomes) == 1 else f"{own}_{metric}"
+        parts = {part: row[part] for part in table.parts}
+        day = "" if table.day is None else row[table.day]
+        yield _Cell(metric, outcome, row[table.variant], day, parts, n, y, yy)
+
+
+def _value(row: Row, column: str, where: str) -> Fraction:
+    value = number(row[column])
+    if value is None:
+        what = repr(row[column]) if row[column] else "empty"
+        raise LogError(f"{where}: {column} is {what}", "write a number, 0 where there was none")
+    return Fraction(value)
+
+
+def _whole(row: Row, column: str, where: str) -> int:
+    value = _value(row, column, where)
+    if value < 0 or value.denominator != 1:
+        what = f"{where}: {column} is {row[column]}, but counts are whole numbers"
+        raise LogError(what, "write them in full, without decimals (12,345 is read as 12345)")
+    return int(value)
+
+
+def _of_mean(row: Row, outcome: Outcome, n: int, where: str) -> tuple[Fraction, Fraction]:
+    """Return Σy and Σy² of n units with a mean, and a spread between them."""
+    spread = str(outcome.spread)
+    mean, size = _value(row, outcome.column, where), _value(row, spread, where)
+    if size < 0:
+        raise LogError(f"{where}: {spread} is {row[spread]}", "a spread is not negative")
+    kinds = {*words.words(spread)}
+    square = size if kinds & {"variance", "var"} else size * size
+    if kinds & {"se", "sem", "stderr", "error"}:
+        square *= n
+    return n * mean, max(n - 1, 0) * square + n * mean * mean
+
+
+def _digits(text: str) -> int:
+    """Count the decimals of a number, those of 4.5% as of .045."""
+    value = number(text)
+    exponent = 0 if value is None else value.as_tuple().exponent
+    return max(0, -exponent) if isinstance(exponent, int) else 0
+
+
+def _are_percent(rows: Iterable[Row], column: str) -> bool:
+    """Tell whether shares are numbers of per cent without the sign."""
+    plain = [Fraction(v) for row in rows if (v := number(row[column])) and "%" not in row[column]]
+    named = words.has_word(column, ("pct", "percent", "percentage")) or "%" in column
+    return bool(plain) and (named or max(plain) > 1)
+
+
+def _of_rate(row: Row, column: str, n: int, form: tuple[int, bool], where: str) -> Fraction:
+    """Return the successes that a share says; refuse one that fits several numbers, or none."""
+    low, high = _bounds(_value(row, column, where), n, *form)
+    fits = range(max(0, ceil(low)), min(n, floor(high)) + 1)
+    if len(fits) == 1:
+        return Fraction(fits[0])
+    which = "fits no whole number" if not fits else f"may be {fits[0]:,} to {fits[-1]:,} of them"
+    what = f"{where}: {column} is {row[column]} of {n:,}, which {which}"
+    raise LogError(what, "give the number of successes as a column of its own")
+
+
+def _bounds(rate: Fraction, n: int, digits: int, percent: bool) -> tuple[Fraction, Fraction]:
+    """Return the successes between which a printed share lies."""
+    scale, half = Fraction(1, 100 if percent else 1), Fraction(1, 2 * 10**digits)
+    return (rate - half) * scale * n, (rate + half) * scale * n
+
+
+def _check_rates(table: CountTable, name: str) -> None:
+    """Refuse a share that is none of the counts' own: one of the two columns is wrong."""
+    counted = [one for one in table.outcomes if one.spread is None and not one.is_rate]
+    for column in table.rates if counted else ():
+        known = [(place, row) for place, row in enumerate(table.rows, start=1) if row[column]]
+        form = max(_digits(row[column]) for _, row in known), _are_percent(table.rows, column)
+        wrong: list[tuple[int, Row, Outcome]] = []
+        for one in counted:
+            for place, row in known:
+                n, y = (_value(row, c, name) for c in (one.n, one.column))
+                low, high = _bounds(_value(row, column, name), int(n), *form)
+                # Printed shares may be cut off instead of rounded.
+                if abs(y - (low + high) / 2) > high - low:
+                    wrong.append((place, row, one))
+                    break
+        if len(wrong) == len(counted):
+            place, row, one = wrong[0]
+            shown = f"{one.column} / {one.n} is {row[one.column]} / {row[one.n]}"
+            what = f"{name}, row {place}: {column} is {row[column]}, but {shown}"
+            raise LogError(what, f"correct one of them, or leave {column} out")
+
+
+def _added(cells: Iterable[_Cell]) -> dict[tuple[str, str], tuple[int, dict[str, Fraction]]]:
+    """Return metric and variant → units, and sums."""
+    added: dict[tuple[str, str], tuple[int, dict[str, Fraction]]] = {}
+    for one in cells:
+        n, sums = added.get((one.metric, one.variant), (0, {}))
+        total = {"sum_y": one.y, "sum_yy": one.yy}
+        sums = {key: sums.get(key, Fraction(0)) + value for key, value in total.items()}
+        added[one.metric, one.variant] = n + one.n, sums
+    return added
+
+
+def _rows(
+    cells: Iterable[_Cell], day: str | None = None, segment: tuple[str, str] | None = None
+) -> list[Summary]:
+    added = _added(cells)
+    return [Summary(*key, day, n, sums, segment) for key, (n, sums) in added.items()]
+
+
+def _by_unit(cells: Sequence[_Cell], table: CountTable) -> list[Summary]:
+    """Add up units that are in one row each: all of them, by day, and by segment."""
+    rows = _rows(cells)
+    for day in sorted({cell.day for cell in cells if _is_date(cell.day)}):
+        rows += _rows((cell for cell in cells if cell.day == day), day)
+    for part in table.segments:
+        for value in sorted({cell.parts[part] for cell in cells}):
+            of_part = (cell for cell in cells if cell.parts[part] == value)
+            rows += _rows(of_part, segment=(words.slug(part), value))
+    return rows
+
+
+def _is_date(text: str) -> bool:
+    try:
+        return bool(date.fromisoformat(text[:10]))
+    except ValueError:
+        return False
+
+
+def _by_day(cells: Sequence[_Cell], name: str) -> list[Summary]:
+    """Make each day a unit, which has a sum of both variants."""
+    days = list(dict.fromkeys(cell.day for cell in cells))
+    if not MIN_DAYS <= len(days) <= BUCKETS:
+        what = f"{name} has {len(days)} days, and days are its units"
+        hint = f"bring {MIN_DAYS} to {BUCKETS} days, or sums by user (docs/sums.md)"
+        raise LogError(what, hint)
+    keys, rows = dict.fromkeys((cell.metric, cell.variant) for cell in cells), []
+    for day in days:
+        of_day = _added(cell for cell in cells if cell.day == day)
+        for metric, variant in (key for key in keys if key not in of_day):
+            what = f"{name} has no {metric} of {variant} on {day}"
+            hint = "variants are compared on the same days: add it, or leave out the day"
+            raise LogError(what, hint)
+        for key, (n, sums) in of_day.items():
+            rows.append(Summary(*key, day, n, {"sum_y": sums["sum_y"], "sum_x": Fraction(n)}))
+    return rows
+
+
+def _notes(table: CountTable, days_are_units: bool) -> Iterator[str]:
+    if days_are_units:
+        yield (
+            "Days are the units: a variant's value is the sum of all days over the sum of all "
+            "days, and its error is that of leaving out each day of both variants in turn. It "
+            "holds what differs from day to day, but not users who return on other days, nor "
+            "effects that change slowly. The split cannot be checked."
+        )
+        if table.parts:
+            yield f"By day, effects are not shown by {', '.join(table.parts)}."
+    for one in (one for one in table.outcomes if one.spread is not None and days_are_units):
+        yield f"By day, {one.spread} is not used."
+    if table.unused:
+        yield f"Columns of the table that are not used: {', '.join(table.unused)}."
