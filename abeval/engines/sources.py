@@ -253,10 +253,13 @@ def _kind(file: str) -> str | None:
 
 def _database(file: str) -> str | None:
     """Return the kind of a database by its first bytes."""
-    with suppress(OSError, ValueError), Path(file).open("rb") as content:
-        start = content.read(16) if Path(file).is_file() else b""
-        return "sqlite" if start == _SQLITE else "duckdb" if start[8:12] == b"DUCK" else None
-    return None
+    start = b""
+    with suppress(OSError, ValueError):
+        # Whoever opens a pipe waits for its writer.
+        if Path(file).is_file():
+            with Path(file).open("rb") as content:
+                start = content.read(16)
+    return "sqlite" if start == _SQLITE else "duckdb" if start[8:12] == b"DUCK" else None
 
 
 def exact(file: str) -> str:

@@ -31,6 +31,7 @@ from abeval.experiment.metrics import named_metrics
 from abeval.logs.run import opened
 from abeval.simulate import simulate
 from abeval.table.connection import connect
+from abeval.table.counts import Sums
 from abeval.table.sums import of_experiment, summaries
 from abeval.table.warehouse import sums_statement
 
@@ -331,9 +332,8 @@ def same_sums(
         warehouse.close()
     assert not made.refused
     experiment = loaded.experiment
-    _, aggregates = of_experiment(
-        experiment, named_metrics(experiment), summaries(made.columns, rows, "it"), "it"
-    )
+    answer = Sums("it", summaries(made.columns, rows, "it"))
+    _, _, aggregates = of_experiment(experiment, named_metrics(experiment), answer)
     of_log = moments_of(loaded, frames)
     # Covariates of a table of units have sums of their own.
     adjusts = experiment.inference.adjust != "none" and not experiment.of_units
