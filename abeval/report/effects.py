@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from markupsafe import Markup
 
 from abeval.report import glyph, tables
-from abeval.report.tables import ROLES, Printed, decisive_p, printed
+from abeval.report.tables import ROLES, Printed, decisive_p, full, printed
 from abeval.results import MetricInfo, Row, SliceRow, codes
 from abeval.results import format as fmt
 from abeval.results.analysis import Result
@@ -151,11 +151,6 @@ def either_way(lift: float | None) -> str:
 def could_see(row: Row) -> str:
     """Write the smallest detectable lift; none where there is too little data to trust it."""
     return either_way(None if row.status == "too_little_data" else row.mde)
-
-
-def full(value: float | None) -> str:
-    """Write every digit of a number."""
-    return fmt.MISSING if value is None else repr(value)
 
 
 @dataclass(frozen=True)

@@ -51,8 +51,8 @@ Trace = dict[str, Any]
 class FigureView:
     """A figure on a page, and the same numbers as a table.
 
-    `takeaway` says in one sentence what it shows; it may be empty. `pooled` is whether it is about
-    all traffic together; `key` is how `figures` of a result calls it: `("cumulative", "ctr")`.
+    `takeaway` says in one sentence what it shows; it may be empty. `key` is how `figures` of a
+    result calls it: `("cumulative", "ctr")`.
     """
 
     anchor: str
@@ -60,7 +60,6 @@ class FigureView:
     takeaway: str
     figure: Figure
     table: TextTable
-    pooled: bool = False
     note: str = ""
     key: tuple[str, ...] = ()
 
@@ -212,14 +211,17 @@ class Heading:
 
     text: str
     note: str = ""
+    level: int = 3
 
 
 @dataclass(frozen=True)
 class Closed:
-    """What is shown when it is opened."""
+    """What is shown when it is opened, in a style of its own; `is_open` from the start."""
 
     summary: str
     blocks: tuple["Block", ...]
+    style: str = "more"
+    is_open: bool = False
 
 
 Block = FigureView | TextTable | Closed | Heading | Markup

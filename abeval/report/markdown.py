@@ -8,7 +8,7 @@ from abeval.report.effects import could_see
 from abeval.report.first_part import next_step, verdict_lines
 from abeval.report.short import notes, parts
 from abeval.report.spread_page import moved_sentences
-from abeval.report.tables import ROLES, Printed, TextTable, decisive_p, printed, tally
+from abeval.report.tables import ROLES, Printed, TextTable, decisive_p, filled, printed, tally
 from abeval.results import codes
 from abeval.results import format as fmt
 from abeval.results.analysis import Result
@@ -89,7 +89,8 @@ def _cells(shown: Printed, several: bool) -> tuple[str, ...]:
     return (name, *variant, text, could_see(row), p, status)
 
 
-def _table(table: TextTable) -> str:
+def _table(source: TextTable) -> str:
+    table = filled(source)
     lines = [table.headers, tuple("---" for _ in table.headers), *table.rows]
     title = f"**{escaped(table.title)}**\n\n" if table.title else ""
     return title + "\n".join(f"| {' | '.join(_cell(c) for c in line)} |" for line in lines)

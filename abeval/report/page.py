@@ -18,6 +18,7 @@ from abeval.report.methods_part import methods_part
 from abeval.report.replay_page import calibration_part, offline_part, replay_figure_views
 from abeval.report.short import Brief, notes, opening, parts
 from abeval.report.spread_page import catalog_part, dwell_part, gauc_part
+from abeval.report.tables import TextTable, filled
 from abeval.results import codes
 from abeval.results import format as fmt
 from abeval.results.agreement import AgreementRow
@@ -235,7 +236,8 @@ def summary(result: Result) -> str:
 
 def brief(result: Brief) -> str:
     """Write the short tables of a result for a notebook's output cell."""
-    shown = (*opening(result), *parts(result), *notes(result))
+    tables = (filled(one) if isinstance(one, TextTable) else one for one in parts(result))
+    shown = (*opening(result), *tables, *notes(result))
     return assets.render("brief.html", parts=shown, style=_summary_style())
 
 

@@ -1,13 +1,12 @@
 """Build the parts of the page that a replay fills: models, stages, curves, calibration."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from math import sqrt
 
 from abeval.report import assets
 from abeval.report import figures as fig
-from abeval.report import replay_views as views
-from abeval.report.figures import FigureView, Section
-from abeval.report.replay_views import cut_views
+from abeval.report import replay_short as short
+from abeval.report.figures import Block, Closed, FigureView, Heading, Section, figures_of
 from abeval.report.tables import TextTable, numbers
 from abeval.results import format as fmt
 from abeval.results import replay
@@ -116,30 +115,66 @@ def _drawn(
 
 _BINNED = {"mass": "bins of equal counts", "width": "bins of equal widths"}
 
+OfTraffic = tuple[str, tuple[Block, ...]]
+"""A traffic, and what is shown of it."""
+
 
 def offline_part(result: ReplayResult) -> Section:
     """Show the models offline, side by side."""
+    everywhere, groups = short.traffics(result), short.by_kind(result)
+    units = {row.traffic: row.units for row in reversed(result.rows)}
+    drawn, cut = short.drawn_metrics(result), result.by_value
+
+    def shown(traffic: str, tables: Iterable[TextTable]) -> OfTraffic:
+        closed = tuple(
+            Closed(
+                f"{one.title} ({len(one.rows)})",
+                (one._replace(title="", lead=""),),
+                "data",
+                is_open=one.title not in groups or any(row[0] in drawn for row in one.rows),
+            )
+            for one in tables
+        )
+        heading = Heading(f"Traffic of {traffic}", f"{fmt.count(units[traffic])} units", 4)
+        return traffic, (heading, *closed) if closed and traffic != POOLED else closed
+
     html = assets.block(
         "offline.html",
         result=result,
-        compared=views.compared(result),
-        models=views.plain_models(result),
-        traffics=[(name, views.units_of(result, name)) for name in views.traffics(result)],
-        curves=tuple(_curves(result)),
-        staged=views.staged(result),
-        stages=tuple(_stages(result)),
-        cuts=cut_views(result),
-        by_value=views.by_value_views(result),
+        models=short.plain_models(result),
+        traffics=[(name, units[name]) for name in everywhere],
+        compared=_pooled_last(shown(t, short.compared(result, t, groups)) for t in everywhere),
+        staged=_pooled_last(shown(t, short.staged(result, t, groups)) for t in everywhere),
+        by_value=_pooled_last(shown(t, [short.by_value(result, cut, t)]) for t in everywhere)
+        if cut
+        else (),
+        cuts=_pooled_last(shown(t, short.by_cut(result, t)) for t in everywhere),
+        curves=_pooled_last(_curves(result)),
+        stages=_pooled_last(_stages(result)),
+        coverage=short.coverage(result)._replace(title=""),
         level=fmt.level(result.alpha),
     )
     return Section("The models on the same log.", (html,))
 
 
-def replay_figure_views(study: Study) -> Iterator[FigureView]:
+def _pooled_last(parts: Iterable[OfTraffic]) -> tuple[Block, ...]:
+    """List what is shown of each traffic; that of all together is closed."""
+    listed = [(traffic == POOLED, block) for traffic, blocks in parts for block in blocks]
+    pooled = tuple(block for is_pooled, block in listed if is_pooled)
+    extra = Closed("Pooled, an extra: all traffic together", pooled)
+    return (*(one for is_pooled, one in listed if not is_pooled), *[extra] * bool(pooled))
+
+
+def replay_figure_views(study: Study) -> Iterable[FigureView]:
     """List every figure inside the part `offline`, which its template lays out."""
-    if study.replay is not None:
-        for make in (_curves, _stages):
-            yield from make(study.replay)
+    result = study.replay
+    return (
+        ()
+        if result is None
+        else figures_of(
+            block for make in (_curves, _stages) for _, blocks in make(result) for block in blocks
+        )
+    )
 
 
 def calibration_part(result: ReplayResult) -> Section | None:
@@ -154,29 +189,20 @@ def calibration_part(result: ReplayResult) -> Section | None:
     return Section(lead, tuple(_calibration(result)))
 
 
-def _curves(result: ReplayResult) -> Iterator[FigureView]:
+def _curves(result: ReplayResult) -> Iterator[OfTraffic]:
     """Draw a figure for each metric and traffic."""
-    keys = dict.fromkeys((curve.metric, curve.traffic) for curve in result.curves)
-    for i, (metric, traffic) in enumerate(keys):
-        own = [c for c in result.curves if (c.metric, c.traffic) == (metric, traffic)]
+    for i, (title, elbows, own) in enumerate(short.curves(result)):
         rows = zip(*(curve.points for curve in own), strict=True)
         cells = tuple((str(points[0].k), *map(_value, points)) for points in rows)
-        yield FigureView(
+        view = FigureView(
             f"curve-{i}",
-            f"{metric}, traffic of {traffic}",
-            _elbows(own),
+            title,
+            elbows,
             curve_figure(own),
             TextTable("", "", ("k", *(curve.model for curve in own)), cells),
-            traffic == POOLED,
-            key=("curve", metric, traffic),
+            key=("curve", own[0].metric, own[0].traffic),
         )
-
-
-def _elbows(curves: Sequence[Curve]) -> str:
-    elbows = [
-        f"{c.model} at {c.elbow}" if c.elbow is not None else f"{c.model} has none" for c in curves
-    ]
-    return f"Elbow (further places add less): {'; '.join(elbows)}."
+        yield own[0].traffic, (view,)
 
 
 def _calibration(result: ReplayResult) -> Iterator[FigureView]:
@@ -207,18 +233,18 @@ def _rate(b: CalibrationBin) -> tuple[str, str]:
     return fmt.estimate(b.clicks / b.rows if b.rows else None, b.low, b.high)
 
 
-def _of(result: ReplayResult, metric: str) -> list[ReplayRow]:
-    return [row for row in result.rows if row.metric == metric]
-
-
-def _stages(result: ReplayResult) -> Iterator[FigureView]:
+def _stages(result: ReplayResult) -> Iterator[OfTraffic]:
     """Draw a figure for each metric and traffic: its value at each stage."""
     stages = {m.name: m.stage for m in result.models if m.stage is not None}
-    keys = [(m, t) for m in views.drawn_metrics(result) for t in views.traffics(result)]
+    keys = [(m, t) for m in short.drawn_metrics(result) for t in short.traffics(result)]
     for i, (metric, traffic) in enumerate(keys if stages else ()):
-        own = [r for r in _of(result, metric) if r.traffic == traffic and r.model in stages]
-        named = [(stages[r.model], r.model.removeprefix(f"{stages[r.model]}/"), r) for r in own]
-        yield FigureView(
+        own = [r for r in result.rows if (r.metric, r.traffic) == (metric, traffic)]
+        named = [
+            (stages[r.model], r.model.removeprefix(f"{stages[r.model]}/"), r)
+            for r in own
+            if r.model in stages
+        ]
+        view = FigureView(
             f"stage-{i}",
             f"{metric}, traffic of {traffic}",
             "",
@@ -229,9 +255,9 @@ def _stages(result: ReplayResult) -> Iterator[FigureView]:
                 ("Model", lambda one: one[1]),
                 ("Value", lambda one: _value(one[2])),
             ),
-            traffic == POOLED,
             key=("stage", metric, traffic),
         )
+        yield traffic, (view,)
 
 
 def _value(row: ReplayRow | replay.CurvePoint) -> str:
