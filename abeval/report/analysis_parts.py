@@ -307,20 +307,14 @@ def _first_last(rates: tuple[PositionRate, ...]) -> str:
 
 def position_figure(rates: tuple[PositionRate, ...]) -> fig.Figure:
     """Draw CTR by position with intervals, a line for each variant."""
-    traces = []
-    for i, name in enumerate(dict.fromkeys(rate.variant for rate in rates)):
-        own = [rate for rate in rates if rate.variant == name]
-        values = [scaled(100, rate.ctr, rate.low, rate.high) for rate in own]
-        said = [f"{r.variant}, position {r.position}: {_percent(r)[0]}" for r in own]
-        places, heights = [rate.position for rate in own], [value for value, _, _ in values]
-        bars = fig.error_bars(values, fig.colour(i), 1.4)
-        traces.append(fig.series(i, name, places, heights, said, size=7, error_y=bars))
-    up = fig.axis("CTR", ticksuffix="%", gridcolor=fig.GRID, rangemode="tozero")
-    return fig.figure(
-        traces,
-        xaxis=fig.axis("position", 6, showgrid=False, tickformat="d"),
-        yaxis={**up, "zeroline": False, "nticks": 7},
-    )
+    series: dict[str, list[fig.Point]] = {}
+    for rate in rates:
+        ends = scaled(100, rate.ctr, rate.low, rate.high)
+        said = f"position {rate.position}: {_percent(rate)[0]}"
+        point = fig.Point(rate.position, 100 * rate.ctr, said, ends)
+        series.setdefault(rate.variant, []).append(point)
+    up = {"ticksuffix": "%", "rangemode": "tozero"}
+    return fig.lines(series, "position", "CTR", {"tickformat": "d"}, up)
 
 
 def aa_part(study: Study) -> Section | None:

@@ -13,6 +13,7 @@ from typing import NamedTuple
 import jinja2
 from markupsafe import Markup
 
+from abeval.report.tables import full
 from abeval.results import MetricInfo, codes
 from abeval.results import format as fmt
 
@@ -177,6 +178,7 @@ def _environment() -> jinja2.Environment:
         "count": lambda number: fmt.typographic(fmt.count(number)),
         "share": lambda number: fmt.MISSING if number is None else fmt.percent(number),
         "p": fmt.p_value,
+        "full": full,
         "sig": _significant,
         "capitalize_first": lambda text: text[:1].upper() + text[1:],
         "words": codes.words,

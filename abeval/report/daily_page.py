@@ -9,7 +9,15 @@ from abeval.report import effect_figures, time_page, time_views
 from abeval.report import figures as fig
 from abeval.report.figures import Block, FigureView, Heading, Section, by_role, info_of
 from abeval.report.slices import daily_views
-from abeval.report.tables import TextTable, interval, numbers, shown_difference, shown_lift, text_of
+from abeval.report.tables import (
+    TextTable,
+    filled,
+    interval,
+    numbers,
+    shown_difference,
+    shown_lift,
+    text_of,
+)
 from abeval.report.time_views import cells
 from abeval.results import MetricInfo, Row, SliceRow, codes
 from abeval.results import format as fmt
@@ -164,18 +172,20 @@ def _edge(day: date, side: int) -> str:
 
 def count_figure(series: Mapping[str, Mapping[str, int]], title: str) -> fig.Figure:
     """Draw counts by day, a line for each name."""
-    traces = []
-    for i, (name, counts) in enumerate(series.items()):
-        said = [f"{day}, {name}: {fmt.count(count)}" for day, count in counts.items()]
-        traces.append(fig.series(i, name, [*counts], [*counts.values()], said))
+    lines = {
+        name: [fig.Point(day, n, f"{day}: {fmt.count(n)}") for day, n in counts.items()]
+        for name, counts in series.items()
+    }
     days = sorted({date.fromisoformat(day) for counts in series.values() for day in counts})
-    return fig.figure(
-        traces,
-        260,
-        {"l": 64, "t": 30, "b": 28},
+    return fig.lines(
+        lines,
+        "",
+        title,
+        _day_axis(days),
+        {"rangemode": "tozero"},
+        height=260,
+        margin={"l": 64, "t": 30, "b": 28},
         shapes=[*_weekends(days)],
-        xaxis=_day_axis(days),
-        yaxis=fig.axis(title, rangemode="tozero", gridcolor=fig.GRID, zeroline=False, nticks=6),
     )
 
 
@@ -203,7 +213,6 @@ def _calendar(study: Study) -> Iterator[tuple[str, FigureView]]:
     result = study.analysis
     if result is None:
         return
-    several = len({row.variant for row in result.scorecard}) > 1
     for view in daily_views(result):
         rows = [row for row in result.daily if row.metric == view.metric]
         overall: list[Row] = [row for row in result.scorecard if row.metric == view.metric]
@@ -214,7 +223,7 @@ def _calendar(study: Study) -> Iterator[tuple[str, FigureView]]:
                 title=view.metric,
                 takeaway=view.takeaway,
                 figure=daily_effect(info_of(study, view.metric), rows, overall),
-                table=time_views.days_table(view.cells, fmt.level(study.alpha), several),
+                table=filled(view.table),
                 note=view.note,
                 key=("daily", view.metric),
             ),

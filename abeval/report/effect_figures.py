@@ -136,24 +136,19 @@ def outlook_figure(
     curves: Mapping[str, Sequence[tuple[float, float]]], here: float | None
 ) -> fig.Figure:
     """Draw the detectable effect against days, a line for each metric; `here` marks today."""
-    traces = []
-    for i, (name, points) in enumerate(curves.items()):
-        days, effects = [days for days, _ in points], [100 * effect for _, effect in points]
-        said = [f"{name}, {day:g} days: {either_way(effect)}" for day, effect in points]
-        traces.append(fig.series(i, name, days, effects, said, width=1.8))
+    series = {
+        name: [fig.Point(x, 100 * y, f"{x:g} days: {either_way(y)}") for x, y in points]
+        for name, points in curves.items()
+    }
     note = {"x": here, "y": 1, "yref": "paper", "text": "you are here", "showarrow": False}
-    return fig.figure(
-        traces,
+    return fig.lines(
+        series,
+        "days",
+        "smallest lift seen",
+        {"rangemode": "tozero"},
+        {"tickformat": "~g", "ticksuffix": "%", "rangemode": "tozero"},
         shapes=[] if here is None else [fig.line_at("x", here, width=1.5)],
         annotations=[] if here is None else [{**note, "xanchor": "left", "yanchor": "top"}],
-        xaxis=fig.axis("days", 6, showgrid=False, rangemode="tozero"),
-        yaxis={
-            **fig.EFFECT_AXIS,
-            "tickformat": "~g",
-            "ticksuffix": "%",
-            "rangemode": "tozero",
-            **fig.axis("smallest lift seen"),
-        },
     )
 
 

@@ -4,7 +4,7 @@ import html
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from markupsafe import Markup
 
@@ -153,27 +153,45 @@ def scatter(said: Sequence[str] | None = None, **entries: object) -> Trace:
     return {"type": "scatter", **hover, **entries}
 
 
-def series(
-    place: int,
-    name: str,
-    x: Sequence[object],
-    y: Sequence[object],
-    said: Sequence[str],
-    width: float = 1.6,
-    size: int = 6,
-    **more: object,
-) -> Trace:
-    """Draw one of several lines with points, by its place; `more` stands before its mode."""
-    return scatter(
-        x=x,
-        y=y,
-        **more,
-        mode="lines+markers",
-        name=label(name),
-        line={"color": colour(place), "width": width},
-        marker={"symbol": symbol(place), "size": size},
-        said=said,
-    )
+class Point(NamedTuple):
+    """A point of a line, and what its tooltip says."""
+
+    x: float | str
+    y: float
+    said: str
+    interval: Interval | None = None
+
+
+def lines(
+    series: Mapping[str, Sequence[Point]],
+    across: str,
+    up: str,
+    xaxis: Mapping[str, object] | None = None,
+    yaxis: Mapping[str, object] | None = None,
+    mode: str = "lines+markers",
+    height: int = 300,
+    margin: dict[str, int] | None = None,
+    **layout: object,
+) -> Figure:
+    """Draw a line for each name, with the intervals of its points."""
+    traces = []
+    for i, (name, points) in enumerate(series.items()):
+        intervals = [point.interval for point in points if point.interval is not None]
+        bars = {"error_y": error_bars(intervals, colour(i), 1.4)} if intervals else {}
+        trace = scatter(
+            x=[label(p.x) if isinstance(p.x, str) else p.x for p in points],
+            y=[point.y for point in points],
+            **bars,
+            mode=mode,
+            name=label(name),
+            line={"color": colour(i), "width": 1.8, "dash": "dot" if i % 2 else "solid"},
+            marker={"color": colour(i), "size": 6, "symbol": symbol(i)},
+            said=[f"{name}, {point.said}" for point in points],
+        )
+        traces.append(trace)
+    bottom = {**axis(label(across), 6, showgrid=False), **(xaxis or {})}
+    left = value_axis(label(up), **(yaxis or {}))
+    return figure(traces, height, margin, xaxis=bottom, yaxis=left, **layout)
 
 
 def axis(title: str, standoff: int = 8, **more: object) -> dict[str, object]:

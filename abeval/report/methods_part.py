@@ -1,6 +1,8 @@
 """Build the part on methods: what each number is, how it was computed, and from what."""
 
+import csv
 from collections.abc import Iterator
+from functools import cache
 from typing import NamedTuple
 
 from abeval.report import assets
@@ -22,77 +24,11 @@ class Method(NamedTuple):
     source: str
 
 
-_OVER_ITEMS = "of impressions over items, at equal numbers of units; units are reassigned"
-_PERMUTED = "p = (1 + #{|d*| ≥ |d|}) / (1 + permutations)"
+@cache
+def _methods() -> tuple[Method, ...]:
+    _, *rows = csv.reader(assets.text("methods.csv").splitlines())
+    return tuple(Method(*row) for row in rows)
 
-_METHODS = (
-    Method(
-        "welch_t",
-        "t test of the difference of two means, with a variance for each variant",
-        "t = (ȳ₁ − ȳ₀) / √(s₁²/n₁ + s₀²/n₀)",
-        "Welch 1947; degrees of freedom by Satterthwaite 1946",
-    ),
-    Method(
-        "delta_t",
-        "t test of the difference of two ratios of sums; the spread of a ratio by linearisation "
-        "between units",
-        "R = Σy/Σx, var R = var(y − R·x) / (n·x̄²)",
-        "delta method; Deng, Knoblich and Lu 2018",
-    ),
-    Method(
-        "lin_t",
-        "t test after a regression on covariates with an interaction for each variant",
-        "ȳ − θ(c̄ − c̄ of all), with a θ for each variant",
-        "Lin 2013",
-    ),
-    Method(
-        "post_stratified_t",
-        "t test of differences within strata, weighted by the strata's sizes",
-        "Σ w·(ȳ₁ − ȳ₀) over strata",
-        "Miratrix, Sekhon and Yu 2013",
-    ),
-    Method(
-        "mid_quantile_t",
-        "t test of two quantiles; their spread from the density between units",
-        "var q = var(1{y ≤ q}) / f(q)²",
-        "Liu, Sun, Varshney and Xu 2019",
-    ),
-    Method(
-        "influence_t",
-        "t test of two AUCs over all impressions, by the influence of each unit",
-        "AUC = P(s₊ > s₋) + P(s₊ = s₋)/2",
-        "DeLong 1988; between units",
-    ),
-    Method(
-        "bucket_jackknife",
-        "t test of a function of sums; its spread by leaving out groups of units",
-        "var f = (B − 1)/B · Σ (f₋ᵦ − f̄)²",
-        "Efron and Tibshirani 1993",
-    ),
-    Method(
-        "poisson_bootstrap",
-        "percentiles of a function of sums over resamples of groups of units",
-        "each group counts Poisson(1) times",
-        "Chamandy 2012",
-    ),
-    Method(
-        "bucket_permutation", "groups of units are reassigned at random", _PERMUTED, "Fisher 1935"
-    ),
-    Method(
-        "fisher_mid_p",
-        "exact test of two shares by its mid-p: of the tables with as many successes in all",
-        "p = 2·min(P(X < x), P(X > x)) + P(X = x)",
-        "Fisher 1935; Lancaster 1961",
-    ),
-    Method(
-        "coverage_permutation",
-        "share of the catalogue shown to equal numbers of units; units are reassigned at random",
-        _PERMUTED,
-        "incidence rarefaction; Colwell 2012",
-    ),
-    Method("gini_permutation", f"Gini index {_OVER_ITEMS}", _PERMUTED, "Fisher 1935"),
-    Method("entropy_permutation", f"entropy {_OVER_ITEMS}", _PERMUTED, "Fisher 1935"),
-)
 
 _AROUND = (
     (
@@ -132,7 +68,7 @@ def words_of(code: str) -> Method:
         >>> words_of("cuped_welch_t").words[:40]
         'after subtracting θ·(covariate before − '
     """
-    for known in _METHODS:
+    for known in _methods():
         if code in (known.code, known.code.removesuffix("_t")):
             return known._replace(code=code)
     for prefix, words, source in _AROUND:

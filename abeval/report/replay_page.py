@@ -1,6 +1,6 @@
 """Build the parts of the page that a replay fills: models, stages, curves, calibration."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from math import sqrt
 
 from abeval.report import assets
@@ -16,101 +16,64 @@ from abeval.results.study import Study
 _SMALLEST, _LARGEST = 3.0, 13.0
 """Diameters of the points of a calibration, in pixels: of few rows and of most."""
 
-Point = tuple[float | str, fig.Interval]
-"""Place on the x axis, and the value there with its interval."""
-
 
 def curve_figure(curves: Sequence[Curve]) -> fig.Figure:
     """Draw one metric by cut-off, a line per model, a ring around each elbow."""
-    traces = []
-    for i, curve in enumerate(curves):
-        points: list[Point] = [(p.k, (p.value, p.low, p.high)) for p in curve.points]
-        traces.append(_line(i, curve.model, points))
-        traces += [_ring(i, p.k, p.value) for p in curve.points if p.k == curve.elbow]
-    return _drawn(traces, "k", curves[0].metric if curves else "", {"tickformat": "d"})
-
-
-def calibration_figure(bins: Sequence[CalibrationBin]) -> fig.Figure:
-    """Draw click rate against predicted score, in bins; dashed: perfect calibration."""
-    series: dict[str, list[Point]] = {b.model: [] for b in bins}
-    for b in sorted((b for b in bins if b.rows), key=lambda b: b.mean_score):
-        series[b.model].append((b.mean_score, (b.clicks / b.rows, b.low, b.high)))
-    drawn = lines(series, "mean score", "clicks / rows")
-    for trace, model in zip(drawn["data"], series, strict=True):
-        trace |= _weight(trace, [b for b in bins if b.model == model and b.rows])
-    most = max((max(b.mean_score, b.clicks / b.rows) for b in bins if b.rows), default=1.0)
-    drawn["layout"]["shapes"] = [fig.dashed((0, most), (0, most))]
+    series = {c.model: [one for p in c.points for one in _points(p.k, p)] for c in curves}
+    metric = curves[0].metric if curves else ""
+    drawn = fig.lines(series, "k", metric, {"tickformat": "d"}, _PLAIN)
+    drawn["data"] += [
+        fig.scatter(
+            x=[p.k],
+            y=[p.value],
+            mode="markers",
+            name=f"elbow at {p.k}",
+            showlegend=False,
+            marker={"size": 17, "symbol": "circle-open", "color": fig.colour(i)},
+            hovertemplate="elbow at %{x}<extra></extra>",
+        )
+        for i, curve in enumerate(curves)
+        for p in curve.points
+        if p.k == curve.elbow
+    ]
     return drawn
 
 
-def _weight(trace: fig.Trace, bins: Sequence[CalibrationBin]) -> fig.Trace:
-    """Size points by their rows, which they name."""
-    ordered = sorted(bins, key=lambda b: b.mean_score)
-    most = max(b.rows for b in bins)
-    size = [_SMALLEST + (_LARGEST - _SMALLEST) * sqrt(b.rows / most) for b in ordered]
-    said = (f"{b.model}: {fmt.count(b.clicks)} clicks in {fmt.count(b.rows)} rows" for b in ordered)
-    return {
-        "marker": {**trace["marker"], "size": size},
-        "customdata": list(map(fig.label, said)),
-        "hovertemplate": "%{customdata}<br>%{x:.4g}: %{y:.4g}<extra></extra>",
-    }
+_PLAIN = {"tickformat": "~g"}
+
+
+def _points(x: int | str, row: ReplayRow | replay.CurvePoint) -> Iterator[fig.Point]:
+    if row.value is not None:
+        yield fig.Point(x, row.value, f"{x}: {row.value:.4g}", (row.value, row.low, row.high))
+
+
+def calibration_figure(bins: Sequence[CalibrationBin]) -> fig.Figure:
+    """Draw click rate against score in bins, larger of more rows; dashed: perfect calibration."""
+    series: dict[str, list[fig.Point]] = {b.model: [] for b in bins}
+    sizes: dict[str, list[float]] = {b.model: [] for b in bins}
+    filled = sorted((b for b in bins if b.rows), key=lambda b: b.mean_score)
+    for b in filled:
+        most = max(one.rows for one in filled if one.model == b.model)
+        rate = b.clicks / b.rows
+        said = f"{fmt.count(b.clicks)} clicks in {fmt.count(b.rows)} rows"
+        said = f"{said}, {b.mean_score:.4g}: {rate:.4g}"
+        series[b.model].append(fig.Point(b.mean_score, rate, said, (rate, b.low, b.high)))
+        sizes[b.model].append(_SMALLEST + (_LARGEST - _SMALLEST) * sqrt(b.rows / most))
+    end = max((max(b.mean_score, b.clicks / b.rows) for b in filled), default=1.0)
+    diagonal = [fig.dashed((0, end), (0, end))]
+    drawn = fig.lines(series, "mean score", "clicks / rows", yaxis=_PLAIN, shapes=diagonal)
+    for trace, size in zip(drawn["data"], sizes.values(), strict=True):
+        trace["marker"]["size"] = size
+    return drawn
 
 
 def stage_figure(rows: Sequence[tuple[str, str, ReplayRow]]) -> fig.Figure:
     """Draw a metric from stage to stage, a line per model; rows are stage, model and value."""
-    series: dict[str, list[Point]] = {model: [] for _, model, _ in rows}
+    series: dict[str, list[fig.Point]] = {model: [] for _, model, _ in rows}
     for stage, model, row in rows:
-        series[model].append((fig.label(stage), (row.value, row.low, row.high)))
-    return lines(series, "stage", rows[0][2].metric if rows else "", {"type": "category"})
-
-
-def lines(
-    series: Mapping[str, Sequence[Point]],
-    across: str,
-    up: str,
-    axis: Mapping[str, object] | None = None,
-) -> fig.Figure:
-    """Draw a line per series, with the intervals of its points."""
-    traces = [_line(i, name, points) for i, (name, points) in enumerate(series.items())]
-    return _drawn(traces, across, up, axis or {})
-
-
-def _line(i: int, name: str, points: Sequence[Point]) -> fig.Trace:
-    known = [(x, interval) for x, interval in points if interval[0] is not None]
-    return fig.scatter(
-        x=[x for x, _ in known],
-        y=[interval[0] for _, interval in known],
-        error_y=fig.error_bars([interval for _, interval in known], fig.colour(i), 1.4),
-        mode="lines+markers",
-        name=fig.label(name),
-        line={"color": fig.colour(i), "width": 1.8},
-        marker={"color": fig.colour(i), "size": 7, "symbol": fig.symbol(i)},
-        customdata=[fig.label(name)] * len(known),
-        hovertemplate="%{customdata}, %{x}: %{y:.4g}<extra></extra>",
-    )
-
-
-def _ring(i: int, k: int, value: float | None) -> fig.Trace:
-    return fig.scatter(
-        x=[k],
-        y=[value],
-        mode="markers",
-        name=f"elbow at {k}",
-        showlegend=False,
-        marker={"size": 17, "symbol": "circle-open", "color": fig.colour(i), "line": {"width": 2}},
-        hovertemplate="elbow at %{x}<extra></extra>",
-    )
-
-
-def _drawn(
-    traces: Sequence[fig.Trace], across: str, up: str, axis: Mapping[str, object]
-) -> fig.Figure:
-    tail = {"gridcolor": fig.GRID, "zeroline": False, "nticks": 7}
-    return fig.figure(
-        traces,
-        xaxis={**fig.axis(fig.label(across), 6, showgrid=False), **axis},
-        yaxis={**fig.axis(fig.label(up), tickformat="~g"), **tail},
-    )
+        series[model] += _points(stage, row)
+    metric = rows[0][2].metric if rows else ""
+    return fig.lines(series, "stage", metric, {"type": "category"}, _PLAIN)
 
 
 _BINNED = {"mass": "bins of equal counts", "width": "bins of equal widths"}

@@ -1,7 +1,7 @@
 """Build the parts of the page behind single numbers: `dwell`, `gauc` and `catalog`."""
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
 
 from abeval.report import figures as fig
 from abeval.report import tables
@@ -13,27 +13,20 @@ from abeval.results.analysis import Result
 from abeval.results.effects import CatalogueUse, QuantileEffect, Spread, UnitAucs
 
 
-class Point(NamedTuple):
-    """A point of a line, and what its tooltip says."""
-
-    x: float | str
-    y: float
-    said: str
-    interval: fig.Interval | None = None
-
-
 def distribution_figure(spreads: Sequence[Spread]) -> fig.Figure:
     """Draw the share of impressions below a value, a line for each variant."""
     lines = {
         one.variant: [
-            Point(value, 100 * level, f"{fmt.percent(level)} are below {fmt.mean(value, one.unit)}")
+            fig.Point(
+                value, 100 * level, f"{fmt.percent(level)} are below {fmt.mean(value, one.unit)}"
+            )
             for level, value in zip(one.levels, one.quantiles, strict=True)
         ]
         for one in spreads
     }
     first = spreads[0]
     positive = all(value > 0 for one in spreads for value in one.quantiles)
-    return _figure(
+    return fig.lines(
         lines,
         f"{first.value} ({first.unit})" if first.unit else first.value,
         "impressions below",
@@ -44,13 +37,13 @@ def distribution_figure(spreads: Sequence[Spread]) -> fig.Figure:
 
 def quantile_figure(effects: Sequence[QuantileEffect]) -> fig.Figure:
     """Draw the lift of each quantile with its interval, a line for each variant."""
-    lines: dict[str, list[Point]] = {}
+    lines: dict[str, list[fig.Point]] = {}
     for one in effects:
         lift, level = interval(one, "lift", 100), level_words(one.level)
         if lift[0] is not None:
             said = f"{level}: {fmt.typographic(lift_of(one))}"
-            lines.setdefault(one.variant, []).append(Point(level, lift[0], said, lift))
-    return _figure(
+            lines.setdefault(one.variant, []).append(fig.Point(level, lift[0], said, lift))
+    return fig.lines(
         lines,
         "quantile",
         "lift",
@@ -73,7 +66,7 @@ def unit_auc_figure(aucs: Sequence[UnitAucs], unit: str) -> fig.Figure:
     """Draw the share of a variant's judged units by AUC; a dashed line at chance."""
     lines = {
         one.variant: [
-            Point(
+            fig.Point(
                 (b.low + b.high) / 2,
                 100 * b.units / one.units,
                 f"AUC {b.low:g} to {b.high:g}: {fmt.percent(b.units / one.units)}",
@@ -83,7 +76,7 @@ def unit_auc_figure(aucs: Sequence[UnitAucs], unit: str) -> fig.Figure:
         for one in aucs
         if one.units
     }
-    return _figure(
+    return fig.lines(
         lines,
         f"AUC of one {unit}",
         "share",
@@ -97,20 +90,20 @@ def coverage_figure(uses: Sequence[CatalogueUse], unit: str) -> fig.Figure:
     """Draw coverage by the number of units, a line for each variant."""
     lines = {
         one.variant: [
-            Point(at, 100 * share, f"{fmt.count(at)} units: {fmt.percent(share)}")
+            fig.Point(at, 100 * share, f"{fmt.count(at)} units: {fmt.percent(share)}")
             for at, share in zip(one.units, one.coverage, strict=True)
         ]
         for one in uses
     }
     across = {"rangemode": "tozero"}
-    return _figure(lines, f"units ({unit})", "coverage", xaxis=across, yaxis=_SHARE)
+    return fig.lines(lines, f"units ({unit})", "coverage", xaxis=across, yaxis=_SHARE)
 
 
 def lorenz_figure(uses: Sequence[CatalogueUse]) -> fig.Figure:
     """Draw the share of impressions of the least shown items; dashed: equal."""
     lines = {
         one.variant: [
-            Point(100 * items, 100 * shown, f"{fmt.percent(items)} have {fmt.percent(shown)}")
+            fig.Point(100 * items, 100 * shown, f"{fmt.percent(items)} have {fmt.percent(shown)}")
             for items, shown in zip(one.item_shares, one.impression_shares, strict=True)
         ]
         for one in uses
@@ -118,41 +111,10 @@ def lorenz_figure(uses: Sequence[CatalogueUse]) -> fig.Figure:
     part = {"ticksuffix": "%", "range": [0, 100]}
     diagonal = fig.dashed((0, 100), (0, 100))
     titles = ("items, least shown first", "impressions")
-    return _figure(lines, *titles, xaxis=part, yaxis=part, shapes=[diagonal], mode="lines")
+    return fig.lines(lines, *titles, xaxis=part, yaxis=part, shapes=[diagonal], mode="lines")
 
 
 _SHARE = {"ticksuffix": "%", "rangemode": "tozero"}
-
-
-def _figure(
-    lines: Mapping[str, Sequence[Point]],
-    across: str,
-    up: str,
-    xaxis: Mapping[str, object],
-    yaxis: Mapping[str, Any],
-    shapes: Sequence[fig.Trace] = (),
-    mode: str = "lines+markers",
-) -> fig.Figure:
-    return fig.figure(
-        [_trace(i, name, points, mode) for i, (name, points) in enumerate(lines.items())],
-        xaxis={**fig.axis(fig.label(across), 6, showgrid=False), **xaxis},
-        yaxis=fig.value_axis(up, **yaxis),
-        shapes=shapes,
-    )
-
-
-def _trace(i: int, name: str, points: Sequence[Point], mode: str) -> fig.Trace:
-    intervals = [point.interval for point in points if point.interval is not None]
-    return fig.scatter(
-        x=[point.x for point in points],
-        y=[point.y for point in points],
-        **({"error_y": fig.error_bars(intervals, fig.colour(i), 1.4)} if intervals else {}),
-        mode=mode,
-        name=fig.label(name),
-        line={"color": fig.colour(i), "width": 1.8, "dash": "solid" if i % 2 == 0 else "dot"},
-        marker={"color": fig.colour(i), "size": 6, "symbol": fig.symbol(i)},
-        said=[f"{name}, {point.said}" for point in points],
-    )
 
 
 _DWELL = "dwell of clicks"

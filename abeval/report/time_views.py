@@ -5,7 +5,6 @@ from typing import NamedTuple
 
 from abeval.report.effects import slugs
 from abeval.report.figures import Figure, FigureView
-from abeval.report.slices import CellView
 from abeval.report.tables import Column, TextTable, difference_of, numbers, text_of
 from abeval.results import codes
 from abeval.results import format as fmt
@@ -45,27 +44,10 @@ def windows_table(windows: Sequence[WindowRow], unit: str) -> TextTable:
         ("Treatment", lambda w: fmt.pair(w.control, w.treatment, unit)[1]),
         ("Difference", lambda w: difference_of(w, unit)),
         ("p", lambda w: fmt.p_value(w.p_value)),
-        ("Note", lambda w: _note("partial" * w.partial, codes.reason(w.reason))),
-    )
-
-
-def _note(*parts: str) -> str:
-    return ", ".join(filter(None, parts))
-
-
-def days_table(days: Sequence[CellView], level: str, several: bool) -> TextTable:
-    """Tabulate a metric's effects by day; with variants where there are several."""
-    variant: tuple[Column[CellView], ...] = (("Variant", lambda day: day.variant),)
-    return numbers(
-        days,
-        ("Day", lambda day: day.cell),
-        *(variant if several else ()),
-        ("Units", lambda day: f"{day.units_control} / {day.units}"),
-        ("Control", lambda day: day.control),
-        ("Treatment", lambda day: day.treatment),
-        (f"Lift [{level} interval]", lambda day: day.effect.text),
-        ("p", lambda day: day.p),
-        ("Note", lambda day: _note("partial day" * day.partial, day.reason)),
+        (
+            "Note",
+            lambda w: ", ".join(filter(None, ("partial" * w.partial, codes.reason(w.reason)))),
+        ),
     )
 
 
