@@ -1,7 +1,6 @@
 """Build the parts of the page that an agreement fills: why, the quadrant, models on traffics."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 from abeval.report import assets
 from abeval.report import figures as fig
@@ -51,15 +50,6 @@ def _points(i: int, standing: str, rows: Sequence[AgreementRow]) -> fig.Trace:
     )
 
 
-@dataclass(frozen=True)
-class CauseView:
-    """A cause as the page shows it."""
-
-    cause: Cause
-    share: str
-    evidence: tuple[tuple[str, str, str], ...]
-
-
 def conflicts(study: Study) -> tuple[str, ...]:
     """Write a line for each variant whose offline and online results contradict each other."""
     if study.agreement is None or study.questions or not study.trusted:
@@ -92,7 +82,14 @@ def causes_part(result: Agreement) -> Section:
         "causes.html",
         sentences=_heads(result),
         notes=result.notes,
-        causes=tuple(_cause(cause) for cause in result.causes),
+        causes=[
+            (
+                cause,
+                share_of_gap(cause),
+                [(e.name, e.where, number(e.value, e.low, e.high)) for e in cause.evidence],
+            )
+            for cause in result.causes
+        ],
         several=len({cause.variant for cause in result.causes}) > 1,
         level=fmt.level(result.alpha),
     )
@@ -133,11 +130,10 @@ def _quadrants(result: Agreement) -> Iterator[FigureView]:
             quadrant_figure(shown),
             numbers(
                 shown,
-                ("Offline", lambda row: row.offline),
-                ("Online", lambda row: row.online),
+                *("offline", "online"),
                 ("Offline, half-widths", lambda row: _half_widths(row.offline_strength)),
                 ("Online, half-widths", lambda row: _half_widths(row.online_strength)),
-                ("Standing", lambda row: row.standing),
+                "standing",
             ),
             key=("quadrant", variant),
         )
@@ -155,8 +151,3 @@ def traffics_part(result: Agreement) -> Section | None:
         "sum of what the model changes on the same traffic, and what the traffic changes."
     )
     return Section(lead, tables) if tables else None
-
-
-def _cause(cause: Cause) -> CauseView:
-    evidence = ((e.name, e.where, number(e.value, e.low, e.high)) for e in cause.evidence)
-    return CauseView(cause, share_of_gap(cause), tuple(evidence))

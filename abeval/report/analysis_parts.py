@@ -12,7 +12,7 @@ from abeval.report.effects import either_way, role_views, slugs
 from abeval.report.figures import Block, Closed, FigureView, Section, by_role
 from abeval.report.first_part import size_words
 from abeval.report.slices import SegmentView, cut_views, segment_views, split_tables
-from abeval.report.tables import WHY_NOT, TextTable, aa_table, numbers, scaled, share_of, shown_lift
+from abeval.report.tables import WHY_NOT, TextTable, aa_table, numbers, scaled, share_of
 from abeval.results import AAMetric, Row, codes
 from abeval.results import format as fmt
 from abeval.results.agreement import Agreement, PositionRate
@@ -85,10 +85,8 @@ def forest_part(result: Result) -> Section | None:
                 figure=forest_figure(rows),
                 table=numbers(
                     rows,
-                    ("Metric", lambda row: row.metric),
-                    ("Variant", lambda row: row.variant),
-                    ("Lift", lambda row: tables.estimate_of(shown_lift(row))),
-                    ("Interval", lambda row: tables.interval_of(shown_lift(row))),
+                    *("metric", "variant"),
+                    ("Lift", tables.lift_of),
                     ("Status", lambda row: codes.status(row.status, row.reason)),
                 ),
                 key=("forest", role),
@@ -277,7 +275,7 @@ def position_part(agreement: Agreement) -> Section | None:
         figure=position_figure(rates),
         table=numbers(
             rates,
-            ("Variant", lambda rate: rate.variant),
+            "variant",
             ("Position", lambda rate: fmt.count(rate.position)),
             ("Impressions", lambda rate: fmt.count(rate.impressions)),
             ("share", lambda rate: share_of(rate.impressions, totals[rate.variant])),

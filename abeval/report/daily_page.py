@@ -99,23 +99,16 @@ def _traces(
 def _trace(
     scale: _Scale, metric: MetricInfo, rows: Sequence[SliceRow], style: _Style, named: bool
 ) -> fig.Trace:
-    values = [_numbers(scale, row) for row in rows]
-    variant = fig.label(rows[0].variant)
-    return fig.scatter(
-        x=[(datetime.fromisoformat(row.cell) + style.shift).isoformat() for row in rows],
-        y=[value for value, _, _ in values],
-        error_y=fig.error_bars(values, style.colour, 1.6),
-        mode="markers",
-        name=variant,
-        legendgroup=variant,
+    return fig.points(
+        rows[0].variant,
+        [(datetime.fromisoformat(row.cell) + style.shift).isoformat() for row in rows],
+        [_numbers(scale, row) for row in rows],
+        [_hover(metric, row) for row in rows],
+        style.colour,
+        f"{style.symbol}-open" if rows[0].partial else style.symbol,
+        9,
+        legendgroup=fig.label(rows[0].variant),
         showlegend=named,
-        marker={
-            "color": style.colour,
-            "size": 9,
-            "symbol": f"{style.symbol}-open" if rows[0].partial else style.symbol,
-            "line": {"width": 2, "color": style.colour},
-        },
-        said=[_hover(metric, row) for row in rows],
     )
 
 

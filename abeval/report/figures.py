@@ -153,6 +153,26 @@ def scatter(said: Sequence[str] | None = None, **entries: object) -> Trace:
     return {"type": "scatter", **hover, **entries}
 
 
+def points(
+    name: str,
+    places: Sequence[object],
+    values: Sequence[Interval],
+    said: Sequence[str],
+    tone: str = GREY,
+    symbol: str | Sequence[str] = "circle",
+    size: int = 8,
+    bar: float = 1.4,
+    is_lying: bool = False,
+    **more: object,
+) -> Trace:
+    """Draw values with their intervals, up or, lying, across."""
+    along, across = ("y", "x") if is_lying else ("x", "y")
+    ends = {f"error_{across}": error_bars(values, tone, bar)}
+    marker = {"color": tone, "size": size, "symbol": symbol}
+    line = {along: list(places), across: [value for value, _, _ in values], **ends}
+    return scatter(said, **line, mode="markers", name=label(name), marker=marker, **more)
+
+
 class Point(NamedTuple):
     """A point of a line, and what its tooltip says."""
 

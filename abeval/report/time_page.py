@@ -7,7 +7,9 @@ from abeval.report import assets, effect_figures, time_views
 from abeval.report import figures as fig
 from abeval.report.effect_figures import windows_heat_map
 from abeval.report.figures import FigureView, Section, by_role, info_of
+from abeval.report.short import notes
 from abeval.report.tables import interval, numbers, text_of
+from abeval.report.time_short import stability_table
 from abeval.report.time_views import Cell, cells
 from abeval.results import codes
 from abeval.results import format as fmt
@@ -42,16 +44,9 @@ def windows_figure(rows: Sequence[WindowRow], looks: Sequence[Look], unit: str =
 def _final(row: WindowRow, unit: str) -> fig.Trace:
     """Draw the interval of the whole period, half a day after its end."""
     ends = interval(row, "difference")
-    after = datetime.fromisoformat(row.end) + timedelta(hours=12)
-    return fig.scatter(
-        x=[after.isoformat()],
-        y=[row.difference],
-        error_y=fig.error_bars([ends], fig.BLUE, 4),
-        mode="markers",
-        name="the whole period",
-        marker={"color": fig.BLUE, "size": 10, "symbol": "diamond"},
-        said=[_hover("whole period", unit, *ends)],
-    )
+    after = (datetime.fromisoformat(row.end) + timedelta(hours=12)).isoformat()
+    said = [_hover("whole period", unit, *ends)]
+    return fig.points("the whole period", [after], [ends], said, fig.BLUE, "diamond", 10, 4)
 
 
 def _add_lifts(figure: fig.Figure, row: WindowRow) -> None:
@@ -106,15 +101,9 @@ def _hover(day: str, unit: str, value: float | None, low: float | None, high: fl
 
 def _days(rows: Sequence[WindowRow], partial: bool, unit: str) -> fig.Trace:
     values = [interval(row, "difference") for row in rows]
-    return fig.scatter(
-        x=[fig.label(r.start) for r in rows],
-        y=[r.difference for r in rows],
-        error_y=fig.error_bars(values, fig.GREY, 1.4),
-        mode="markers",
-        name="partial day" if partial else "one day",
-        marker={"color": fig.GREY, "size": 8, "symbol": "circle-open" if partial else "circle"},
-        said=[_hover(r.start, unit, *v) for r, v in zip(rows, values, strict=True)],
-    )
+    said = [_hover(r.start, unit, *v) for r, v in zip(rows, values, strict=True)]
+    name, symbol = ("partial day", "circle-open") if partial else ("one day", "circle")
+    return fig.points(name, [fig.label(r.start) for r in rows], values, said, symbol=symbol)
 
 
 def _band(rows: Sequence[WindowRow]) -> fig.Trace:
@@ -184,24 +173,14 @@ def _effect_axis(rows: Sequence[WindowRow], unit: str) -> dict[str, object]:
     return axis
 
 
-_TONES = {"stable": "pass", "settling": "warn", "drifting": "fail", "too_early": "skipped"}
-
-
 def stability_part(time: TimeResult) -> Section | None:
     """Show whether the effect is the same on all days."""
     if not time.stability:
         return None
     lead = "Whether the effect is the same on all days, and how many days are needed to trust it."
-    links = {(c.metric, c.variant): f"cumulative-{c.slug}" for c in cells(time)}
-    html = assets.block(
-        "stability.html",
-        rows=time.stability,
-        tones=_TONES,
-        links=links,
-        several=len({row.variant for row in time.stability}) > 1,
-        notes=(*time.notes, *(f"{n} is not shown: {why}" for n, why in time.refused.items())),
-    )
-    return Section(lead, (html,), gated=True)
+    table = stability_table(time, time.stability, whole=True)
+    said = assets.block("stability.html", notes=notes(time))
+    return Section(lead, (table._replace(title=""), said), gated=True)
 
 
 def cumulative_part(study: Study) -> Section | None:
