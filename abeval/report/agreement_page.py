@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from abeval.report import assets
 from abeval.report import figures as fig
 from abeval.report.agreement_short import model_tables, number, pair_table, sentences, share_of_gap
-from abeval.report.figures import Closed, FigureView, Section
+from abeval.report.figures import Block, Closed, FigureView
 from abeval.report.tables import numbers
 from abeval.results import codes
 from abeval.results import format as fmt
@@ -72,12 +72,8 @@ def _cause_words(cause: Cause) -> str:
     return codes.words(cause.name) + (f", {share} of the gap" if share else "")
 
 
-def causes_part(result: Agreement) -> Section:
+def causes_part(result: Agreement) -> tuple[Block, ...]:
     """Show what the results say together, and every cause."""
-    lead = (
-        "Whether offline and online say the same, and why not. Causes that were found come first, "
-        "by the share of the gap that closes without them; p after Holm over all causes checked."
-    )
     html = assets.block(
         "causes.html",
         sentences=_heads(result),
@@ -93,7 +89,7 @@ def causes_part(result: Agreement) -> Section:
         several=len({cause.variant for cause in result.causes}) > 1,
         level=fmt.level(result.alpha),
     )
-    return Section(lead, (html,), gated=True)
+    return (html,)
 
 
 def _heads(result: Agreement) -> tuple[str, ...]:
@@ -102,19 +98,13 @@ def _heads(result: Agreement) -> tuple[str, ...]:
     return tuple(s for s in sentences(result) if not any(cause in s for cause in causes))
 
 
-def quadrant_part(result: Agreement) -> Section | None:
+def quadrant_part(result: Agreement) -> tuple[Block, ...]:
     """Show every offline metric against every online metric."""
     if not result.rows:
-        return None
-    lead = (
-        "Each offline metric, on control's traffic, against each goal online, both in half-widths "
-        f"of their {fmt.level(result.alpha)} intervals and turned so that more is better. Inside "
-        "the dotted lines an interval contains zero; upper left and lower right contradict each "
-        "other."
-    )
+        return ()
     table = pair_table(result, whole=True)
     closed = Closed(f"{table.title}, all metrics ({len(table.rows)})", (table,))
-    return Section(lead, (*_quadrants(result), closed), gated=True)
+    return (*_quadrants(result), closed)
 
 
 def _quadrants(result: Agreement) -> Iterator[FigureView]:
@@ -143,11 +133,6 @@ def _half_widths(strength: float | None) -> str:
     return fmt.MISSING if strength is None else f"{strength:+.2f}"
 
 
-def traffics_part(result: Agreement) -> Section | None:
+def traffics_part(result: Agreement) -> tuple[Block, ...]:
     """Show both models on both variants' traffic, the logged difference, off-policy backtests."""
-    tables = model_tables(result, whole=True)
-    lead = (
-        "The logged difference is what dashboards show: each model on its own traffic. It is the "
-        "sum of what the model changes on the same traffic, and what the traffic changes."
-    )
-    return Section(lead, tables) if tables else None
+    return model_tables(result, whole=True)

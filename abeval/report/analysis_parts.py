@@ -9,7 +9,7 @@ from abeval.report import figures as fig
 from abeval.report.daily_page import count_figure
 from abeval.report.effect_figures import forest_figure, outlook_figure
 from abeval.report.effects import either_way, role_views, slugs
-from abeval.report.figures import Block, Closed, FigureView, Section, by_role
+from abeval.report.figures import Block, Closed, FigureView, by_role
 from abeval.report.first_part import size_words
 from abeval.report.slices import SegmentView, cut_views, segment_views, split_tables
 from abeval.report.tables import WHY_NOT, TextTable, aa_table, numbers, scaled, share_of
@@ -26,7 +26,7 @@ _MANY_ROWS = 12
 """From so many rows on, a drawing of all of them together helps."""
 
 
-def trust_part(result: Result) -> Section:
+def trust_part(result: Result) -> tuple[Block, ...]:
     """Show every trust check."""
     checks = result.trust
     order = ("fail", "warn", "skipped")
@@ -34,36 +34,23 @@ def trust_part(result: Result) -> Section:
         (check for check in checks if check.status != "pass"),
         key=lambda check: order.index(check.status),
     )
-    lead = (
-        "Whether the numbers below can be believed at all. A failed check that touches a goal, a "
-        "guardrail or all metrics hides them; any other makes its own rows untrusted."
-    )
     passed = [check for check in checks if check.status == "pass"]
     table = assets.block("trust.html", result=result, open_checks=failed, passed=passed)
-    return Section(lead, (table,))
+    return (table,)
 
 
-def scorecard_part(result: Result) -> Section:
+def scorecard_part(result: Result) -> tuple[Block, ...]:
     """Show all rows, by role."""
-    level = fmt.level(result.experiment.alpha)
-    margin = any(metric.margin is not None for metric in result.metrics)
-    lead = (
-        f"Lift is the difference over control, with its {level} interval. Detectable: the smallest "
-        "lift that this test would detect 80% of the time. Thick bar and filled dot: decided. "
-        "Dashed bar and open dot: unclear. "
-        f"{'Dashed upright line: the margin of a guardrail. ' if margin else ''}"
-        "Arrows: the interval continues beyond the scale."
-    )
     html = assets.block(
         "scorecard.html",
         result=result,
         roles=role_views(result),
         several=several(result),
-        level=level,
+        level=fmt.level(result.experiment.alpha),
         tables=tables.tables(result),
         fields=columns_of(Row),
     )
-    return Section(lead, (html,), gated=True)
+    return (html,)
 
 
 def several(result: Result) -> bool:
@@ -71,7 +58,7 @@ def several(result: Result) -> bool:
     return len({row.variant for row in result.scorecard}) > 1
 
 
-def forest_part(result: Result) -> Section | None:
+def forest_part(result: Result) -> tuple[Block, ...]:
     """Draw all lifts of the scorecard, a figure for each role."""
     drawn = [row for row in result.scorecard if row.lift is not None]
     blocks: list[Block] = []
@@ -93,10 +80,7 @@ def forest_part(result: Result) -> Section | None:
             )
             is_beside = role == "diagnostic" and bool(blocks)
             blocks.append(Closed(title, (view,)) if is_beside else view)
-    if not blocks:
-        return None
-    lead = "Every lift with its interval, a shape for each variant. Filled: decided; hollow: not."
-    return Section(lead, tuple(blocks), gated=True)
+    return tuple(blocks)
 
 
 def _decided_sentence(rows: Sequence[Row]) -> str:
@@ -106,27 +90,19 @@ def _decided_sentence(rows: Sequence[Row]) -> str:
     return f"Of {len(rows)}, {better} better and {worse} worse than control."
 
 
-def segments_part(result: Result) -> Section | None:
+def segments_part(result: Result) -> tuple[Block, ...]:
     """Show effects by segment."""
-    lead = (
-        "Exploratory: many looks at the same data, without adjustment. A difference between "
-        "segments here is a question, not an answer."
-    )
-    return _by_cell(result, lead, segment_views(result), tables.segment_tables(result))
+    return _by_cell(result, segment_views(result), tables.segment_tables(result))
 
 
-def cuts_part(result: Result) -> Section | None:
+def cuts_part(result: Result) -> tuple[Block, ...]:
     """Show effects in parts of the traffic, of which one unit may see several."""
-    lead = (
-        "Parts of the traffic: a unit counts in every part of which it has an impression, and p "
-        "is Holm's over the cells of a cut."
-    )
-    return _by_cell(result, lead, cut_views(result), split_tables(result))
+    return _by_cell(result, cut_views(result), split_tables(result))
 
 
 def _by_cell(
-    result: Result, lead: str, views: Sequence[SegmentView], beside: Sequence[TextTable]
-) -> Section | None:
+    result: Result, views: Sequence[SegmentView], beside: Sequence[TextTable]
+) -> tuple[Block, ...]:
     html = assets.block(
         "segments.html",
         segments=views,
@@ -134,13 +110,13 @@ def _by_cell(
         several=several(result),
         level=fmt.level(result.experiment.alpha),
     )
-    return Section(lead, (html,), gated=True) if views else None
+    return (html,) if views else ()
 
 
-def quality_part(result: Result) -> Section | None:
+def quality_part(result: Result) -> tuple[Block, ...]:
     """Count rows read, used and set aside, and units by day and variant."""
     if not (result.accounting or result.daily):
-        return None
+        return ()
     blocks: list[Block] = []
     # Every metric that counts units has the same days.
     first = next((row.metric for row in result.daily), None)
@@ -151,7 +127,7 @@ def quality_part(result: Result) -> Section | None:
             series.setdefault(row.variant, {})[row.cell] = row.units
         blocks.append(_units_view(series))
     blocks.append(assets.block("rows.html", result=result))
-    return Section("What the logs hold, by day and variant, and what was set aside.", tuple(blocks))
+    return tuple(blocks)
 
 
 def _units_view(series: Mapping[str, Mapping[str, int]]) -> FigureView:
@@ -169,16 +145,11 @@ def _units_view(series: Mapping[str, Mapping[str, int]]) -> FigureView:
     )
 
 
-def multiplicity_part(result: Result) -> Section | None:
+def multiplicity_part(result: Result) -> tuple[Block, ...]:
     """Show families of tests, with raw and adjusted p-values."""
     tested = [row for row in result.scorecard if row.p_adjusted is not None]
     if not tested:
-        return None
-    family = result.experiment.family
-    lead = (
-        f"One family: the goals of all variants ({family}). Another for each variant: its "
-        "guardrails (Holm). Diagnostics are not adjusted, and no verdict uses them."
-    )
+        return ()
     table = numbers(
         sorted(tested, key=lambda row: row.role != "goal"),
         ("family", lambda r: "goals" if r.role == "goal" else f"guardrails of {r.variant}"),
@@ -187,13 +158,13 @@ def multiplicity_part(result: Result) -> Section | None:
         ("p adjusted", lambda row: fmt.p_value(row.p_adjusted)),
         ("status", lambda row: codes.status(row.status, row.reason)),
     )
-    return Section(lead, (table,), gated=True)
+    return (table,)
 
 
-def glossary_part(study: Study) -> Section | None:
+def glossary_part(study: Study) -> tuple[Block, ...]:
     """Define every metric."""
     if study.analysis is None and study.replay is None:
-        return None
+        return ()
     blocks: list[Block] = []
     if study.analysis is not None:
         metrics = numbers(
@@ -207,17 +178,17 @@ def glossary_part(study: Study) -> Section | None:
     if study.replay is not None:
         offline = TextTable("Offline metrics", "", ("metric", "formula"), study.replay.definitions)
         blocks.append(offline)
-    return Section("", (Closed("Every metric and its formula", tuple(blocks)),))
+    return (Closed("Every metric and its formula", tuple(blocks)),)
 
 
 _CURVES = 12
 """Rows that are drawn; the table has them all."""
 
 
-def power_part(outlook: PowerOutlook) -> Section | None:
+def power_part(outlook: PowerOutlook) -> tuple[Block, ...]:
     """Draw the detectable effect against days."""
     if not outlook.metrics:
-        return None
+        return ()
     several = len({one.variant for one in outlook.metrics}) > 1
     drawn = [one for one in outlook.metrics if len(one.points) > 1][:_CURVES]
     view = FigureView(
@@ -238,11 +209,7 @@ def power_part(outlook: PowerOutlook) -> Section | None:
         ),
         key=("power",),
     )
-    lead = (
-        f"The smallest lift that a row finds with {fmt.percent(outlook.power)} by its own test, if "
-        "units keep coming as they did."
-    )
-    return Section(lead, (view,))
+    return (view,)
 
 
 def _name(one: MetricOutlook, several: bool) -> str:
@@ -260,10 +227,10 @@ def _days_in_all(days: float | None) -> str:
     return fmt.MISSING if days is None else fmt.count(math.ceil(days - 1e-6))
 
 
-def position_part(agreement: Agreement) -> Section | None:
+def position_part(agreement: Agreement) -> tuple[Block, ...]:
     """Compare click rates of the variants by position."""
     if not agreement.positions:
-        return None
+        return ()
     rates = tuple(dict.fromkeys(agreement.positions))
     totals = Counter[str]()
     for rate in rates:
@@ -285,11 +252,7 @@ def position_part(agreement: Agreement) -> Section | None:
         ),
         key=("position",),
     )
-    lead = (
-        "Clicks fall on what is shown on top. Where the variants differ at each position, the "
-        "items are better; where one shows more on top, its clicks are helped by the place."
-    )
-    return Section(lead, (view,), gated=True)
+    return (view,)
 
 
 def _percent(rate: PositionRate) -> tuple[str, str]:
@@ -315,24 +278,21 @@ def position_figure(rates: tuple[PositionRate, ...]) -> fig.Figure:
     return fig.lines(series, "position", "CTR", {"tickformat": "d"}, up)
 
 
-def aa_part(study: Study) -> Section | None:
+def aa_part(study: Study) -> tuple[Block, ...]:
     """Show the replays of every metric."""
     aa = study.aa
     if aa is None or not aa.metrics:
-        return None
+        return ()
     off = aa.off()
     ids = slugs([row.metric for row in aa.metrics])
     views = [(row.metric, _view(aa, row, ids[row.metric])) for row in aa.metrics]
-    blocks: list[Block] = [aa_table("", "", aa.metrics, off)]
+    blocks: list[Block] = [
+        aa_table("", f"off: {fmt.listing(off)}." if off else "", aa.metrics, off)
+    ]
     if aa.refused:
         refused = tuple(aa.refused.items())
         blocks.append(TextTable("Not replayed", "", ("metric", "why"), refused))
-    lead = (
-        "P-values when nothing differs. If the test keeps its level on this log, they are flat, "
-        f"and {fmt.percent(aa.alpha)} of them are below {aa.alpha:g}."
-        f"{f' Off: {fmt.listing(off)}.' if off else ''}"
-    )
-    return Section(lead, (*blocks, *by_role(study, views)))
+    return (*blocks, *by_role(study, views))
 
 
 def _view(aa: AAResult, row: AAMetric, slug: str) -> FigureView:

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from abeval.report import effect_figures, time_page, time_views
 from abeval.report import figures as fig
-from abeval.report.figures import Block, FigureView, Heading, Section, by_role, info_of
+from abeval.report.figures import Block, FigureView, Heading, by_role, info_of
 from abeval.report.slices import daily_views
 from abeval.report.tables import (
     TextTable,
@@ -185,21 +185,14 @@ def count_figure(series: Mapping[str, Mapping[str, int]], title: str) -> fig.Fig
 _CLOCKS = (("hour", "by hour of the day"), ("weekday", "by weekday"))
 
 
-def daily_part(study: Study) -> Section | None:
+def daily_part(study: Study) -> tuple[Block, ...]:
     """Show effects by calendar day, by days since entry, and by the clock."""
     blocks: list[Block] = [*by_role(study, _calendar(study), "Diagnostics by day")]
     if entry := by_role(study, _since_entry(study), "Diagnostics by days since entry"):
         blocks += [Heading("Days since entry", "does the effect wear off, or grow?"), *entry]
     if clocks := by_role(study, _by_clock(study), "Diagnostics by the clock"):
         blocks += [Heading("By the clock"), *clocks]
-    if not blocks:
-        return None
-    lead = (
-        f"Each day on its own, with its {fmt.level(study.alpha)} interval; the dashed line is the "
-        "effect over the whole period. Shaded: Saturday and Sunday. Hollow: the log covers only "
-        "part of the day."
-    )
-    return Section(lead, tuple(blocks), gated=True)
+    return tuple(blocks)
 
 
 def _calendar(study: Study) -> Iterator[tuple[str, FigureView]]:
@@ -265,11 +258,11 @@ def _by_clock(study: Study) -> Iterator[tuple[str, FigureView]]:
                 yield cell.view(axis, said, figure, table, words)
 
 
-def before_part(study: Study) -> Section | None:
+def before_part(study: Study) -> tuple[Block, ...]:
     """Compare the same groups before the experiment."""
     time = study.time
     if time is None or not time.before:
-        return None
+        return ()
 
     def values(row: Balance) -> tuple[str, str]:
         return fmt.pair(row.control, row.treatment, info_of(study, row.metric).unit)
@@ -282,17 +275,16 @@ def before_part(study: Study) -> Section | None:
         ("p", lambda row: fmt.p_value(row.p_value)),
         ("p adjusted", lambda row: fmt.p_value(row.p_adjusted)),
     )
-    lead = "The same groups in the pre-period, when nothing differed; Holm over metrics × variants."
-    return Section(lead, (table,))
+    return (table,)
 
 
-def srm_part(study: Study) -> Section | None:
+def srm_part(study: Study) -> tuple[Block, ...]:
     """Count the units that entered by each day, by variant."""
     time = study.time
     control = "control" if study.analysis is None else study.analysis.experiment.control
     entered = None if time is None else time_views.entries(time, control)
     if time is None or not entered:
-        return None
+        return ()
     checks = () if study.analysis is None else study.analysis.trust
     check = next((check for check in checks if check.name == "srm"), None)
     rows = []
@@ -309,4 +301,4 @@ def srm_part(study: Study) -> Section | None:
         table=TextTable("", "", heads, tuple(rows)),
         key=("srm", "entries"),
     )
-    return Section("Whether the variants grow in their planned proportion on every day.", (view,))
+    return (view,)

@@ -265,18 +265,6 @@ class Closed:
 Block = FigureView | TextTable | Closed | Heading | Markup
 
 
-@dataclass(frozen=True)
-class Section:
-    """The content of a part.
-
-    `gated` is whether it shows effects, which a failed trust check hides.
-    """
-
-    lead: str
-    blocks: tuple[Block, ...]
-    gated: bool = False
-
-
 def figures_of(blocks: Iterable[Block]) -> Iterable[FigureView]:
     """List every figure, also of what is closed."""
     for block in blocks:

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from abeval.report import assets
 from abeval.report.effects import anchors
-from abeval.report.figures import Section
+from abeval.report.figures import Block
 from abeval.report.tables import changes, units_of
 from abeval.results import Row, codes
 from abeval.results import format as fmt
@@ -82,11 +82,11 @@ def words_of(code: str) -> Method:
     return Method(code, code.replace("_", " "), "", "docs/statistics.md")
 
 
-def methods_part(study: Study) -> Section | None:
+def methods_part(study: Study) -> tuple[Block, ...]:
     """Show definitions, methods, settings, the experiment file, SQL, versions and inputs."""
     result, provenance = study.analysis, study.provenance
     if result is None and provenance is None:
-        return None
+        return ()
     html = assets.block(
         "methods.html",
         result=result,
@@ -94,7 +94,7 @@ def methods_part(study: Study) -> Section | None:
         level=fmt.level(study.alpha),
         **({} if result is None else _of_analysis(study, result)),
     )
-    return Section("", (html,))
+    return (html,)
 
 
 def _of_analysis(study: Study, result: Result) -> dict[str, object]:

@@ -6,7 +6,7 @@ from math import sqrt
 from abeval.report import assets
 from abeval.report import figures as fig
 from abeval.report import replay_short as short
-from abeval.report.figures import Block, Closed, FigureView, Heading, Section, figures_of
+from abeval.report.figures import Block, Closed, FigureView, Heading, figures_of
 from abeval.report.tables import TextTable, numbers
 from abeval.results import format as fmt
 from abeval.results import replay
@@ -82,7 +82,7 @@ OfTraffic = tuple[str, tuple[Block, ...]]
 """A traffic, and what is shown of it."""
 
 
-def offline_part(result: ReplayResult) -> Section:
+def offline_part(result: ReplayResult) -> tuple[Block, ...]:
     """Show the models offline, side by side."""
     everywhere, groups = short.traffics(result), short.by_kind(result)
     units = {row.traffic: row.units for row in reversed(result.rows)}
@@ -117,7 +117,7 @@ def offline_part(result: ReplayResult) -> Section:
         coverage=short.coverage(result)._replace(title=""),
         level=fmt.level(result.alpha),
     )
-    return Section("The models on the same log.", (html,))
+    return (html,)
 
 
 def _pooled_last(parts: Iterable[OfTraffic]) -> tuple[Block, ...]:
@@ -140,16 +140,11 @@ def replay_figure_views(study: Study) -> Iterable[FigureView]:
     )
 
 
-def calibration_part(result: ReplayResult) -> Section | None:
+def calibration_part(result: ReplayResult) -> tuple[Block, ...]:
     """Show click rate against predicted score."""
     if not result.calibration:
-        return None
-    lead = (
-        "Click rate against predicted score. Above the dashed line a model predicts too little, "
-        "below it too much. Points are as large as their rows are many, with the interval of their "
-        "rate."
-    )
-    return Section(lead, tuple(_calibration(result)))
+        return ()
+    return tuple(_calibration(result))
 
 
 def _curves(result: ReplayResult) -> Iterator[OfTraffic]:

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from abeval.report import figures as fig
 from abeval.report import tables
-from abeval.report.figures import Block, Closed, FigureView, Section
+from abeval.report.figures import Block, Closed, FigureView
 from abeval.report.tables import TextTable, interval, lift_of, numbers, share_of, table, text_of
 from abeval.results import codes
 from abeval.results import format as fmt
@@ -137,21 +137,17 @@ def moved_sentences(result: Result) -> Iterator[tuple[str, str]]:
         yield from (("GAUC", _kept(result.unit_aucs)) for _ in result.unit_aucs[:1])
 
 
-def dwell_part(result: Result) -> Section | None:
+def dwell_part(result: Result) -> tuple[Block, ...]:
     """Show distributions of dwell, and of what quantile metrics are of."""
     if not result.spreads:
-        return None
+        return ()
     blocks: list[Block] = []
     values = list(dict.fromkeys(spread.value for spread in result.spreads))
     for value in sorted(values, key=lambda name: name != _DWELL):
         views = _value_views(result, value)
         several = len(values) > 1 and value != values[0]
         blocks += [Closed(value, views)] if several else views
-    lead = (
-        "A mean can rise while most visits get shorter: each quantile is compared with its own "
-        f"{fmt.level(result.experiment.alpha)} interval, without adjustment for their number."
-    )
-    return Section(lead, tuple(blocks), gated=True)
+    return tuple(blocks)
 
 
 def _value_views(result: Result, value: str) -> tuple[FigureView, ...]:
@@ -227,16 +223,11 @@ def _difference(one: QuantileEffect, unit: str) -> str:
     return text_of(tables.shown_difference(one, unit), codes.reason(one.reason) or fmt.MISSING)
 
 
-def gauc_part(result: Result) -> Section | None:
+def gauc_part(result: Result) -> tuple[Block, ...]:
     """Show the AUCs of single units, and who has none."""
     if not result.unit_aucs:
-        return None
+        return ()
     aucs, unit = result.unit_aucs, result.experiment.unit
-    lead = (
-        f"GAUC weighs the AUC of each {unit} by its impressions. It needs clicked and "
-        "unclicked impressions of the same one. If the variants leave out different ones, their "
-        "GAUCs are not comparable."
-    )
     blocks: list[Block] = []
     if any(one.units for one in aucs):
         blocks.append(
@@ -268,7 +259,7 @@ def gauc_part(result: Result) -> Section | None:
         ("share", lambda fate: share_of(fate.impressions, fate.of_impressions)),
         "clicks",
     )
-    return Section(lead, (*blocks, lost), gated=True)
+    return (*blocks, lost)
 
 
 def _below_chance(aucs: Sequence[UnitAucs]) -> str:
@@ -315,10 +306,10 @@ def _fates(one: UnitAucs) -> Iterator[_Fate]:
         yield _Fate(one.variant, why, units, all_units, shown, all_shown, clicks)
 
 
-def catalog_part(result: Result) -> Section | None:
+def catalog_part(result: Result) -> tuple[Block, ...]:
     """Show how the variants use the catalogue."""
     if not result.catalogue_uses:
-        return None
+        return ()
     uses, unit = result.catalogue_uses, result.experiment.unit
     coverage = FigureView(
         anchor="catalog-coverage",
@@ -350,12 +341,7 @@ def catalog_part(result: Result) -> Section | None:
         ),
         key=("catalog", "lorenz"),
     )
-    lead = (
-        "More traffic covers more of the catalogue by itself, so variants are compared at equal "
-        "numbers of units. The further a Lorenz curve hangs below the dashed line, the fewer items "
-        "have most of the impressions."
-    )
-    return Section(lead, (coverage, lorenz), gated=True)
+    return (coverage, lorenz)
 
 
 def _covered(uses: Sequence[CatalogueUse], unit: str) -> str:

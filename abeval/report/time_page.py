@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 from abeval.report import assets, effect_figures, time_views
 from abeval.report import figures as fig
 from abeval.report.effect_figures import windows_heat_map
-from abeval.report.figures import FigureView, Section, by_role, info_of
+from abeval.report.figures import Block, FigureView, by_role, info_of
 from abeval.report.short import notes
 from abeval.report.tables import interval, numbers, text_of
 from abeval.report.time_short import stability_table
@@ -173,34 +173,27 @@ def _effect_axis(rows: Sequence[WindowRow], unit: str) -> dict[str, object]:
     return axis
 
 
-def stability_part(time: TimeResult) -> Section | None:
+def stability_part(time: TimeResult) -> tuple[Block, ...]:
     """Show whether the effect is the same on all days."""
     if not time.stability:
-        return None
-    lead = "Whether the effect is the same on all days, and how many days are needed to trust it."
+        return ()
     table = stability_table(time, time.stability, whole=True)
     said = assets.block("stability.html", notes=notes(time))
-    return Section(lead, (table._replace(title=""), said), gated=True)
+    return (table._replace(title=""), said)
 
 
-def cumulative_part(study: Study) -> Section | None:
+def cumulative_part(study: Study) -> tuple[Block, ...]:
     """Draw effects up to each day, with the band that is valid at every look."""
     time = study.time
     if time is None:
-        return None
+        return ()
     verdicts = {(row.metric, row.variant): codes.words(row.verdict) for row in time.stability}
     views = []
     for cell in cells(time):
         notes = (cell.note, verdicts.get((cell.metric, cell.variant), ""))
         noted = cell._replace(note=", ".join(filter(None, notes)))
         views.append(_cumulative(noted, info_of(study, cell.metric).unit))
-    level = fmt.level(time.alpha)
-    lead = (
-        f"Line and band: all days up to it, with the {level} interval for one look. Dashed: the "
-        "band that is valid however often you look. At the right end: the final interval. "
-        "Dots: one day; hollow where the log covers it in part."
-    )
-    return Section(lead, by_role(study, views), gated=True) if views else None
+    return by_role(study, views)
 
 
 def _cumulative(cell: Cell, unit: str) -> tuple[str, FigureView]:
@@ -213,11 +206,11 @@ def _cumulative(cell: Cell, unit: str) -> tuple[str, FigureView]:
     return cell.view("cumulative", time_views.looks_sentence(cell.looks), figure, table)
 
 
-def pvalue_part(study: Study) -> Section | None:
+def pvalue_part(study: Study) -> tuple[Block, ...]:
     """Draw fixed against always-valid p-values, day by day."""
     time = study.time
     if time is None or not time.looks:
-        return None
+        return ()
     views = []
     for cell in (each for each in cells(time) if each.looks):
         table = numbers(
@@ -228,18 +221,14 @@ def pvalue_part(study: Study) -> Section | None:
         )
         figure = effect_figures.p_values_figure(cell.looks, time.alpha)
         views.append(cell.view("pvalue", time_views.looks_sentence(cell.looks), figure, table))
-    lead = (
-        "Why one must not stop at the first small p: the thin line is the p-value of a single "
-        "look, which is not valid for stopping. The thick one may be looked at every day."
-    )
-    return Section(lead, by_role(study, views), gated=True)
+    return by_role(study, views)
 
 
-def windows_part(study: Study) -> Section | None:
+def windows_part(study: Study) -> tuple[Block, ...]:
     """Draw windows of all lengths, as heat maps."""
     time = study.time
     if time is None:
-        return None
+        return ()
     views = []
     for cell in cells(time):
         rows = [r for r in cell.rows if r.axis == "calendar" and r.kind in ("daily", "rolling")]
@@ -248,11 +237,7 @@ def windows_part(study: Study) -> Section | None:
             figure = windows_heat_map(rows, info.direction != "decrease")
             table = time_views.windows_table(rows, info.unit)
             views.append(cell.view("windows", _windows_sentence(rows), figure, table))
-    lead = (
-        "Each cell is a window: its first day across, its length up. Colour: the lift, blue where "
-        "it is good. A dot: the interval excludes zero."
-    )
-    return Section(lead, by_role(study, views), gated=True) if views else None
+    return by_role(study, views)
 
 
 def _windows_sentence(rows: Sequence[WindowRow]) -> str:
