@@ -1,7 +1,6 @@
 """Build the parts of the page by days: effects by day and by the clock, time before, the split."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 from typing import NamedTuple
 
@@ -29,22 +28,16 @@ _WEEKEND = "rgba(128,140,160,0.13)"
 _HALF_DAY = timedelta(hours=12)
 
 
-@dataclass(frozen=True)
-class _Scale:
+class _Scale(NamedTuple):
     """The unit of a figure: lifts, or differences if no day has a lift."""
 
-    relative: bool
+    field: str
     factor: float
     suffix: str
-    title: str
 
-
-class _Style(NamedTuple):
-    """Colour and shape of a variant, and the shift that keeps it beside the others."""
-
-    colour: str
-    symbol: str
-    shift: timedelta
+    def of(self, row: SliceRow | Row) -> fig.Interval:
+        """Return value and interval of a row."""
+        return interval(row, self.field, self.factor)
 
 
 def daily_effect(
@@ -53,16 +46,15 @@ def daily_effect(
     """Draw a metric's effect by day, and that of the whole period if it has one row."""
     scale = _scale_of(metric, rows)
     variants = tuple(dict.fromkeys(row.variant for row in rows))
-    traces = [
-        trace
-        for i, name in enumerate(variants)
-        for trace in _traces(scale, metric, rows, name, _style(i, len(variants)))
-    ]
     several = len(variants) > 1
     days = sorted({date.fromisoformat(row.cell) for row in rows})
-    effect = _numbers(scale, overall[0])[0] if len(overall) == 1 else None
+    effect = scale.of(overall[0])[0] if len(overall) == 1 else None
     return fig.figure(
-        traces,
+        [
+            trace
+            for i in range(len(variants))
+            for trace in _traces(scale, metric, rows, variants, i)
+        ],
         270,
         {"l": 64, "t": 30 if several else 12, "b": 28},
         showlegend=several,
@@ -72,44 +64,34 @@ def daily_effect(
     )
 
 
-def _style(index: int, count: int) -> _Style:
-    hours = 0.0 if count == 1 else 10.0 * (index / (count - 1) - 0.5)
-    return _Style(fig.colour(index), fig.symbol(index), timedelta(hours=hours))
-
-
 def _scale_of(metric: MetricInfo, rows: Sequence[SliceRow]) -> _Scale:
     """Choose lifts if any day has one, else differences in the metric's unit."""
     if any(row.lift is not None for row in rows):
-        return _Scale(True, 100.0, "%", "lift")
+        return _Scale("lift", 100.0, "%")
     if metric.unit in fmt.RATE_UNITS:
-        return _Scale(False, 100.0, " pp", "difference")
-    return _Scale(False, 1.0, f" {metric.unit}" if metric.unit else "", "difference")
+        return _Scale("difference", 100.0, " pp")
+    return _Scale("difference", 1.0, f" {metric.unit}" if metric.unit else "")
 
 
 def _traces(
-    scale: _Scale, metric: MetricInfo, rows: Sequence[SliceRow], variant: str, style: _Style
+    scale: _Scale, metric: MetricInfo, rows: Sequence[SliceRow], variants: Sequence[str], i: int
 ) -> Iterator[fig.Trace]:
-    """Full days, then partial ones: separate traces, so that the legend shows the filled shape."""
-    own = [row for row in rows if row.variant == variant and _numbers(scale, row)[0] is not None]
+    """Draw a variant beside the others: full days, then partial ones, hollow."""
+    shift = timedelta(hours=10.0 * (i / (len(variants) - 1) - 0.5) if len(variants) > 1 else 0.0)
+    own = [row for row in rows if row.variant == variants[i] and scale.of(row)[0] is not None]
     parts = [[row for row in own if row.partial is partial] for partial in (False, True)]
-    for i, part in enumerate(part for part in parts if part):
-        yield _trace(scale, metric, part, style, named=i == 0)
-
-
-def _trace(
-    scale: _Scale, metric: MetricInfo, rows: Sequence[SliceRow], style: _Style, named: bool
-) -> fig.Trace:
-    return fig.points(
-        rows[0].variant,
-        [(datetime.fromisoformat(row.cell) + style.shift).isoformat() for row in rows],
-        [_numbers(scale, row) for row in rows],
-        [_hover(metric, row) for row in rows],
-        style.colour,
-        f"{style.symbol}-open" if rows[0].partial else style.symbol,
-        9,
-        legendgroup=fig.label(rows[0].variant),
-        showlegend=named,
-    )
+    for place, part in enumerate(part for part in parts if part):
+        yield fig.points(
+            variants[i],
+            [(datetime.fromisoformat(row.cell) + shift).isoformat() for row in part],
+            [scale.of(row) for row in part],
+            [_hover(metric, row) for row in part],
+            fig.colour(i),
+            f"{fig.symbol(i)}-open" if part[0].partial else fig.symbol(i),
+            9,
+            legendgroup=fig.label(variants[i]),
+            showlegend=place == 0,
+        )
 
 
 def _day_axis(days: Sequence[date]) -> dict[str, object]:
@@ -123,18 +105,13 @@ def _day_axis(days: Sequence[date]) -> dict[str, object]:
 
 def _effect_axis(scale: _Scale, rows: Sequence[SliceRow]) -> dict[str, object]:
     """Make room for the intervals of full days, and for the values of partial ones."""
-    axis = fig.axis(scale.title, ticksuffix=fig.label(scale.suffix), **fig.EFFECT_AXIS)
+    axis = fig.axis(scale.field, ticksuffix=fig.label(scale.suffix), **fig.EFFECT_AXIS)
     full = [row for row in rows if not row.partial] or list(rows)
-    ends = [end for row in full for end in _numbers(scale, row) if end is not None]
-    ends += [value for row in rows if (value := _numbers(scale, row)[0]) is not None]
+    ends = [end for row in full for end in scale.of(row) if end is not None]
+    ends += [value for row in rows if (value := scale.of(row)[0]) is not None]
     if bounds := fig.axis_range(ends, 0.1):
         axis["range"] = bounds
     return axis
-
-
-def _numbers(scale: _Scale, row: SliceRow | Row) -> fig.Interval:
-    """Return value and interval of a row, in the figure's scale."""
-    return interval(row, "lift" if scale.relative else "difference", scale.factor)
 
 
 def _hover(metric: MetricInfo, row: SliceRow) -> str:

@@ -28,12 +28,7 @@ _FIRST = (
 _DEFINITIONS = frozenset({"lin", "min", "mean", "impressions", "width", "self_information", ""})
 """Of several definitions of one metric, the one that a short table shows."""
 
-_QUOTED = frozenset(
-    {
-        *(("ndcg", "lin"), ("map", "min"), ("recall", ""), ("gauc", "impressions"), ("auc", "")),
-        *(("log_loss", ""), ("q_ctr", "")),
-    }
-)
+_DRAWN = frozenset({"ndcg", "map", "recall", "gauc", "auc", "log_loss", "q_ctr"})
 """Of many metrics, those that are drawn."""
 
 
@@ -139,12 +134,17 @@ def _grouped(metrics: Iterable[str], title: Callable[[str], str]) -> Groups:
 
 def drawn_metrics(result: ReplayResult) -> list[str]:
     """Choose metrics with figures: all if they are few, else those most teams quote, at one k."""
-    known = [parse_metric(metric) for metric, _ in result.definitions]
-    if len(known) <= ROWS:
-        return [metric.id for metric in known]
-    quoted = [m for m in known if (m.definition.name, m.definition.variant) in _QUOTED]
+    metrics = [metric for metric, _ in result.definitions]
+    if len(metrics) <= ROWS:
+        return metrics
     computed = {row.metric for row in result.rows if row.value is not None}
-    return [*{m.definition: m.id for m in quoted if m.id in computed}.values()]
+    ids = {metric: _Id.of(metric) for metric in metrics if metric in computed}
+    quoted = {
+        (one.name, one.definition): metric
+        for metric, one in ids.items()
+        if one.name in _DRAWN and one.definition in _DEFINITIONS
+    }
+    return [*quoted.values()]
 
 
 def traffics(result: ReplayResult) -> list[str]:

@@ -1,12 +1,11 @@
 """Build the parts of the page behind single numbers: `dwell`, `gauc` and `catalog`."""
 
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
 
 from abeval.report import figures as fig
 from abeval.report import tables
 from abeval.report.figures import Block, Closed, FigureView
-from abeval.report.tables import TextTable, interval, lift_of, numbers, share_of, table, text_of
+from abeval.report.tables import TextTable, interval, lift_of, numbers, share_of, text_of
 from abeval.results import codes
 from abeval.results import format as fmt
 from abeval.results.analysis import Result
@@ -248,17 +247,9 @@ def gauc_part(result: Result) -> tuple[Block, ...]:
                 key=("gauc", "units"),
             )
         )
-    lost = table(
-        "Who has no AUC",
-        _kept(aucs),
-        [fate for one in aucs for fate in _fates(one)],
-        *("variant", "why"),
-        ("units", lambda fate: fmt.count(fate.units)),
-        ("share", lambda fate: share_of(fate.units, fate.of_units)),
-        ("impressions", lambda fate: fmt.count(fate.impressions)),
-        ("share", lambda fate: share_of(fate.impressions, fate.of_impressions)),
-        "clicks",
-    )
+    heads = ("variant", "why", "units", "share", "impressions", "share", "clicks")
+    fates = tuple(fate for one in aucs for fate in _fates(one))
+    lost = TextTable("Who has no AUC", _kept(aucs), heads, fates)
     return (*blocks, lost)
 
 
@@ -286,24 +277,14 @@ def _kept(aucs: Sequence[UnitAucs]) -> str:
     return f"left out: {fmt.listing(said)}."
 
 
-class _Fate(NamedTuple):
-    """Units of a variant with an AUC, or without one for one reason."""
-
-    variant: str
-    why: str
-    units: int
-    of_units: int
-    impressions: int
-    of_impressions: int
-    clicks: str
-
-
-def _fates(one: UnitAucs) -> Iterator[_Fate]:
+def _fates(one: UnitAucs) -> Iterator[tuple[str, ...]]:
+    """Count the units of a variant with an AUC, and those without one by reason."""
     all_units, all_shown = _totals(one)
     judged = ("has an AUC", one.units, one.impressions, fmt.MISSING)
     lost = [(_WHY[w.reason], w.units, w.impressions, fmt.count(w.clicks)) for w in one.without]
     for why, units, shown, clicks in (judged, *lost):
-        yield _Fate(one.variant, why, units, all_units, shown, all_shown, clicks)
+        shares = share_of(units, all_units), share_of(shown, all_shown)
+        yield one.variant, why, fmt.count(units), shares[0], fmt.count(shown), shares[1], clicks
 
 
 def catalog_part(result: Result) -> tuple[Block, ...]:
