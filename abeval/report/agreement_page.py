@@ -114,7 +114,6 @@ def _quadrants(result: Agreement) -> Iterator[FigureView]:
         shown = [row for row in own if row.role == "goal"] or own
         count = sum(row.standing == "conflict" for row in shown)
         yield FigureView(
-            f"quadrant-{i}",
             f"Offline against online, {variant}",
             f"{count} of {len(shown)} pairs of metrics contradict each other.",
             quadrant_figure(shown),
@@ -126,6 +125,7 @@ def _quadrants(result: Agreement) -> Iterator[FigureView]:
                 "standing",
             ),
             key=("quadrant", variant),
+            slug=f"quadrant-{i}",
         )
 
 

@@ -11,7 +11,7 @@ from abeval.report.effect_figures import forest_figure, outlook_figure
 from abeval.report.effects import either_way, role_views, slugs
 from abeval.report.figures import Block, Closed, FigureView, by_role
 from abeval.report.first_part import size_words
-from abeval.report.slices import SegmentView, cut_views, segment_views, split_tables
+from abeval.report.slices import SegmentView, cut_views, slice_views, split_tables
 from abeval.report.tables import WHY_NOT, TextTable, aa_table, numbers, scaled, share_of
 from abeval.results import AAMetric, Row, codes
 from abeval.results import format as fmt
@@ -66,7 +66,6 @@ def forest_part(result: Result) -> tuple[Block, ...]:
         rows = [row for row in drawn if row.role == role]
         if rows and (several(result) or len(rows) >= _MANY_ROWS):
             view = FigureView(
-                anchor=f"forest-{role}",
                 title=title,
                 takeaway=_decided_sentence(rows),
                 figure=forest_figure(rows),
@@ -92,7 +91,7 @@ def _decided_sentence(rows: Sequence[Row]) -> str:
 
 def segments_part(result: Result) -> tuple[Block, ...]:
     """Show effects by segment."""
-    return _by_cell(result, segment_views(result), tables.segment_tables(result))
+    return _by_cell(result, slice_views(result, result.segments), tables.segment_tables(result))
 
 
 def cuts_part(result: Result) -> tuple[Block, ...]:
@@ -135,7 +134,6 @@ def _units_view(series: Mapping[str, Mapping[str, int]]) -> FigureView:
     lowest = min(days, key=lambda day: sum(units.get(day, 0) for units in series.values()))
     rows = ((day, *(fmt.count(units.get(day, 0)) for units in series.values())) for day in days)
     return FigureView(
-        anchor="quality-units",
         title="Units by day",
         takeaway=f"Fewest units on {lowest}. If the lines diverge or drop to zero, suspect the log "
         "first.",
@@ -192,7 +190,6 @@ def power_part(outlook: PowerOutlook) -> tuple[Block, ...]:
     several = len({one.variant for one in outlook.metrics}) > 1
     drawn = [one for one in outlook.metrics if len(one.points) > 1][:_CURVES]
     view = FigureView(
-        anchor="power-days",
         title="Smallest lift seen, by days",
         takeaway=" ".join(_sentence(one, several) for one in outlook.metrics[:2] if one.mde),
         figure=outlook_figure(
@@ -208,6 +205,7 @@ def power_part(outlook: PowerOutlook) -> tuple[Block, ...]:
             WHY_NOT,
         ),
         key=("power",),
+        slug="power-days",
     )
     return (view,)
 
@@ -236,7 +234,6 @@ def position_part(agreement: Agreement) -> tuple[Block, ...]:
     for rate in rates:
         totals[rate.variant] += rate.impressions
     view = fig.FigureView(
-        anchor="position-ctr",
         title="CTR by position",
         takeaway=_first_last(rates),
         figure=position_figure(rates),
@@ -251,6 +248,7 @@ def position_part(agreement: Agreement) -> tuple[Block, ...]:
             ("interval", lambda rate: _percent(rate)[1]),
         ),
         key=("position",),
+        slug="position-ctr",
     )
     return (view,)
 
@@ -299,7 +297,6 @@ def _view(aa: AAResult, row: AAMetric, slug: str) -> FigureView:
     counts = aa.histograms[row.metric]
     width = 1 / len(counts)
     return FigureView(
-        anchor=f"aa-{slug}",
         title=row.metric,
         takeaway=(
             f"Rejects {row.rejection_rate:.2%} of {row.runs:,} replays in which nothing differs."
@@ -312,4 +309,5 @@ def _view(aa: AAResult, row: AAMetric, slug: str) -> FigureView:
             ("replays", lambda bar: fmt.count(bar[1])),
         ),
         key=("aa", row.metric),
+        slug=f"aa-{slug}",
     )

@@ -182,13 +182,13 @@ def _calendar(study: Study) -> Iterator[tuple[str, FigureView]]:
         yield (
             view.metric,
             FigureView(
-                anchor=f"daily-{view.anchor}",
                 title=view.metric,
                 takeaway=view.takeaway,
                 figure=daily_effect(info_of(study, view.metric), rows, overall),
                 table=filled(view.table),
                 note=view.note,
                 key=("daily", view.metric),
+                slug=f"daily-{view.anchor}",
             ),
         )
 
@@ -271,7 +271,6 @@ def srm_part(study: Study) -> tuple[Block, ...]:
         rows.append((day, *map(fmt.count, units), *shares))
     heads = ("Up to", *entered, *(f"share of {name}" for name in entered))
     view = FigureView(
-        anchor="srm-entries",
         title="Units that entered, up to each day",
         takeaway="" if check is None else f"{check.status.capitalize()}: {check.message}",
         figure=count_figure(entered, "units entered"),

@@ -52,16 +52,21 @@ class FigureView:
     """A figure on a page, and the same numbers as a table.
 
     `takeaway` says in one sentence what it shows; it may be empty. `key` is how `figures` of a
-    result calls it: `("cumulative", "ctr")`.
+    result calls it: `("cumulative", "ctr")`. `slug` is its address, where that is not its key.
     """
 
-    anchor: str
     title: str
     takeaway: str
     figure: Figure
     table: TextTable
+    key: tuple[str, ...]
     note: str = ""
-    key: tuple[str, ...] = ()
+    slug: str = ""
+
+    @property
+    def anchor(self) -> str:
+        """Return its address on the page."""
+        return self.slug or "-".join(self.key)
 
     @property
     def island(self) -> Markup:
@@ -274,11 +279,6 @@ def figures_of(blocks: Iterable[Block]) -> Iterable[FigureView]:
             yield block
 
 
-def roles_of(study: Study) -> Mapping[str, str]:
-    """Map metrics to their roles, where the study has an analysis."""
-    return {} if study.analysis is None else {m.name: m.role for m in study.analysis.metrics}
-
-
 def info_of(study: Study, metric: str) -> MetricInfo:
     """Find a metric's definition, as far as the study has it."""
     infos = () if study.analysis is None else study.analysis.metrics
@@ -293,7 +293,8 @@ def by_role(
     study: Study, blocks: Iterable[tuple[str, Block]], summary: str = "Diagnostics"
 ) -> tuple[Block, ...]:
     """Put goals and guardrails first; close diagnostics under a summary, if there are others."""
-    roles, listed = roles_of(study), list(blocks)
+    metrics = () if study.analysis is None else study.analysis.metrics
+    roles, listed = {metric.name: metric.role for metric in metrics}, list(blocks)
     main = tuple(block for metric, block in listed if roles.get(metric, "goal") != "diagnostic")
     rest = tuple(block for metric, block in listed if roles.get(metric, "goal") == "diagnostic")
     if not main:

@@ -118,7 +118,7 @@ def _scatters(result: HistoryReport) -> tuple[FigureView, ...]:
             (row.predictor, lambda pair: _before(pair[0])),
             (row.target, lambda pair: _lift(pair[1])),
         )
-        views.append(FigureView(f"pair{i}", title, sentence, drawn, cells))
+        views.append(FigureView(title, sentence, drawn, cells, (f"pair{i}",)))
     return tuple(views)
 
 
@@ -174,5 +174,5 @@ def _forests(result: HistoryReport) -> tuple[FigureView, ...]:
             ("shipped", lambda one: "yes" if one.shipped else ""),
         )
         drawn = forest_figure(shrunk)
-        views.append(FigureView(f"forest{i}", row.metric, sentence, drawn, cells))
+        views.append(FigureView(row.metric, sentence, drawn, cells, (f"forest{i}",)))
     return tuple(views)

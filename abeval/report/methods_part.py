@@ -26,39 +26,9 @@ class Method(NamedTuple):
 
 @cache
 def _methods() -> tuple[Method, ...]:
+    """Read the words of methods, of what stands before one's name, and of intervals of a lift."""
     _, *rows = csv.reader(assets.text("methods.csv").splitlines())
     return tuple(Method(*row) for row in rows)
-
-
-_AROUND = (
-    (
-        "always_valid_",
-        "valid at every look: confidence sequence around the ",
-        "Waudby-Smith et al. 2024",
-    ),
-    ("group_sequential_", "at planned looks, with spent alpha: the ", "Lan and DeMets 1983"),
-    ("cuped_", "after subtracting θ·(covariate before − its mean): the ", "Deng et al. 2013"),
-)
-
-
-LIFT_WORDS = {
-    "fieller": (
-        "accounts for uncertainty in the control value, and is unbounded if control may be zero "
-        "(Fieller 1954); the default"
-    ),
-    "delta": (
-        "lift ± t × its standard error, by linearisation; chosen in the file, symmetric, and too "
-        "narrow on one side where control is uncertain"
-    ),
-    "log_delta": ("linearised on the scale of logarithms, for positive values; chosen in the file"),
-    "jackknife": (
-        "of the ratio itself by leaving out each group of units, because both variants are "
-        "compared on the same groups"
-    ),
-}
-"""What the interval of a lift is by → in words, with the reason for it."""
-
-OWN_LIFT = "from the same test as the difference, which has an interval for the ratio of its own"
 
 
 def words_of(code: str) -> Method:
@@ -71,10 +41,10 @@ def words_of(code: str) -> Method:
     for known in _methods():
         if code in (known.code, known.code.removesuffix("_t")):
             return known._replace(code=code)
-    for prefix, words, source in _AROUND:
-        if code.startswith(prefix):
-            inner = words_of(code.removeprefix(prefix))
-            return Method(code, words + inner.words, inner.formula, f"{source}; {inner.source}")
+        if known.code.endswith("_") and code.startswith(known.code):
+            inner = words_of(code.removeprefix(known.code))
+            source = f"{known.source}; {inner.source}"
+            return Method(code, known.words + inner.words, inner.formula, source)
     if code.endswith("_diluted"):
         inner = words_of(code.removesuffix("_diluted"))
         words = f"times the share of units that were triggered: the {inner.words}"
@@ -104,6 +74,7 @@ def _of_analysis(study: Study, result: Result) -> dict[str, object]:
     for row in result.scorecard:
         if row.method:
             used.setdefault(row.metric, {})[row.method] = None
+    words = {known.code: known.words for known in _methods()}
     lifts = dict.fromkeys(row.lift_method for row in result.scorecard if row.lift_method)
     return {
         "info": result.experiment,
@@ -112,7 +83,7 @@ def _of_analysis(study: Study, result: Result) -> dict[str, object]:
         "methods": [words_of(code) for code in methods],
         "settings": [*_settings(study, result)],
         "row_settings": [*_row_settings(result)],
-        "lift_words": [(name, LIFT_WORDS.get(name, OWN_LIFT)) for name in lifts],
+        "lift_words": [(name, words.get(f"lift:{name}", words["lift:"])) for name in lifts],
     }
 
 

@@ -217,7 +217,7 @@ class Figures(Mapping[tuple[str, ...], "go.Figure"]):
         """Draw every figure, once."""
         of_parts = [view for part in _built(self._study) for view in figures_of(part.blocks)]
         views = (*of_parts, *replay_figure_views(self._study))
-        return {view.key or (view.anchor,): view.figure for view in views}
+        return {view.key: view.figure for view in views}
 
 
 def summary(result: Result) -> str:

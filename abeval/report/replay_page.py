@@ -153,12 +153,12 @@ def _curves(result: ReplayResult) -> Iterator[OfTraffic]:
         rows = zip(*(curve.points for curve in own), strict=True)
         cells = tuple((str(points[0].k), *map(_value, points)) for points in rows)
         view = FigureView(
-            f"curve-{i}",
             title,
             elbows,
             curve_figure(own),
             TextTable("", "", ("k", *(curve.model for curve in own)), cells),
             key=("curve", own[0].metric, own[0].traffic),
+            slug=f"curve-{i}",
         )
         yield own[0].traffic, (view,)
 
@@ -169,7 +169,6 @@ def _calibration(result: ReplayResult) -> Iterator[FigureView]:
     for i, (traffic, kind) in enumerate(keys):
         own = [b for b in result.calibration if (b.traffic, b.kind) == (traffic, kind)]
         yield FigureView(
-            f"calibration-{i}",
             f"Traffic of {traffic}, {_BINNED[kind]}",
             "",
             calibration_figure(own),
@@ -184,6 +183,7 @@ def _calibration(result: ReplayResult) -> Iterator[FigureView]:
                 ("Mean score", lambda b: fmt.mean(b.mean_score)),
             ),
             key=("calibration", traffic, kind),
+            slug=f"calibration-{i}",
         )
 
 
@@ -203,7 +203,6 @@ def _stages(result: ReplayResult) -> Iterator[OfTraffic]:
             if r.model in stages
         ]
         view = FigureView(
-            f"stage-{i}",
             f"{metric}, traffic of {traffic}",
             "",
             stage_figure(named),
@@ -214,6 +213,7 @@ def _stages(result: ReplayResult) -> Iterator[OfTraffic]:
                 ("Value", lambda one: _value(one[2])),
             ),
             key=("stage", metric, traffic),
+            slug=f"stage-{i}",
         )
         yield traffic, (view,)
 

@@ -239,36 +239,27 @@ def staged(result: ReplayResult, traffic: str, groups: Groups) -> Iterator[TextT
     stage_of = {model.name: model.stage for model in result.models if model.stage is not None}
     order = list(dict.fromkeys(stage_of.values()))
     names = sorted(stage_of, key=lambda name: order.index(stage_of[name]))
-    pairs = [p for p in result.pairs if stage_of.get(p.control) == stage_of.get(p.model)]
+    alike = [p for p in result.pairs if stage_of.get(p.control) == stage_of.get(p.model)]
+    rows, pairs = _keyed(result.rows, traffic), _keyed(alike, traffic)
     for title, metrics in groups.items() if names else ():
-        lead = "differences paired by unit."
-        yield _listed(result, title, lead, traffic, names, metrics, result.rows, pairs)
+        lines = _singly(rows, pairs, [(metric, name) for metric in metrics for name in names])
+        yield _tabulated(result, title, "differences paired by unit.", ("model", "value"), lines)
 
 
 def by_value(result: ReplayResult, cut: replay.CutByValue, traffic: str) -> TextTable:
     """Tabulate metrics whose cut-off depends on the value of a column."""
-    metrics = dict.fromkeys(row.metric for row in cut.rows)
     names = dict.fromkeys(row.model for row in cut.rows)
+    keys = [(m, name) for m in dict.fromkeys(row.metric for row in cut.rows) for name in names]
+    lines = _singly(_keyed(cut.rows, traffic), _keyed(cut.pairs, traffic), keys)
     lead = f"{', '.join(f'{value} at {k}' for value, k in cut.ks)}."
-    title = f"k by {cut.column}"
-    return _listed(result, title, lead, traffic, [*names], [*metrics], cut.rows, cut.pairs)
+    return _tabulated(result, f"k by {cut.column}", lead, ("model", "value"), lines)
 
 
-def _listed(
-    result: ReplayResult,
-    title: str,
-    lead: str,
-    traffic: str,
-    names: Sequence[str],
-    metrics: Sequence[str],
-    rows: Iterable[ReplayRow],
-    pairs: Iterable[PairRow],
-) -> TextTable:
+def _singly(
+    rows: Keyed[ReplayRow], pairs: Keyed[PairRow], keys: Iterable[tuple[str, str]]
+) -> list[_Line]:
     """List models below each other, each with its comparison."""
-    values, changes = _keyed(rows, traffic), _keyed(pairs, traffic)
-    keys = [("", metric, name) for metric in metrics for name in names]
-    lines = [_Line(key[1], key[2], (values.get(key),), changes.get(key)) for key in keys]
-    return _tabulated(result, title, lead, ("model", "value"), lines)
+    return [_Line(*key, (rows.get(("", *key)),), pairs.get(("", *key))) for key in keys]
 
 
 def _tabulated(
@@ -294,14 +285,15 @@ def _tabulated(
 
 def _values(line: _Line) -> Iterator[str]:
     """Write values with decimals by the narrowest interval; as plain text with one more."""
-    places = max(fmt.interval_places(row.low, row.high) if row else 0 for row in line.values)
+    known = [row for row in line.values if row is not None and row.low is not None]
+    places = max((fmt.interval_places(row.low, row.high) for row in known), default=0)
     for row in line.values:
         if row is None:
             yield fmt.MISSING
             continue
         text, interval = fmt.estimate(row.value, row.low, row.high, places)
         note = codes.reason(row.reason)
-        plain = f"{row.value or 0:,.{min(places + 1, 12)}f}" if places else f"{row.value or 0:.4g}"
+        plain = f"{row.value or 0:,.{min(places + 1, 12)}f}" if known else f"{row.value or 0:.4g}"
         html = spans(value=text, interval=interval, note=note)
         yield Cell(note if row.value is None else plain, html, "number")
 
@@ -344,7 +336,8 @@ def coverage(result: ReplayResult) -> TextTable:
     """Tabulate how much of the log each model has a score for."""
     return table(
         "Coverage",
-        "what of the log each model has a score for.",
+        "how much of the log each model has a score for; models are compared over the requests "
+        "that all of them score.",
         result.coverage,
         "model",
         ("requests", lambda one: _part(one.scored_requests, one.requests), "number"),

@@ -50,11 +50,6 @@ def daily_views(result: Result) -> tuple[SliceView, ...]:
     return _slices(result, result.daily, [""] * len(result.daily))
 
 
-def segment_views(result: Result) -> tuple[SegmentView, ...]:
-    """Show every segment dimension in order, diagnostics in a view of their own."""
-    return slice_views(result, result.segments)
-
-
 def slice_views(result: Result, rows: Sequence[SliceRow]) -> tuple[SegmentView, ...]:
     """Show every dimension of some rows in order, diagnostics in a view of their own."""
     views = []

@@ -156,20 +156,19 @@ def _value_views(result: Result, value: str) -> tuple[FigureView, ...]:
     index = list(dict.fromkeys(one.value for one in result.spreads)).index(value)
     anchor = "dwell" if value == _DWELL else f"dwell-{index}"
     distribution = FigureView(
-        anchor=f"{anchor}-distribution",
         title=f"Distribution of {value}",
         takeaway=_medians(spreads),
         figure=distribution_figure(spreads),
         table=_quantiles(spreads),
         note=", ".join(f"{one.variant}: {fmt.count(one.events)} values" for one in spreads),
         key=("dwell", "distribution", value),
+        slug=f"{anchor}-distribution",
     )
     if not any(one.lift is not None for one in effects):
         return (distribution,)
     return (
         distribution,
         FigureView(
-            anchor=f"{anchor}-quantiles",
             title=f"Effect on the quantiles of {value}",
             takeaway=_moved(effects),
             figure=quantile_figure(effects),
@@ -184,6 +183,7 @@ def _value_views(result: Result, value: str) -> tuple[FigureView, ...]:
                 ("p", lambda one: fmt.p_value(one.p_value)),
             ),
             key=("dwell", "quantiles", value),
+            slug=f"{anchor}-quantiles",
         ),
     )
 
@@ -231,7 +231,6 @@ def gauc_part(result: Result) -> tuple[Block, ...]:
     if any(one.units for one in aucs):
         blocks.append(
             FigureView(
-                anchor="gauc-units",
                 title="AUCs of single units",
                 takeaway=_below_chance(aucs),
                 figure=unit_auc_figure(aucs, unit),
@@ -293,7 +292,6 @@ def catalog_part(result: Result) -> tuple[Block, ...]:
         return ()
     uses, unit = result.catalogue_uses, result.experiment.unit
     coverage = FigureView(
-        anchor="catalog-coverage",
         title="Coverage at equal traffic",
         takeaway=_covered(uses, unit),
         figure=coverage_figure(uses, unit),
@@ -306,7 +304,6 @@ def catalog_part(result: Result) -> tuple[Block, ...]:
         key=("catalog", "coverage"),
     )
     lorenz = FigureView(
-        anchor="catalog-lorenz",
         title="Lorenz curve of impressions over items",
         takeaway=_gini(result, uses),
         figure=lorenz_figure(uses),

@@ -106,9 +106,9 @@ class Cell(NamedTuple):
         self, part: str, takeaway: str, figure: Figure, table: TextTable, words: str = ""
     ) -> tuple[str, FigureView]:
         """Return its metric and its figure in a part; `words` follow the title."""
-        anchor, key = f"{part}-{self.slug}", (part, *self.key)
-        title = f"{self.metric} {words}".rstrip()
-        shown = FigureView(anchor, title, takeaway, figure, table, note=self.note, key=key)
+        title, key = f"{self.metric} {words}".rstrip(), (part, *self.key)
+        slug = f"{part}-{self.slug}"
+        shown = FigureView(title, takeaway, figure, table, key, self.note, slug)
         return self.metric, shown
 
 
