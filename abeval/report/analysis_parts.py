@@ -146,8 +146,6 @@ def _units_view(series: Mapping[str, Mapping[str, int]]) -> FigureView:
 def multiplicity_part(result: Result) -> tuple[Block, ...]:
     """Show families of tests, with raw and adjusted p-values."""
     tested = [row for row in result.scorecard if row.p_adjusted is not None]
-    if not tested:
-        return ()
     table = numbers(
         sorted(tested, key=lambda row: row.role != "goal"),
         ("family", lambda r: "goals" if r.role == "goal" else f"guardrails of {r.variant}"),
@@ -156,13 +154,11 @@ def multiplicity_part(result: Result) -> tuple[Block, ...]:
         ("p adjusted", lambda row: fmt.p_value(row.p_adjusted)),
         ("status", lambda row: codes.status(row.status, row.reason)),
     )
-    return (table,)
+    return (table,) if tested else ()
 
 
 def glossary_part(study: Study) -> tuple[Block, ...]:
     """Define every metric."""
-    if study.analysis is None and study.replay is None:
-        return ()
     blocks: list[Block] = []
     if study.analysis is not None:
         metrics = numbers(
@@ -176,7 +172,7 @@ def glossary_part(study: Study) -> tuple[Block, ...]:
     if study.replay is not None:
         offline = TextTable("Offline metrics", "", ("metric", "formula"), study.replay.definitions)
         blocks.append(offline)
-    return (Closed("Every metric and its formula", tuple(blocks)),)
+    return (Closed("Every metric and its formula", tuple(blocks)),) if blocks else ()
 
 
 _CURVES = 12
@@ -233,21 +229,22 @@ def position_part(agreement: Agreement) -> tuple[Block, ...]:
     totals = Counter[str]()
     for rate in rates:
         totals[rate.variant] += rate.impressions
-    view = fig.FigureView(
-        title="CTR by position",
-        takeaway=_first_last(rates),
-        figure=position_figure(rates),
-        table=numbers(
-            rates,
-            "variant",
-            ("Position", lambda rate: fmt.count(rate.position)),
-            ("Impressions", lambda rate: fmt.count(rate.impressions)),
-            ("share", lambda rate: share_of(rate.impressions, totals[rate.variant])),
-            ("Clicks", lambda rate: fmt.count(rate.clicks)),
-            ("CTR", lambda rate: _percent(rate)[0]),
-            ("interval", lambda rate: _percent(rate)[1]),
-        ),
-        key=("position",),
+    heads = ("variant", "position", "impressions", "share", "clicks", "CTR")
+    series: dict[str, list[fig.Point]] = {}
+    for rate in rates:
+        ends = scaled(100, rate.ctr, rate.low, rate.high)
+        share = share_of(rate.impressions, totals[rate.variant])
+        counts = (fmt.count(rate.position), fmt.count(rate.impressions), share)
+        cells = (*counts, fmt.count(rate.clicks), " ".join(_percent(rate)))
+        point = fig.Point(rate.position, 100 * rate.ctr, cells, ends)
+        series.setdefault(rate.variant, []).append(point)
+    up = {"ticksuffix": "%", "rangemode": "tozero"}
+    view = FigureView(
+        "CTR by position",
+        _first_last(rates),
+        fig.lines(series, "position", "CTR", {"tickformat": "d"}, up, heads),
+        fig.points_table(heads, series),
+        ("position",),
         slug="position-ctr",
     )
     return (view,)
@@ -262,18 +259,6 @@ def _first_last(rates: tuple[PositionRate, ...]) -> str:
     first = min(rate.position for rate in rates)
     said = [f"{r.variant} {_percent(r)[0]}" for r in rates if r.position == first]
     return f"At position {first}: {fmt.listing(said)}."
-
-
-def position_figure(rates: tuple[PositionRate, ...]) -> fig.Figure:
-    """Draw CTR by position with intervals, a line for each variant."""
-    series: dict[str, list[fig.Point]] = {}
-    for rate in rates:
-        ends = scaled(100, rate.ctr, rate.low, rate.high)
-        said = f"position {rate.position}: {_percent(rate)[0]}"
-        point = fig.Point(rate.position, 100 * rate.ctr, said, ends)
-        series.setdefault(rate.variant, []).append(point)
-    up = {"ticksuffix": "%", "rangemode": "tozero"}
-    return fig.lines(series, "position", "CTR", {"tickformat": "d"}, up)
 
 
 def aa_part(study: Study) -> tuple[Block, ...]:

@@ -143,7 +143,7 @@ def _edge(day: date, side: int) -> str:
 def count_figure(series: Mapping[str, Mapping[str, int]], title: str) -> fig.Figure:
     """Draw counts by day, a line for each name."""
     lines = {
-        name: [fig.Point(day, n, f"{day}: {fmt.count(n)}") for day, n in counts.items()]
+        name: [fig.Point(day, n, (day, fmt.count(n))) for day, n in counts.items()]
         for name, counts in series.items()
     }
     days = sorted({date.fromisoformat(day) for counts in series.values() for day in counts})
@@ -194,18 +194,15 @@ def _calendar(study: Study) -> Iterator[tuple[str, FigureView]]:
 
 
 def _since_entry(study: Study) -> Iterator[tuple[str, FigureView]]:
-    time = study.time
-    if time is None:
-        return
-    fits = {(n.metric, n.variant): n for n in time.novelty if n.cohort == "all"}
-    for cell in cells(time):
+    novelty = () if study.time is None else study.time.novelty
+    fits = {(n.metric, n.variant): n for n in novelty if n.cohort == "all"}
+    for cell in cells(study):
         rows = [row for row in cell.rows if row.axis == "exposure" and row.kind == "daily"]
-        if not any(row.lift is not None for row in rows):
-            continue
-        fit = fits.get((cell.metric, cell.variant))
-        figure = effect_figures.entry_figure(rows, fit)
-        table = time_views.windows_table(rows, info_of(study, cell.metric).unit)
-        yield cell.view("entry", _novelty_sentence(fit), figure, table)
+        if any(row.lift is not None for row in rows):
+            fit = fits.get((cell.metric, cell.variant))
+            figure = effect_figures.entry_figure(rows, fit)
+            table = time_views.windows_table(rows, cell.info.unit)
+            yield cell.view("entry", _novelty_sentence(fit), figure, table)
 
 
 def _novelty_sentence(fit: Novelty | None) -> str:
@@ -220,18 +217,14 @@ def _novelty_sentence(fit: Novelty | None) -> str:
 
 
 def _by_clock(study: Study) -> Iterator[tuple[str, FigureView]]:
-    time = study.time
-    if time is None:
-        return
-    for cell in cells(time):
-        unit = info_of(study, cell.metric).unit
-        tests = [t for t in time.rhythms if (t.metric, t.variant) == (cell.metric, cell.variant)]
+    rhythms = () if study.time is None else study.time.rhythms
+    for cell in cells(study):
+        tests = [t for t in rhythms if (t.metric, t.variant) == (cell.metric, cell.variant)]
         for axis, words in _CLOCKS:
-            rows = [row for row in cell.rows if row.axis == axis]
-            if rows:
+            if rows := [row for row in cell.rows if row.axis == axis]:
                 said = time_views.rhythm_sentence([test for test in tests if test.by == axis])
-                figure = time_page.recurring_figure(rows, unit)
-                table = time_views.windows_table(rows, unit)
+                figure = time_page.recurring_figure(rows, cell.info.unit)
+                table = time_views.windows_table(rows, cell.info.unit)
                 yield cell.view(axis, said, figure, table, words)
 
 

@@ -131,7 +131,7 @@ def outlook_figure(
 ) -> fig.Figure:
     """Draw the detectable effect against days, a line for each metric; `here` marks today."""
     series = {
-        name: [fig.Point(x, 100 * y, f"{x:g} days: {either_way(y)}") for x, y in points]
+        name: [fig.Point(x, 100 * y, (f"{x:g} days", either_way(y))) for x, y in points]
         for name, points in curves.items()
     }
     note = {"x": here, "y": 1, "yref": "paper", "text": "you are here", "showarrow": False}

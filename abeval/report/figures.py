@@ -179,26 +179,37 @@ def points(
 
 
 class Point(NamedTuple):
-    """A point of a line, and what its tooltip says."""
+    """A point of a line, with the cells of its tooltip and of its row in a table."""
 
     x: float | str
     y: float
-    said: str
+    cells: tuple[str, ...]
     interval: Interval | None = None
 
 
+Series = Mapping[str, Sequence[Point]]
+"""Name of a line → its points."""
+
+
+def points_table(heads: tuple[str, ...], series: Series) -> TextTable:
+    """Tabulate the points of lines; `heads` are of their names and cells."""
+    rows = ((name, *point.cells) for name, points in series.items() for point in points)
+    return TextTable("", "", heads, tuple(rows))
+
+
 def lines(
-    series: Mapping[str, Sequence[Point]],
+    series: Series,
     across: str,
     up: str,
     xaxis: Mapping[str, object] | None = None,
     yaxis: Mapping[str, object] | None = None,
+    heads: Sequence[str] = (),
     mode: str = "lines+markers",
     height: int = 300,
     margin: dict[str, int] | None = None,
     **layout: object,
 ) -> Figure:
-    """Draw a line for each name, with the intervals of its points."""
+    """Draw a line for each name, with the intervals of its points; `heads` as in a table."""
     traces = []
     for i, (name, points) in enumerate(series.items()):
         intervals = [point.interval for point in points if point.interval is not None]
@@ -211,12 +222,18 @@ def lines(
             name=label(name),
             line={"color": colour(i), "width": 1.8, "dash": "dot" if i % 2 else "solid"},
             marker={"color": colour(i), "size": 6, "symbol": symbol(i)},
-            said=[f"{name}, {point.said}" for point in points],
+            said=[f"{name}, {_said(heads[1:], point.cells)}" for point in points],
         )
         traces.append(trace)
     bottom = {**axis(label(across), 6, showgrid=False), **(xaxis or {})}
     left = value_axis(label(up), **(yaxis or {}))
     return figure(traces, height, margin, xaxis=bottom, yaxis=left, **layout)
+
+
+def _said(heads: Sequence[str], cells: Sequence[str]) -> str:
+    if not heads:
+        return ": ".join(cells)
+    return ", ".join(f"{head} {cell}" for head, cell in zip(heads, cells, strict=True))
 
 
 def axis(title: str, standoff: int = 8, **more: object) -> dict[str, object]:

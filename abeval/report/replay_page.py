@@ -44,7 +44,7 @@ _PLAIN = {"tickformat": "~g"}
 
 def _points(x: int | str, row: ReplayRow | replay.CurvePoint) -> Iterator[fig.Point]:
     if row.value is not None:
-        yield fig.Point(x, row.value, f"{x}: {row.value:.4g}", (row.value, row.low, row.high))
+        yield fig.Point(x, row.value, (f"{x}: {row.value:.4g}",), (row.value, row.low, row.high))
 
 
 def calibration_figure(bins: Sequence[CalibrationBin]) -> fig.Figure:
@@ -57,7 +57,7 @@ def calibration_figure(bins: Sequence[CalibrationBin]) -> fig.Figure:
         rate = b.clicks / b.rows
         said = f"{fmt.count(b.clicks)} clicks in {fmt.count(b.rows)} rows"
         said = f"{said}, {b.mean_score:.4g}: {rate:.4g}"
-        series[b.model].append(fig.Point(b.mean_score, rate, said, (rate, b.low, b.high)))
+        series[b.model].append(fig.Point(b.mean_score, rate, (said,), (rate, b.low, b.high)))
         sizes[b.model].append(_SMALLEST + (_LARGEST - _SMALLEST) * sqrt(b.rows / most))
     end = max((max(b.mean_score, b.clicks / b.rows) for b in filled), default=1.0)
     diagonal = [fig.dashed((0, end), (0, end))]
@@ -178,8 +178,7 @@ def _calibration(result: ReplayResult) -> Iterator[FigureView]:
                 ("Bin", lambda b: str(b.bin)),
                 ("Rows", lambda b: fmt.count(b.rows)),
                 ("Clicks", lambda b: fmt.count(b.clicks)),
-                ("Clicks / rows", lambda b: _rate(b)[0]),
-                ("interval", lambda b: _rate(b)[1]),
+                ("Clicks / rows", _rate),
                 ("Mean score", lambda b: fmt.mean(b.mean_score)),
             ),
             key=("calibration", traffic, kind),
@@ -187,8 +186,8 @@ def _calibration(result: ReplayResult) -> Iterator[FigureView]:
         )
 
 
-def _rate(b: CalibrationBin) -> tuple[str, str]:
-    return fmt.estimate(b.clicks / b.rows if b.rows else None, b.low, b.high)
+def _rate(b: CalibrationBin) -> str:
+    return " ".join(fmt.estimate(b.clicks / b.rows if b.rows else None, b.low, b.high)).strip()
 
 
 def _stages(result: ReplayResult) -> Iterator[OfTraffic]:

@@ -17,7 +17,7 @@ def distribution_figure(spreads: Sequence[Spread]) -> fig.Figure:
     lines = {
         one.variant: [
             fig.Point(
-                value, 100 * level, f"{fmt.percent(level)} are below {fmt.mean(value, one.unit)}"
+                value, 100 * level, (f"{fmt.percent(level)} below {fmt.mean(value, one.unit)}",)
             )
             for level, value in zip(one.levels, one.quantiles, strict=True)
         ]
@@ -41,7 +41,7 @@ def quantile_figure(effects: Sequence[QuantileEffect]) -> fig.Figure:
         lift, level = interval(one, "lift", 100), level_words(one.level)
         if lift[0] is not None:
             said = f"{level}: {fmt.typographic(lift_of(one))}"
-            lines.setdefault(one.variant, []).append(fig.Point(level, lift[0], said, lift))
+            lines.setdefault(one.variant, []).append(fig.Point(level, lift[0], (said,), lift))
     return fig.lines(
         lines,
         "quantile",
@@ -61,60 +61,8 @@ def level_words(level: float) -> str:
     return f"p{100 * level:g}"
 
 
-def unit_auc_figure(aucs: Sequence[UnitAucs], unit: str) -> fig.Figure:
-    """Draw the share of a variant's judged units by AUC; a dashed line at chance."""
-    lines = {
-        one.variant: [
-            fig.Point(
-                (b.low + b.high) / 2,
-                100 * b.units / one.units,
-                f"AUC {b.low:g} to {b.high:g}: {fmt.percent(b.units / one.units)}",
-            )
-            for b in one.bins
-        ]
-        for one in aucs
-        if one.units
-    }
-    return fig.lines(
-        lines,
-        f"AUC of one {unit}",
-        "share",
-        xaxis={"range": [0, 1]},
-        yaxis=_SHARE,
-        shapes=[fig.line_at("x", 0.5)],
-    )
-
-
-def coverage_figure(uses: Sequence[CatalogueUse], unit: str) -> fig.Figure:
-    """Draw coverage by the number of units, a line for each variant."""
-    lines = {
-        one.variant: [
-            fig.Point(at, 100 * share, f"{fmt.count(at)} units: {fmt.percent(share)}")
-            for at, share in zip(one.units, one.coverage, strict=True)
-        ]
-        for one in uses
-    }
-    across = {"rangemode": "tozero"}
-    return fig.lines(lines, f"units ({unit})", "coverage", xaxis=across, yaxis=_SHARE)
-
-
-def lorenz_figure(uses: Sequence[CatalogueUse]) -> fig.Figure:
-    """Draw the share of impressions of the least shown items; dashed: equal."""
-    lines = {
-        one.variant: [
-            fig.Point(100 * items, 100 * shown, f"{fmt.percent(items)} have {fmt.percent(shown)}")
-            for items, shown in zip(one.item_shares, one.impression_shares, strict=True)
-        ]
-        for one in uses
-    }
-    part = {"ticksuffix": "%", "range": [0, 100]}
-    diagonal = fig.dashed((0, 100), (0, 100))
-    titles = ("items, least shown first", "impressions")
-    return fig.lines(lines, *titles, xaxis=part, yaxis=part, shapes=[diagonal], mode="lines")
-
-
 _SHARE = {"ticksuffix": "%", "rangemode": "tozero"}
-
+_PART = {"ticksuffix": "%", "range": [0, 100]}
 
 _DWELL = "dwell of clicks"
 
@@ -227,29 +175,38 @@ def gauc_part(result: Result) -> tuple[Block, ...]:
     if not result.unit_aucs:
         return ()
     aucs, unit = result.unit_aucs, result.experiment.unit
-    blocks: list[Block] = []
-    if any(one.units for one in aucs):
-        blocks.append(
-            FigureView(
-                title="AUCs of single units",
-                takeaway=_below_chance(aucs),
-                figure=unit_auc_figure(aucs, unit),
-                table=numbers(
-                    [(one, b) for one in aucs for b in one.bins],
-                    ("Variant", lambda row: row[0].variant),
-                    ("AUC", lambda row: f"{row[1].low:g} to {row[1].high:g}"),
-                    ("Units", lambda row: fmt.count(row[1].units)),
-                    ("share", lambda row: fmt.percent(row[1].units / row[0].units)),
-                    ("Impressions", lambda row: fmt.count(row[1].impressions)),
-                    ("share", lambda row: fmt.percent(row[1].impressions / row[0].impressions)),
+    names = ("variant", "AUC", "units", "share of units", "impressions", "share of impressions")
+    series: fig.Series = {
+        one.variant: [
+            fig.Point(
+                (b.low + b.high) / 2,
+                100 * b.units / one.units,
+                (
+                    f"{b.low:g} to {b.high:g}",
+                    fmt.count(b.units),
+                    fmt.percent(b.units / one.units),
+                    fmt.count(b.impressions),
+                    fmt.percent(b.impressions / one.impressions),
                 ),
-                key=("gauc", "units"),
             )
-        )
+            for b in one.bins
+        ]
+        for one in aucs
+        if one.units
+    }
+    across, middle = {"range": [0, 1]}, [fig.line_at("x", 0.5)]
+    of_unit = f"AUC of one {unit}"
+    view = FigureView(
+        "AUCs of single units",
+        _below_chance(aucs),
+        fig.lines(series, of_unit, "share", across, _SHARE, names, shapes=middle),
+        fig.points_table(names, series),
+        ("gauc", "units"),
+    )
     heads = ("variant", "why", "units", "share", "impressions", "share", "clicks")
     fates = tuple(fate for one in aucs for fate in _fates(one))
     lost = TextTable("Who has no AUC", _kept(aucs), heads, fates)
-    return (*blocks, lost)
+    return (view, lost) if series else (lost,)
 
 
 def _below_chance(aucs: Sequence[UnitAucs]) -> str:
@@ -291,33 +248,40 @@ def catalog_part(result: Result) -> tuple[Block, ...]:
     if not result.catalogue_uses:
         return ()
     uses, unit = result.catalogue_uses, result.experiment.unit
+    units: fig.Series = {
+        one.variant: [
+            fig.Point(at, 100 * share, (fmt.count(at), fmt.percent(share)))
+            for at, share in zip(one.units, one.coverage, strict=True)
+        ]
+        for one in uses
+    }
+    heads, up = ("variant", "units", "coverage"), {"rangemode": "tozero"}
     coverage = FigureView(
-        title="Coverage at equal traffic",
-        takeaway=_covered(uses, unit),
-        figure=coverage_figure(uses, unit),
-        table=numbers(
-            [(u, *at) for u in uses for at in zip(u.units, u.coverage, strict=True)],
-            ("Variant", lambda at: at[0].variant),
-            ("Units", lambda at: fmt.count(at[1])),
-            ("Coverage", lambda at: fmt.percent(at[2])),
-        ),
-        key=("catalog", "coverage"),
+        "Coverage at equal traffic",
+        _covered(uses, unit),
+        fig.lines(units, f"units ({unit})", "coverage", up, _SHARE, heads),
+        fig.points_table(heads, units),
+        ("catalog", "coverage"),
     )
+    items: fig.Series = {
+        one.variant: [
+            fig.Point(100 * part, 100 * shown, (fmt.percent(part), fmt.percent(shown)))
+            for part, shown in zip(one.item_shares, one.impression_shares, strict=True)
+        ]
+        for one in uses
+    }
+    heads, titles = ("variant", "items", "impressions"), ("items, least shown first", "impressions")
+    equal = [fig.dashed((0, 100), (0, 100))]
     lorenz = FigureView(
-        title="Lorenz curve of impressions over items",
-        takeaway=_gini(result, uses),
-        figure=lorenz_figure(uses),
-        table=numbers(
-            [(u, *at) for u in uses for at in zip(u.item_shares, u.impression_shares, strict=True)],
-            ("Variant", lambda at: at[0].variant),
-            ("Items", lambda at: fmt.percent(at[1])),
-            ("Impressions", lambda at: fmt.percent(at[2])),
-        ),
-        note=", ".join(
+        "Lorenz curve of impressions over items",
+        _gini(result, uses),
+        fig.lines(items, *titles, _PART, _PART, heads, "lines", shapes=equal),
+        fig.points_table(heads, items),
+        ("catalog", "lorenz"),
+        ", ".join(
             f"{one.variant}: {fmt.count(one.shown)} of {fmt.count(one.items)} items shown"
             for one in uses
         ),
-        key=("catalog", "lorenz"),
     )
     return (coverage, lorenz)
 

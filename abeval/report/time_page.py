@@ -6,11 +6,11 @@ from datetime import datetime, timedelta
 from abeval.report import assets, effect_figures, time_views
 from abeval.report import figures as fig
 from abeval.report.effect_figures import windows_heat_map
-from abeval.report.figures import Block, FigureView, by_role, info_of
+from abeval.report.figures import Block, by_role
 from abeval.report.short import notes
 from abeval.report.tables import interval, numbers, text_of
 from abeval.report.time_short import stability_table
-from abeval.report.time_views import Cell, cells
+from abeval.report.time_views import cells
 from abeval.results import codes
 from abeval.results import format as fmt
 from abeval.results.study import Study
@@ -184,58 +184,46 @@ def stability_part(time: TimeResult) -> tuple[Block, ...]:
 
 def cumulative_part(study: Study) -> tuple[Block, ...]:
     """Draw effects up to each day, with the band that is valid at every look."""
-    time = study.time
-    if time is None:
-        return ()
-    verdicts = {(row.metric, row.variant): codes.words(row.verdict) for row in time.stability}
+    stability = () if study.time is None else study.time.stability
+    verdicts = {(row.metric, row.variant): codes.words(row.verdict) for row in stability}
     views = []
-    for cell in cells(time):
+    for cell in cells(study):
         notes = (cell.note, verdicts.get((cell.metric, cell.variant), ""))
         noted = cell._replace(note=", ".join(filter(None, notes)))
-        views.append(_cumulative(noted, info_of(study, cell.metric).unit))
+        days = [row for row in cell.rows if row.axis == "calendar"]
+        table = time_views.looks_table(cell.looks, cell.info.unit)
+        if not cell.looks:
+            cumulative = [row for row in days if row.kind == "cumulative"]
+            table = time_views.windows_table(cumulative, cell.info.unit)
+        figure = windows_figure(days, cell.looks, cell.info.unit)
+        said = time_views.looks_sentence(cell.looks)
+        views.append(noted.view("cumulative", said, figure, table))
     return by_role(study, views)
-
-
-def _cumulative(cell: Cell, unit: str) -> tuple[str, FigureView]:
-    days = [row for row in cell.rows if row.axis == "calendar"]
-    table = time_views.looks_table(cell.looks, unit)
-    if not cell.looks:
-        cumulative = [row for row in days if row.kind == "cumulative"]
-        table = time_views.windows_table(cumulative, unit)
-    figure = windows_figure(days, cell.looks, unit)
-    return cell.view("cumulative", time_views.looks_sentence(cell.looks), figure, table)
 
 
 def pvalue_part(study: Study) -> tuple[Block, ...]:
     """Draw fixed against always-valid p-values, day by day."""
-    time = study.time
-    if time is None or not time.looks:
-        return ()
     views = []
-    for cell in (each for each in cells(time) if each.looks):
+    for cell in (each for each in cells(study) if each.looks):
         table = numbers(
             cell.looks,
-            ("Day", lambda look: look.day),
+            "day",
             ("p of one look", lambda look: fmt.p_value(look.fixed_p_value)),
             ("p always valid", lambda look: fmt.p_value(look.always_p_value)),
         )
-        figure = effect_figures.p_values_figure(cell.looks, time.alpha)
+        figure = effect_figures.p_values_figure(cell.looks, study.alpha)
         views.append(cell.view("pvalue", time_views.looks_sentence(cell.looks), figure, table))
     return by_role(study, views)
 
 
 def windows_part(study: Study) -> tuple[Block, ...]:
     """Draw windows of all lengths, as heat maps."""
-    time = study.time
-    if time is None:
-        return ()
     views = []
-    for cell in cells(time):
+    for cell in cells(study):
         rows = [r for r in cell.rows if r.axis == "calendar" and r.kind in ("daily", "rolling")]
         if any(row.lift is not None for row in rows):
-            info = info_of(study, cell.metric)
-            figure = windows_heat_map(rows, info.direction != "decrease")
-            table = time_views.windows_table(rows, info.unit)
+            figure = windows_heat_map(rows, cell.info.direction != "decrease")
+            table = time_views.windows_table(rows, cell.info.unit)
             views.append(cell.view("windows", _windows_sentence(rows), figure, table))
     return by_role(study, views)
 

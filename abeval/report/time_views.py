@@ -4,10 +4,11 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from abeval.report.effects import slugs
-from abeval.report.figures import Figure, FigureView
+from abeval.report.figures import Figure, FigureView, info_of
 from abeval.report.tables import Column, TextTable, difference_of, numbers, text_of
-from abeval.results import codes
+from abeval.results import MetricInfo, codes
 from abeval.results import format as fmt
+from abeval.results.study import Study
 from abeval.results.windows import Look, Rhythm, TimeResult, WindowRow
 
 
@@ -96,6 +97,7 @@ class Cell(NamedTuple):
 
     metric: str
     variant: str
+    info: MetricInfo
     slug: str
     note: str
     key: tuple[str, ...]
@@ -112,13 +114,15 @@ class Cell(NamedTuple):
         return self.metric, shown
 
 
-def cells(time: TimeResult) -> tuple[Cell, ...]:
-    """List every metric in every variant, in the order of the result."""
+def cells(study: Study) -> tuple[Cell, ...]:
+    """List every metric in every variant, in the order of the windows."""
+    if study.time is None:
+        return ()
     rows: dict[tuple[str, str], list[WindowRow]] = {}
-    for row in time.windows:
+    for row in study.time.windows:
         rows.setdefault((row.metric, row.variant), []).append(row)
     looks: dict[tuple[str, str], list[Look]] = {}
-    for look in time.looks:
+    for look in study.time.looks:
         looks.setdefault((look.metric, look.variant), []).append(look)
     metrics, variants = slugs([m for m, _ in rows]), slugs([v for _, v in rows])
     several = len(variants) > 1
@@ -126,6 +130,7 @@ def cells(time: TimeResult) -> tuple[Cell, ...]:
         Cell(
             metric,
             variant,
+            info_of(study, metric),
             f"{metrics[metric]}-{variants[variant]}" if several else metrics[metric],
             variant if several else "",
             (metric, variant) if several else (metric,),
