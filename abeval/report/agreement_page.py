@@ -1,12 +1,11 @@
 """Build the parts of the page that an agreement fills: why, the quadrant, models on traffics."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 from abeval.report import assets
 from abeval.report import figures as fig
 from abeval.report.agreement_short import model_tables, number, pair_table, sentences, share_of_gap
-from abeval.report.figures import Closed, FigureView, Section
+from abeval.report.figures import Block, Closed, FigureView
 from abeval.report.tables import numbers
 from abeval.results import codes
 from abeval.results import format as fmt
@@ -51,15 +50,6 @@ def _points(i: int, standing: str, rows: Sequence[AgreementRow]) -> fig.Trace:
     )
 
 
-@dataclass(frozen=True)
-class CauseView:
-    """A cause as the page shows it."""
-
-    cause: Cause
-    share: str
-    evidence: tuple[tuple[str, str, str], ...]
-
-
 def conflicts(study: Study) -> tuple[str, ...]:
     """Write a line for each variant whose offline and online results contradict each other."""
     if study.agreement is None or study.questions or not study.trusted:
@@ -82,21 +72,24 @@ def _cause_words(cause: Cause) -> str:
     return codes.words(cause.name) + (f", {share} of the gap" if share else "")
 
 
-def causes_part(result: Agreement) -> Section:
+def causes_part(result: Agreement) -> tuple[Block, ...]:
     """Show what the results say together, and every cause."""
-    lead = (
-        "Whether offline and online say the same, and why not. Causes that were found come first, "
-        "by the share of the gap that closes without them; p after Holm over all causes checked."
-    )
     html = assets.block(
         "causes.html",
         sentences=_heads(result),
         notes=result.notes,
-        causes=tuple(_cause(cause) for cause in result.causes),
+        causes=[
+            (
+                cause,
+                share_of_gap(cause),
+                [(e.name, e.where, number(e.value, e.low, e.high)) for e in cause.evidence],
+            )
+            for cause in result.causes
+        ],
         several=len({cause.variant for cause in result.causes}) > 1,
         level=fmt.level(result.alpha),
     )
-    return Section(lead, (html,), gated=True)
+    return (html,)
 
 
 def _heads(result: Agreement) -> tuple[str, ...]:
@@ -105,19 +98,13 @@ def _heads(result: Agreement) -> tuple[str, ...]:
     return tuple(s for s in sentences(result) if not any(cause in s for cause in causes))
 
 
-def quadrant_part(result: Agreement) -> Section | None:
+def quadrant_part(result: Agreement) -> tuple[Block, ...]:
     """Show every offline metric against every online metric."""
     if not result.rows:
-        return None
-    lead = (
-        "Each offline metric, on control's traffic, against each goal online, both in half-widths "
-        f"of their {fmt.level(result.alpha)} intervals and turned so that more is better. Inside "
-        "the dotted lines an interval contains zero; upper left and lower right contradict each "
-        "other."
-    )
+        return ()
     table = pair_table(result, whole=True)
     closed = Closed(f"{table.title}, all metrics ({len(table.rows)})", (table,))
-    return Section(lead, (*_quadrants(result), closed), gated=True)
+    return (*_quadrants(result), closed)
 
 
 def _quadrants(result: Agreement) -> Iterator[FigureView]:
@@ -127,19 +114,18 @@ def _quadrants(result: Agreement) -> Iterator[FigureView]:
         shown = [row for row in own if row.role == "goal"] or own
         count = sum(row.standing == "conflict" for row in shown)
         yield FigureView(
-            f"quadrant-{i}",
             f"Offline against online, {variant}",
             f"{count} of {len(shown)} pairs of metrics contradict each other.",
             quadrant_figure(shown),
             numbers(
                 shown,
-                ("Offline", lambda row: row.offline),
-                ("Online", lambda row: row.online),
+                *("offline", "online"),
                 ("Offline, half-widths", lambda row: _half_widths(row.offline_strength)),
                 ("Online, half-widths", lambda row: _half_widths(row.online_strength)),
-                ("Standing", lambda row: row.standing),
+                "standing",
             ),
             key=("quadrant", variant),
+            slug=f"quadrant-{i}",
         )
 
 
@@ -147,16 +133,6 @@ def _half_widths(strength: float | None) -> str:
     return fmt.MISSING if strength is None else f"{strength:+.2f}"
 
 
-def traffics_part(result: Agreement) -> Section | None:
+def traffics_part(result: Agreement) -> tuple[Block, ...]:
     """Show both models on both variants' traffic, the logged difference, off-policy backtests."""
-    tables = model_tables(result, whole=True)
-    lead = (
-        "The logged difference is what dashboards show: each model on its own traffic. It is the "
-        "sum of what the model changes on the same traffic, and what the traffic changes."
-    )
-    return Section(lead, tables) if tables else None
-
-
-def _cause(cause: Cause) -> CauseView:
-    evidence = ((e.name, e.where, number(e.value, e.low, e.high)) for e in cause.evidence)
-    return CauseView(cause, share_of_gap(cause), tuple(evidence))
+    return model_tables(result, whole=True)

@@ -9,10 +9,10 @@ from abeval.report import figures as fig
 from abeval.report.daily_page import count_figure
 from abeval.report.effect_figures import forest_figure, outlook_figure
 from abeval.report.effects import either_way, role_views, slugs
-from abeval.report.figures import Block, Closed, FigureView, Section, by_role
+from abeval.report.figures import Block, Closed, FigureView, by_role
 from abeval.report.first_part import size_words
-from abeval.report.slices import SegmentView, cut_views, segment_views, split_tables
-from abeval.report.tables import WHY_NOT, TextTable, aa_table, numbers, scaled, share_of, shown_lift
+from abeval.report.slices import SegmentView, cut_views, slice_views, split_tables
+from abeval.report.tables import WHY_NOT, TextTable, aa_table, numbers, scaled, share_of
 from abeval.results import AAMetric, Row, codes
 from abeval.results import format as fmt
 from abeval.results.agreement import Agreement, PositionRate
@@ -26,7 +26,7 @@ _MANY_ROWS = 12
 """From so many rows on, a drawing of all of them together helps."""
 
 
-def trust_part(result: Result) -> Section:
+def trust_part(result: Result) -> tuple[Block, ...]:
     """Show every trust check."""
     checks = result.trust
     order = ("fail", "warn", "skipped")
@@ -34,36 +34,23 @@ def trust_part(result: Result) -> Section:
         (check for check in checks if check.status != "pass"),
         key=lambda check: order.index(check.status),
     )
-    lead = (
-        "Whether the numbers below can be believed at all. A failed check that touches a goal, a "
-        "guardrail or all metrics hides them; any other makes its own rows untrusted."
-    )
     passed = [check for check in checks if check.status == "pass"]
     table = assets.block("trust.html", result=result, open_checks=failed, passed=passed)
-    return Section(lead, (table,))
+    return (table,)
 
 
-def scorecard_part(result: Result) -> Section:
+def scorecard_part(result: Result) -> tuple[Block, ...]:
     """Show all rows, by role."""
-    level = fmt.level(result.experiment.alpha)
-    margin = any(metric.margin is not None for metric in result.metrics)
-    lead = (
-        f"Lift is the difference over control, with its {level} interval. Detectable: the smallest "
-        "lift that this test would detect 80% of the time. Thick bar and filled dot: decided. "
-        "Dashed bar and open dot: unclear. "
-        f"{'Dashed upright line: the margin of a guardrail. ' if margin else ''}"
-        "Arrows: the interval continues beyond the scale."
-    )
     html = assets.block(
         "scorecard.html",
         result=result,
         roles=role_views(result),
         several=several(result),
-        level=level,
+        level=fmt.level(result.experiment.alpha),
         tables=tables.tables(result),
         fields=columns_of(Row),
     )
-    return Section(lead, (html,), gated=True)
+    return (html,)
 
 
 def several(result: Result) -> bool:
@@ -71,7 +58,7 @@ def several(result: Result) -> bool:
     return len({row.variant for row in result.scorecard}) > 1
 
 
-def forest_part(result: Result) -> Section | None:
+def forest_part(result: Result) -> tuple[Block, ...]:
     """Draw all lifts of the scorecard, a figure for each role."""
     drawn = [row for row in result.scorecard if row.lift is not None]
     blocks: list[Block] = []
@@ -79,26 +66,20 @@ def forest_part(result: Result) -> Section | None:
         rows = [row for row in drawn if row.role == role]
         if rows and (several(result) or len(rows) >= _MANY_ROWS):
             view = FigureView(
-                anchor=f"forest-{role}",
                 title=title,
                 takeaway=_decided_sentence(rows),
                 figure=forest_figure(rows),
                 table=numbers(
                     rows,
-                    ("Metric", lambda row: row.metric),
-                    ("Variant", lambda row: row.variant),
-                    ("Lift", lambda row: tables.estimate_of(shown_lift(row))),
-                    ("Interval", lambda row: tables.interval_of(shown_lift(row))),
+                    *("metric", "variant"),
+                    ("Lift", tables.lift_of),
                     ("Status", lambda row: codes.status(row.status, row.reason)),
                 ),
                 key=("forest", role),
             )
             is_beside = role == "diagnostic" and bool(blocks)
             blocks.append(Closed(title, (view,)) if is_beside else view)
-    if not blocks:
-        return None
-    lead = "Every lift with its interval, a shape for each variant. Filled: decided; hollow: not."
-    return Section(lead, tuple(blocks), gated=True)
+    return tuple(blocks)
 
 
 def _decided_sentence(rows: Sequence[Row]) -> str:
@@ -108,27 +89,19 @@ def _decided_sentence(rows: Sequence[Row]) -> str:
     return f"Of {len(rows)}, {better} better and {worse} worse than control."
 
 
-def segments_part(result: Result) -> Section | None:
+def segments_part(result: Result) -> tuple[Block, ...]:
     """Show effects by segment."""
-    lead = (
-        "Exploratory: many looks at the same data, without adjustment. A difference between "
-        "segments here is a question, not an answer."
-    )
-    return _by_cell(result, lead, segment_views(result), tables.segment_tables(result))
+    return _by_cell(result, slice_views(result, result.segments), tables.segment_tables(result))
 
 
-def cuts_part(result: Result) -> Section | None:
+def cuts_part(result: Result) -> tuple[Block, ...]:
     """Show effects in parts of the traffic, of which one unit may see several."""
-    lead = (
-        "Parts of the traffic: a unit counts in every part of which it has an impression, and p "
-        "is Holm's over the cells of a cut."
-    )
-    return _by_cell(result, lead, cut_views(result), split_tables(result))
+    return _by_cell(result, cut_views(result), split_tables(result))
 
 
 def _by_cell(
-    result: Result, lead: str, views: Sequence[SegmentView], beside: Sequence[TextTable]
-) -> Section | None:
+    result: Result, views: Sequence[SegmentView], beside: Sequence[TextTable]
+) -> tuple[Block, ...]:
     html = assets.block(
         "segments.html",
         segments=views,
@@ -136,13 +109,13 @@ def _by_cell(
         several=several(result),
         level=fmt.level(result.experiment.alpha),
     )
-    return Section(lead, (html,), gated=True) if views else None
+    return (html,) if views else ()
 
 
-def quality_part(result: Result) -> Section | None:
+def quality_part(result: Result) -> tuple[Block, ...]:
     """Count rows read, used and set aside, and units by day and variant."""
     if not (result.accounting or result.daily):
-        return None
+        return ()
     blocks: list[Block] = []
     # Every metric that counts units has the same days.
     first = next((row.metric for row in result.daily), None)
@@ -153,7 +126,7 @@ def quality_part(result: Result) -> Section | None:
             series.setdefault(row.variant, {})[row.cell] = row.units
         blocks.append(_units_view(series))
     blocks.append(assets.block("rows.html", result=result))
-    return Section("What the logs hold, by day and variant, and what was set aside.", tuple(blocks))
+    return tuple(blocks)
 
 
 def _units_view(series: Mapping[str, Mapping[str, int]]) -> FigureView:
@@ -161,7 +134,6 @@ def _units_view(series: Mapping[str, Mapping[str, int]]) -> FigureView:
     lowest = min(days, key=lambda day: sum(units.get(day, 0) for units in series.values()))
     rows = ((day, *(fmt.count(units.get(day, 0)) for units in series.values())) for day in days)
     return FigureView(
-        anchor="quality-units",
         title="Units by day",
         takeaway=f"Fewest units on {lowest}. If the lines diverge or drop to zero, suspect the log "
         "first.",
@@ -171,16 +143,9 @@ def _units_view(series: Mapping[str, Mapping[str, int]]) -> FigureView:
     )
 
 
-def multiplicity_part(result: Result) -> Section | None:
+def multiplicity_part(result: Result) -> tuple[Block, ...]:
     """Show families of tests, with raw and adjusted p-values."""
     tested = [row for row in result.scorecard if row.p_adjusted is not None]
-    if not tested:
-        return None
-    family = result.experiment.family
-    lead = (
-        f"One family: the goals of all variants ({family}). Another for each variant: its "
-        "guardrails (Holm). Diagnostics are not adjusted, and no verdict uses them."
-    )
     table = numbers(
         sorted(tested, key=lambda row: row.role != "goal"),
         ("family", lambda r: "goals" if r.role == "goal" else f"guardrails of {r.variant}"),
@@ -189,13 +154,11 @@ def multiplicity_part(result: Result) -> Section | None:
         ("p adjusted", lambda row: fmt.p_value(row.p_adjusted)),
         ("status", lambda row: codes.status(row.status, row.reason)),
     )
-    return Section(lead, (table,), gated=True)
+    return (table,) if tested else ()
 
 
-def glossary_part(study: Study) -> Section | None:
+def glossary_part(study: Study) -> tuple[Block, ...]:
     """Define every metric."""
-    if study.analysis is None and study.replay is None:
-        return None
     blocks: list[Block] = []
     if study.analysis is not None:
         metrics = numbers(
@@ -209,21 +172,20 @@ def glossary_part(study: Study) -> Section | None:
     if study.replay is not None:
         offline = TextTable("Offline metrics", "", ("metric", "formula"), study.replay.definitions)
         blocks.append(offline)
-    return Section("", (Closed("Every metric and its formula", tuple(blocks)),))
+    return (Closed("Every metric and its formula", tuple(blocks)),) if blocks else ()
 
 
 _CURVES = 12
 """Rows that are drawn; the table has them all."""
 
 
-def power_part(outlook: PowerOutlook) -> Section | None:
+def power_part(outlook: PowerOutlook) -> tuple[Block, ...]:
     """Draw the detectable effect against days."""
     if not outlook.metrics:
-        return None
+        return ()
     several = len({one.variant for one in outlook.metrics}) > 1
     drawn = [one for one in outlook.metrics if len(one.points) > 1][:_CURVES]
     view = FigureView(
-        anchor="power-days",
         title="Smallest lift seen, by days",
         takeaway=" ".join(_sentence(one, several) for one in outlook.metrics[:2] if one.mde),
         figure=outlook_figure(
@@ -239,12 +201,9 @@ def power_part(outlook: PowerOutlook) -> Section | None:
             WHY_NOT,
         ),
         key=("power",),
+        slug="power-days",
     )
-    lead = (
-        f"The smallest lift that a row finds with {fmt.percent(outlook.power)} by its own test, if "
-        "units keep coming as they did."
-    )
-    return Section(lead, (view,))
+    return (view,)
 
 
 def _name(one: MetricOutlook, several: bool) -> str:
@@ -262,36 +221,33 @@ def _days_in_all(days: float | None) -> str:
     return fmt.MISSING if days is None else fmt.count(math.ceil(days - 1e-6))
 
 
-def position_part(agreement: Agreement) -> Section | None:
+def position_part(agreement: Agreement) -> tuple[Block, ...]:
     """Compare click rates of the variants by position."""
     if not agreement.positions:
-        return None
+        return ()
     rates = tuple(dict.fromkeys(agreement.positions))
     totals = Counter[str]()
     for rate in rates:
         totals[rate.variant] += rate.impressions
-    view = fig.FigureView(
-        anchor="position-ctr",
-        title="CTR by position",
-        takeaway=_first_last(rates),
-        figure=position_figure(rates),
-        table=numbers(
-            rates,
-            ("Variant", lambda rate: rate.variant),
-            ("Position", lambda rate: fmt.count(rate.position)),
-            ("Impressions", lambda rate: fmt.count(rate.impressions)),
-            ("share", lambda rate: share_of(rate.impressions, totals[rate.variant])),
-            ("Clicks", lambda rate: fmt.count(rate.clicks)),
-            ("CTR", lambda rate: _percent(rate)[0]),
-            ("interval", lambda rate: _percent(rate)[1]),
-        ),
-        key=("position",),
+    heads = ("variant", "position", "impressions", "share", "clicks", "CTR")
+    series: dict[str, list[fig.Point]] = {}
+    for rate in rates:
+        ends = scaled(100, rate.ctr, rate.low, rate.high)
+        share = share_of(rate.impressions, totals[rate.variant])
+        counts = (fmt.count(rate.position), fmt.count(rate.impressions), share)
+        cells = (*counts, fmt.count(rate.clicks), " ".join(_percent(rate)))
+        point = fig.Point(rate.position, 100 * rate.ctr, cells, ends)
+        series.setdefault(rate.variant, []).append(point)
+    up = {"ticksuffix": "%", "rangemode": "tozero"}
+    view = FigureView(
+        "CTR by position",
+        _first_last(rates),
+        fig.lines(series, "position", "CTR", {"tickformat": "d"}, up, heads),
+        fig.points_table(heads, series),
+        ("position",),
+        slug="position-ctr",
     )
-    lead = (
-        "Clicks fall on what is shown on top. Where the variants differ at each position, the "
-        "items are better; where one shows more on top, its clicks are helped by the place."
-    )
-    return Section(lead, (view,), gated=True)
+    return (view,)
 
 
 def _percent(rate: PositionRate) -> tuple[str, str]:
@@ -305,49 +261,27 @@ def _first_last(rates: tuple[PositionRate, ...]) -> str:
     return f"At position {first}: {fmt.listing(said)}."
 
 
-def position_figure(rates: tuple[PositionRate, ...]) -> fig.Figure:
-    """Draw CTR by position with intervals, a line for each variant."""
-    traces = []
-    for i, name in enumerate(dict.fromkeys(rate.variant for rate in rates)):
-        own = [rate for rate in rates if rate.variant == name]
-        values = [scaled(100, rate.ctr, rate.low, rate.high) for rate in own]
-        said = [f"{r.variant}, position {r.position}: {_percent(r)[0]}" for r in own]
-        places, heights = [rate.position for rate in own], [value for value, _, _ in values]
-        bars = fig.error_bars(values, fig.colour(i), 1.4)
-        traces.append(fig.series(i, name, places, heights, said, size=7, error_y=bars))
-    up = fig.axis("CTR", ticksuffix="%", gridcolor=fig.GRID, rangemode="tozero")
-    return fig.figure(
-        traces,
-        xaxis=fig.axis("position", 6, showgrid=False, tickformat="d"),
-        yaxis={**up, "zeroline": False, "nticks": 7},
-    )
-
-
-def aa_part(study: Study) -> Section | None:
+def aa_part(study: Study) -> tuple[Block, ...]:
     """Show the replays of every metric."""
     aa = study.aa
     if aa is None or not aa.metrics:
-        return None
+        return ()
     off = aa.off()
     ids = slugs([row.metric for row in aa.metrics])
     views = [(row.metric, _view(aa, row, ids[row.metric])) for row in aa.metrics]
-    blocks: list[Block] = [aa_table("", "", aa.metrics, off)]
+    blocks: list[Block] = [
+        aa_table("", f"off: {fmt.listing(off)}." if off else "", aa.metrics, off)
+    ]
     if aa.refused:
         refused = tuple(aa.refused.items())
         blocks.append(TextTable("Not replayed", "", ("metric", "why"), refused))
-    lead = (
-        "P-values when nothing differs. If the test keeps its level on this log, they are flat, "
-        f"and {fmt.percent(aa.alpha)} of them are below {aa.alpha:g}."
-        f"{f' Off: {fmt.listing(off)}.' if off else ''}"
-    )
-    return Section(lead, (*blocks, *by_role(study, views)))
+    return (*blocks, *by_role(study, views))
 
 
 def _view(aa: AAResult, row: AAMetric, slug: str) -> FigureView:
     counts = aa.histograms[row.metric]
     width = 1 / len(counts)
     return FigureView(
-        anchor=f"aa-{slug}",
         title=row.metric,
         takeaway=(
             f"Rejects {row.rejection_rate:.2%} of {row.runs:,} replays in which nothing differs."
@@ -360,4 +294,5 @@ def _view(aa: AAResult, row: AAMetric, slug: str) -> FigureView:
             ("replays", lambda bar: fmt.count(bar[1])),
         ),
         key=("aa", row.metric),
+        slug=f"aa-{slug}",
     )

@@ -13,6 +13,7 @@ from typing import NamedTuple
 import jinja2
 from markupsafe import Markup
 
+from abeval.report.tables import full
 from abeval.results import MetricInfo, codes
 from abeval.results import format as fmt
 
@@ -175,10 +176,9 @@ def _environment() -> jinja2.Environment:
     environment.filters |= {
         "num": fmt.typographic,
         "count": lambda number: fmt.typographic(fmt.count(number)),
-        "percent": fmt.percent,
         "share": lambda number: fmt.MISSING if number is None else fmt.percent(number),
-        "part": _part,
         "p": fmt.p_value,
+        "full": full,
         "sig": _significant,
         "capitalize_first": lambda text: text[:1].upper() + text[1:],
         "words": codes.words,
@@ -190,13 +190,6 @@ def _environment() -> jinja2.Environment:
     }
     environment.tests["numeric"] = lambda text: _NUMBER.fullmatch(text) is not None
     return environment
-
-
-def _part(some: int, of: int) -> str:
-    """Write a share in per cent; 100 % only if it is all of them."""
-    if not of:
-        return fmt.MISSING
-    return fmt.percent(1.0) if some == of else f"{min(100 * some / of, 99.99):.2f}%"
 
 
 def _significant(number: float | None, digits: int = 3) -> str:

@@ -1,15 +1,22 @@
 """Build the parts of the page by days: effects by day and by the clock, time before, the split."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 from typing import NamedTuple
 
 from abeval.report import effect_figures, time_page, time_views
 from abeval.report import figures as fig
-from abeval.report.figures import Block, FigureView, Heading, Section, by_role, info_of
+from abeval.report.figures import Block, FigureView, Heading, by_role, info_of
 from abeval.report.slices import daily_views
-from abeval.report.tables import TextTable, interval, numbers, shown_difference, shown_lift, text_of
+from abeval.report.tables import (
+    TextTable,
+    filled,
+    interval,
+    numbers,
+    shown_difference,
+    shown_lift,
+    text_of,
+)
 from abeval.report.time_views import cells
 from abeval.results import MetricInfo, Row, SliceRow, codes
 from abeval.results import format as fmt
@@ -21,22 +28,16 @@ _WEEKEND = "rgba(128,140,160,0.13)"
 _HALF_DAY = timedelta(hours=12)
 
 
-@dataclass(frozen=True)
-class _Scale:
+class _Scale(NamedTuple):
     """The unit of a figure: lifts, or differences if no day has a lift."""
 
-    relative: bool
+    field: str
     factor: float
     suffix: str
-    title: str
 
-
-class _Style(NamedTuple):
-    """Colour and shape of a variant, and the shift that keeps it beside the others."""
-
-    colour: str
-    symbol: str
-    shift: timedelta
+    def of(self, row: SliceRow | Row) -> fig.Interval:
+        """Return value and interval of a row."""
+        return interval(row, self.field, self.factor)
 
 
 def daily_effect(
@@ -45,16 +46,15 @@ def daily_effect(
     """Draw a metric's effect by day, and that of the whole period if it has one row."""
     scale = _scale_of(metric, rows)
     variants = tuple(dict.fromkeys(row.variant for row in rows))
-    traces = [
-        trace
-        for i, name in enumerate(variants)
-        for trace in _traces(scale, metric, rows, name, _style(i, len(variants)))
-    ]
     several = len(variants) > 1
     days = sorted({date.fromisoformat(row.cell) for row in rows})
-    effect = _numbers(scale, overall[0])[0] if len(overall) == 1 else None
+    effect = scale.of(overall[0])[0] if len(overall) == 1 else None
     return fig.figure(
-        traces,
+        [
+            trace
+            for i in range(len(variants))
+            for trace in _traces(scale, metric, rows, variants, i)
+        ],
         270,
         {"l": 64, "t": 30 if several else 12, "b": 28},
         showlegend=several,
@@ -64,51 +64,34 @@ def daily_effect(
     )
 
 
-def _style(index: int, count: int) -> _Style:
-    hours = 0.0 if count == 1 else 10.0 * (index / (count - 1) - 0.5)
-    return _Style(fig.colour(index), fig.symbol(index), timedelta(hours=hours))
-
-
 def _scale_of(metric: MetricInfo, rows: Sequence[SliceRow]) -> _Scale:
     """Choose lifts if any day has one, else differences in the metric's unit."""
     if any(row.lift is not None for row in rows):
-        return _Scale(True, 100.0, "%", "lift")
+        return _Scale("lift", 100.0, "%")
     if metric.unit in fmt.RATE_UNITS:
-        return _Scale(False, 100.0, " pp", "difference")
-    return _Scale(False, 1.0, f" {metric.unit}" if metric.unit else "", "difference")
+        return _Scale("difference", 100.0, " pp")
+    return _Scale("difference", 1.0, f" {metric.unit}" if metric.unit else "")
 
 
 def _traces(
-    scale: _Scale, metric: MetricInfo, rows: Sequence[SliceRow], variant: str, style: _Style
+    scale: _Scale, metric: MetricInfo, rows: Sequence[SliceRow], variants: Sequence[str], i: int
 ) -> Iterator[fig.Trace]:
-    """Full days, then partial ones: separate traces, so that the legend shows the filled shape."""
-    own = [row for row in rows if row.variant == variant and _numbers(scale, row)[0] is not None]
+    """Draw a variant beside the others: full days, then partial ones, hollow."""
+    shift = timedelta(hours=10.0 * (i / (len(variants) - 1) - 0.5) if len(variants) > 1 else 0.0)
+    own = [row for row in rows if row.variant == variants[i] and scale.of(row)[0] is not None]
     parts = [[row for row in own if row.partial is partial] for partial in (False, True)]
-    for i, part in enumerate(part for part in parts if part):
-        yield _trace(scale, metric, part, style, named=i == 0)
-
-
-def _trace(
-    scale: _Scale, metric: MetricInfo, rows: Sequence[SliceRow], style: _Style, named: bool
-) -> fig.Trace:
-    values = [_numbers(scale, row) for row in rows]
-    variant = fig.label(rows[0].variant)
-    return fig.scatter(
-        x=[(datetime.fromisoformat(row.cell) + style.shift).isoformat() for row in rows],
-        y=[value for value, _, _ in values],
-        error_y=fig.error_bars(values, style.colour, 1.6),
-        mode="markers",
-        name=variant,
-        legendgroup=variant,
-        showlegend=named,
-        marker={
-            "color": style.colour,
-            "size": 9,
-            "symbol": f"{style.symbol}-open" if rows[0].partial else style.symbol,
-            "line": {"width": 2, "color": style.colour},
-        },
-        said=[_hover(metric, row) for row in rows],
-    )
+    for place, part in enumerate(part for part in parts if part):
+        yield fig.points(
+            variants[i],
+            [(datetime.fromisoformat(row.cell) + shift).isoformat() for row in part],
+            [scale.of(row) for row in part],
+            [_hover(metric, row) for row in part],
+            fig.colour(i),
+            f"{fig.symbol(i)}-open" if part[0].partial else fig.symbol(i),
+            9,
+            legendgroup=fig.label(variants[i]),
+            showlegend=place == 0,
+        )
 
 
 def _day_axis(days: Sequence[date]) -> dict[str, object]:
@@ -122,18 +105,13 @@ def _day_axis(days: Sequence[date]) -> dict[str, object]:
 
 def _effect_axis(scale: _Scale, rows: Sequence[SliceRow]) -> dict[str, object]:
     """Make room for the intervals of full days, and for the values of partial ones."""
-    axis = fig.axis(scale.title, ticksuffix=fig.label(scale.suffix), **fig.EFFECT_AXIS)
+    axis = fig.axis(scale.field, ticksuffix=fig.label(scale.suffix), **fig.EFFECT_AXIS)
     full = [row for row in rows if not row.partial] or list(rows)
-    ends = [end for row in full for end in _numbers(scale, row) if end is not None]
-    ends += [value for row in rows if (value := _numbers(scale, row)[0]) is not None]
+    ends = [end for row in full for end in scale.of(row) if end is not None]
+    ends += [value for row in rows if (value := scale.of(row)[0]) is not None]
     if bounds := fig.axis_range(ends, 0.1):
         axis["range"] = bounds
     return axis
-
-
-def _numbers(scale: _Scale, row: SliceRow | Row) -> fig.Interval:
-    """Return value and interval of a row, in the figure's scale."""
-    return interval(row, "lift" if scale.relative else "difference", scale.factor)
 
 
 def _hover(metric: MetricInfo, row: SliceRow) -> str:
@@ -164,76 +142,67 @@ def _edge(day: date, side: int) -> str:
 
 def count_figure(series: Mapping[str, Mapping[str, int]], title: str) -> fig.Figure:
     """Draw counts by day, a line for each name."""
-    traces = []
-    for i, (name, counts) in enumerate(series.items()):
-        said = [f"{day}, {name}: {fmt.count(count)}" for day, count in counts.items()]
-        traces.append(fig.series(i, name, [*counts], [*counts.values()], said))
+    lines = {
+        name: [fig.Point(day, n, (day, fmt.count(n))) for day, n in counts.items()]
+        for name, counts in series.items()
+    }
     days = sorted({date.fromisoformat(day) for counts in series.values() for day in counts})
-    return fig.figure(
-        traces,
-        260,
-        {"l": 64, "t": 30, "b": 28},
+    return fig.lines(
+        lines,
+        "",
+        title,
+        _day_axis(days),
+        {"rangemode": "tozero"},
+        height=260,
+        margin={"l": 64, "t": 30, "b": 28},
         shapes=[*_weekends(days)],
-        xaxis=_day_axis(days),
-        yaxis=fig.axis(title, rangemode="tozero", gridcolor=fig.GRID, zeroline=False, nticks=6),
     )
 
 
 _CLOCKS = (("hour", "by hour of the day"), ("weekday", "by weekday"))
 
 
-def daily_part(study: Study) -> Section | None:
+def daily_part(study: Study) -> tuple[Block, ...]:
     """Show effects by calendar day, by days since entry, and by the clock."""
     blocks: list[Block] = [*by_role(study, _calendar(study), "Diagnostics by day")]
     if entry := by_role(study, _since_entry(study), "Diagnostics by days since entry"):
         blocks += [Heading("Days since entry", "does the effect wear off, or grow?"), *entry]
     if clocks := by_role(study, _by_clock(study), "Diagnostics by the clock"):
         blocks += [Heading("By the clock"), *clocks]
-    if not blocks:
-        return None
-    lead = (
-        f"Each day on its own, with its {fmt.level(study.alpha)} interval; the dashed line is the "
-        "effect over the whole period. Shaded: Saturday and Sunday. Hollow: the log covers only "
-        "part of the day."
-    )
-    return Section(lead, tuple(blocks), gated=True)
+    return tuple(blocks)
 
 
 def _calendar(study: Study) -> Iterator[tuple[str, FigureView]]:
     result = study.analysis
     if result is None:
         return
-    several = len({row.variant for row in result.scorecard}) > 1
     for view in daily_views(result):
         rows = [row for row in result.daily if row.metric == view.metric]
         overall: list[Row] = [row for row in result.scorecard if row.metric == view.metric]
         yield (
             view.metric,
             FigureView(
-                anchor=f"daily-{view.anchor}",
                 title=view.metric,
                 takeaway=view.takeaway,
                 figure=daily_effect(info_of(study, view.metric), rows, overall),
-                table=time_views.days_table(view.cells, fmt.level(study.alpha), several),
+                table=filled(view.table),
                 note=view.note,
                 key=("daily", view.metric),
+                slug=f"daily-{view.anchor}",
             ),
         )
 
 
 def _since_entry(study: Study) -> Iterator[tuple[str, FigureView]]:
-    time = study.time
-    if time is None:
-        return
-    fits = {(n.metric, n.variant): n for n in time.novelty if n.cohort == "all"}
-    for cell in cells(time):
+    novelty = () if study.time is None else study.time.novelty
+    fits = {(n.metric, n.variant): n for n in novelty if n.cohort == "all"}
+    for cell in cells(study):
         rows = [row for row in cell.rows if row.axis == "exposure" and row.kind == "daily"]
-        if not any(row.lift is not None for row in rows):
-            continue
-        fit = fits.get((cell.metric, cell.variant))
-        figure = effect_figures.entry_figure(rows, fit)
-        table = time_views.windows_table(rows, info_of(study, cell.metric).unit)
-        yield cell.view("entry", _novelty_sentence(fit), figure, table)
+        if any(row.lift is not None for row in rows):
+            fit = fits.get((cell.metric, cell.variant))
+            figure = effect_figures.entry_figure(rows, fit)
+            table = time_views.windows_table(rows, cell.info.unit)
+            yield cell.view("entry", _novelty_sentence(fit), figure, table)
 
 
 def _novelty_sentence(fit: Novelty | None) -> str:
@@ -248,26 +217,22 @@ def _novelty_sentence(fit: Novelty | None) -> str:
 
 
 def _by_clock(study: Study) -> Iterator[tuple[str, FigureView]]:
-    time = study.time
-    if time is None:
-        return
-    for cell in cells(time):
-        unit = info_of(study, cell.metric).unit
-        tests = [t for t in time.rhythms if (t.metric, t.variant) == (cell.metric, cell.variant)]
+    rhythms = () if study.time is None else study.time.rhythms
+    for cell in cells(study):
+        tests = [t for t in rhythms if (t.metric, t.variant) == (cell.metric, cell.variant)]
         for axis, words in _CLOCKS:
-            rows = [row for row in cell.rows if row.axis == axis]
-            if rows:
+            if rows := [row for row in cell.rows if row.axis == axis]:
                 said = time_views.rhythm_sentence([test for test in tests if test.by == axis])
-                figure = time_page.recurring_figure(rows, unit)
-                table = time_views.windows_table(rows, unit)
+                figure = time_page.recurring_figure(rows, cell.info.unit)
+                table = time_views.windows_table(rows, cell.info.unit)
                 yield cell.view(axis, said, figure, table, words)
 
 
-def before_part(study: Study) -> Section | None:
+def before_part(study: Study) -> tuple[Block, ...]:
     """Compare the same groups before the experiment."""
     time = study.time
     if time is None or not time.before:
-        return None
+        return ()
 
     def values(row: Balance) -> tuple[str, str]:
         return fmt.pair(row.control, row.treatment, info_of(study, row.metric).unit)
@@ -280,17 +245,16 @@ def before_part(study: Study) -> Section | None:
         ("p", lambda row: fmt.p_value(row.p_value)),
         ("p adjusted", lambda row: fmt.p_value(row.p_adjusted)),
     )
-    lead = "The same groups in the pre-period, when nothing differed; Holm over metrics × variants."
-    return Section(lead, (table,))
+    return (table,)
 
 
-def srm_part(study: Study) -> Section | None:
+def srm_part(study: Study) -> tuple[Block, ...]:
     """Count the units that entered by each day, by variant."""
     time = study.time
     control = "control" if study.analysis is None else study.analysis.experiment.control
     entered = None if time is None else time_views.entries(time, control)
     if time is None or not entered:
-        return None
+        return ()
     checks = () if study.analysis is None else study.analysis.trust
     check = next((check for check in checks if check.name == "srm"), None)
     rows = []
@@ -300,11 +264,10 @@ def srm_part(study: Study) -> Section | None:
         rows.append((day, *map(fmt.count, units), *shares))
     heads = ("Up to", *entered, *(f"share of {name}" for name in entered))
     view = FigureView(
-        anchor="srm-entries",
         title="Units that entered, up to each day",
         takeaway="" if check is None else f"{check.status.capitalize()}: {check.message}",
         figure=count_figure(entered, "units entered"),
         table=TextTable("", "", heads, tuple(rows)),
         key=("srm", "entries"),
     )
-    return Section("Whether the variants grow in their planned proportion on every day.", (view,))
+    return (view,)

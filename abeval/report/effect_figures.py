@@ -25,23 +25,17 @@ def forest_figure(rows: Sequence[Row]) -> fig.Figure:
     for i, variant in enumerate(variants):
         own = [row for row in rows if row.variant == variant]
         shift = (i - (len(variants) - 1) / 2) * 0.7 / len(variants)
-        numbers = [interval(row, "lift", 100) for row in own]
-        decided = [row.status in DECIDED for row in own]
-        traces.append(
-            fig.scatter(
-                x=[value for value, _, _ in numbers],
-                y=[metrics.index(row.metric) + shift for row in own],
-                error_x=fig.error_bars(numbers, fig.colour(i), 1.6),
-                mode="markers",
-                name=fig.label(variant),
-                marker={
-                    "color": fig.colour(i),
-                    "size": 8,
-                    "symbol": [fig.symbol(i) if d else f"{fig.symbol(i)}-open" for d in decided],
-                },
-                said=[_said(row) for row in own],
-            )
+        mark = fig.symbol(i)
+        trace = fig.points(
+            variant,
+            [metrics.index(row.metric) + shift for row in own],
+            [interval(row, "lift", 100) for row in own],
+            [_said(row) for row in own],
+            fig.colour(i),
+            [mark if row.status in DECIDED else f"{mark}-open" for row in own],
+            is_lying=True,
         )
+        traces.append(trace)
     height = 70 + len(metrics) * (_ROW + _BESIDE * (len(variants) - 1))
     longest = max(len(name) for name in metrics)
     ends = [end for row in rows for end in interval(row, "lift", 100) if end is not None]
@@ -136,24 +130,19 @@ def outlook_figure(
     curves: Mapping[str, Sequence[tuple[float, float]]], here: float | None
 ) -> fig.Figure:
     """Draw the detectable effect against days, a line for each metric; `here` marks today."""
-    traces = []
-    for i, (name, points) in enumerate(curves.items()):
-        days, effects = [days for days, _ in points], [100 * effect for _, effect in points]
-        said = [f"{name}, {day:g} days: {either_way(effect)}" for day, effect in points]
-        traces.append(fig.series(i, name, days, effects, said, width=1.8))
+    series = {
+        name: [fig.Point(x, 100 * y, (f"{x:g} days", either_way(y))) for x, y in points]
+        for name, points in curves.items()
+    }
     note = {"x": here, "y": 1, "yref": "paper", "text": "you are here", "showarrow": False}
-    return fig.figure(
-        traces,
+    return fig.lines(
+        series,
+        "days",
+        "smallest lift seen",
+        {"rangemode": "tozero"},
+        {"tickformat": "~g", "ticksuffix": "%", "rangemode": "tozero"},
         shapes=[] if here is None else [fig.line_at("x", here, width=1.5)],
         annotations=[] if here is None else [{**note, "xanchor": "left", "yanchor": "top"}],
-        xaxis=fig.axis("days", 6, showgrid=False, rangemode="tozero"),
-        yaxis={
-            **fig.EFFECT_AXIS,
-            "tickformat": "~g",
-            "ticksuffix": "%",
-            "rangemode": "tozero",
-            **fig.axis("smallest lift seen"),
-        },
     )
 
 
@@ -216,15 +205,9 @@ def entry_figure(rows: Sequence[WindowRow], fit: Novelty | None) -> fig.Figure:
     """Draw lifts by days since entry, with the fit of their decay where it has a word."""
     shown = [row for row in rows if row.lift is not None]
     numbers = [interval(row, "lift", 100) for row in shown]
-    points = fig.scatter(
-        x=[int(row.start) for row in shown],
-        y=[value for value, _, _ in numbers],
-        error_y=fig.error_bars(numbers, fig.GREY, 1.4),
-        mode="markers",
-        name="one day since entry",
-        marker={"color": fig.GREY, "size": 8},
-        said=[f"day {row.start}: {fmt.typographic(lift_of(row))}" for row in shown],
-    )
+    days = [int(row.start) for row in shown]
+    said = [f"day {row.start}: {fmt.typographic(lift_of(row))}" for row in shown]
+    points = fig.points("one day since entry", days, numbers, said)
     drawn = [points, *_decay(shown, fit)]
     ends = sorted(e for number in numbers for e in number if e is not None)
     trimmed = ends[len(ends) // 10 : len(ends) - len(ends) // 10]

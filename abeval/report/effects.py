@@ -2,39 +2,25 @@
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-
-from markupsafe import Markup
+from typing import NamedTuple
 
 from abeval.report import glyph, tables
-from abeval.report.tables import ROLES, Printed, decisive_p, printed
+from abeval.report.tables import (
+    ROLES,
+    Cell,
+    decisive_p,
+    estimate_of,
+    full,
+    interval_of,
+    printed,
+    spans,
+)
 from abeval.results import MetricInfo, Row, SliceRow, codes
 from abeval.results import format as fmt
 from abeval.results.analysis import Result
 
 DECIDED = frozenset({"better", "worse", "equivalent", "non_inferior"})
 TONES = {"better": "good", "non_inferior": "good", "worse": "bad", "untrusted": "bad"}
-
-
-@dataclass(frozen=True)
-class EffectView:
-    """An effect as the page prints and draws it.
-
-    `estimate` is the lift, or the difference if there is no lift; `absolute` is the difference with
-    its interval, if the estimate is a lift. `exact` has all digits. `glyph` is empty without a
-    lift.
-    """
-
-    estimate: str
-    interval: str
-    absolute: str
-    exact: str
-    glyph: Markup
-
-    @property
-    def text(self) -> str:
-        """Return the estimate and its interval."""
-        return f"{self.estimate} {self.interval}".strip()
 
 
 def anchors(metrics: Sequence[MetricInfo]) -> dict[str, str]:
@@ -82,18 +68,12 @@ def definitions(
     return {**blanks, **known}
 
 
-def effect_view(
-    row: Row | SliceRow, metric: MetricInfo, mark: glyph.Mark | None, axis: glyph.Axis | None
-) -> EffectView:
-    """Show the effect of a row, drawn if it has a lift and there is an axis."""
-    lift, absolute = tables.shown_lift(row), tables.shown_difference(row, metric.unit)
-    return EffectView(
-        estimate=tables.estimate_of(lift or absolute),
-        interval=tables.interval_of(lift or absolute),
-        absolute=absolute.text if absolute and lift else "",
-        exact=f"lift {full(row.lift)} [{full(row.lift_low)}, {full(row.lift_high)}]",
-        glyph=glyph.draw(mark, axis) if mark and axis else Markup(),
-    )
+def effect_of(row: Row | SliceRow, unit: str, note: str = "") -> Cell:
+    """Show the lift of a row, or its difference if there is no lift; the tooltip has all digits."""
+    shown = tables.shown_lift(row) or tables.shown_difference(row, unit)
+    html = spans(estimate=estimate_of(shown), interval=interval_of(shown), note=note)
+    exact = f"lift {full(row.lift)} [{full(row.lift_low)}, {full(row.lift_high)}]"
+    return Cell(tables.text_of(shown), html, "effect", exact)
 
 
 def row_mark(row: Row, metric: MetricInfo, level: str) -> glyph.Mark | None:
@@ -153,73 +133,68 @@ def could_see(row: Row) -> str:
     return either_way(None if row.status == "too_little_data" else row.mde)
 
 
-def full(value: float | None) -> str:
-    """Write every digit of a number."""
-    return fmt.MISSING if value is None else repr(value)
+class RowView(NamedTuple):
+    """A row of the scorecard; `of` has its numbers, `absolute` the difference beside a lift."""
 
-
-@dataclass(frozen=True)
-class RowView:
-    """A row of the scorecard.
-
-    `lift` and `p_value`, which the status follows, have all digits, to sort by; empty without one.
-    """
-
-    metric: str
-    role: str
+    of: Row
     anchor: str
     note: str
-    variant: str
     control: str
     treatment: str
-    units: str
-    effect: EffectView
+    effect: Cell
+    absolute: str
+    drawing: str
     mde: str
-    p: str
-    p_exact: str
+    p: float | None
     status: str
     tone: str
     reason: str
-    lift: str
-    p_value: str
-    status_code: str
 
 
-@dataclass(frozen=True)
-class RoleView:
+class RoleView(NamedTuple):
     """The metrics of one role, on one axis."""
 
     role: str
     title: str
     hint: str
-    p_header: str
-    scale: Markup
+    scale: str
     rows: tuple[RowView, ...]
 
 
 def role_views(result: Result) -> tuple[RoleView, ...]:
     """Show the scorecard by role."""
-    views = []
-    for role, title, hint in ROLES:
-        rows = [row for row in result.scorecard if row.role == role]
-        if rows:
-            p_header = "p" if role == "diagnostic" else "p (adjusted)"
-            views.append(RoleView(role, title, hint, p_header, *row_views(result, rows)))
-    return tuple(views)
+    of_role = [(one, [row for row in result.scorecard if row.role == one[0]]) for one in ROLES]
+    return tuple(RoleView(*one, *row_views(result, rows)) for one, rows in of_role if rows)
 
 
-def row_views(result: Result, rows: Sequence[Row]) -> tuple[Markup, tuple[RowView, ...]]:
+def row_views(result: Result, rows: Sequence[Row]) -> tuple[str, tuple[RowView, ...]]:
     """Draw rows on one axis, and return its scale before them."""
-    metrics = definitions(result, rows)
-    ids, shown = anchors(result.metrics), printed(result, rows)
+    metrics, ids = definitions(result, rows), anchors(result.metrics)
+    shown = printed(result, rows)
     marks = [row_mark(one.row, metrics[one.row.metric], one.level) for one in shown]
-    axis = glyph.shared_axis([mark for mark in marks if mark])
+    scale, drawings = glyph.column(marks)
     digits = _digits([one.row for one in shown], metrics)
-    views = tuple(
-        _row(one, metrics[name], digits[name], ids.get(name, "metric"), mark, axis)
-        for one, name, mark in zip(shown, [row.metric for row in rows], marks, strict=True)
-    )
-    return (glyph.scale(axis) if any(marks) else Markup()), views
+    views = []
+    for (row, mark, reason, _), drawing in zip(shown, drawings, strict=True):
+        metric, places = metrics[row.metric], digits[row.metric]
+        absolute = tables.shown_difference(row, metric.unit)
+        view = RowView(
+            row,
+            ids.get(row.metric, "metric"),
+            metric_note(metric),
+            fmt.mean(row.control, metric.unit, places),
+            fmt.mean(row.treatment, metric.unit, places) + mark,
+            effect_of(row, metric.unit),
+            absolute.text if absolute and row.lift is not None else "",
+            drawing,
+            could_see(row),
+            decisive_p(row),
+            codes.status(row.status, row.reason),
+            TONES.get(row.status, "plain"),
+            reason,
+        )
+        views.append(view)
+    return scale, tuple(views)
 
 
 def _digits(rows: Sequence[Row], metrics: Mapping[str, MetricInfo]) -> Mapping[str, int]:
@@ -228,38 +203,3 @@ def _digits(rows: Sequence[Row], metrics: Mapping[str, MetricInfo]) -> Mapping[s
     for row in rows:
         values[row.metric] += [row.control, row.treatment]
     return {name: fmt.digits(numbers, metrics[name].unit) for name, numbers in values.items()}
-
-
-def _row(
-    shown: Printed,
-    metric: MetricInfo,
-    digits: int,
-    anchor: str,
-    mark: glyph.Mark | None,
-    axis: glyph.Axis,
-) -> RowView:
-    row = shown.row
-    return RowView(
-        metric=row.metric,
-        role=row.role,
-        anchor=anchor,
-        note=metric_note(metric),
-        variant=row.variant,
-        control=fmt.mean(row.control, metric.unit, digits),
-        treatment=fmt.mean(row.treatment, metric.unit, digits) + shown.mark,
-        units=f"{fmt.count(row.units_control)} and {fmt.count(row.units)} units",
-        effect=effect_view(row, metric, mark, axis),
-        mde=could_see(row),
-        p=fmt.p_value(decisive_p(row)),
-        p_exact=f"p {full(row.p_value)}, adjusted {full(row.p_adjusted)}",
-        status=codes.status(row.status, row.reason),
-        tone=TONES.get(row.status, "plain"),
-        reason=shown.reason,
-        lift=_sortable(row.lift),
-        p_value=_sortable(decisive_p(row)),
-        status_code=row.status,
-    )
-
-
-def _sortable(number: float | None) -> str:
-    return "" if number is None else repr(number)

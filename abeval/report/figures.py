@@ -4,7 +4,7 @@ import html
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from markupsafe import Markup
 
@@ -51,18 +51,22 @@ Trace = dict[str, Any]
 class FigureView:
     """A figure on a page, and the same numbers as a table.
 
-    `takeaway` says in one sentence what it shows; it may be empty. `pooled` is whether it is about
-    all traffic together; `key` is how `figures` of a result calls it: `("cumulative", "ctr")`.
+    `takeaway` says in one sentence what it shows; it may be empty. `key` is how `figures` of a
+    result calls it: `("cumulative", "ctr")`. `slug` is its address, where that is not its key.
     """
 
-    anchor: str
     title: str
     takeaway: str
     figure: Figure
     table: TextTable
-    pooled: bool = False
+    key: tuple[str, ...]
     note: str = ""
-    key: tuple[str, ...] = ()
+    slug: str = ""
+
+    @property
+    def anchor(self) -> str:
+        """Return its address on the page."""
+        return self.slug or "-".join(self.key)
 
     @property
     def island(self) -> Markup:
@@ -154,27 +158,82 @@ def scatter(said: Sequence[str] | None = None, **entries: object) -> Trace:
     return {"type": "scatter", **hover, **entries}
 
 
-def series(
-    place: int,
+def points(
     name: str,
-    x: Sequence[object],
-    y: Sequence[object],
+    places: Sequence[object],
+    values: Sequence[Interval],
     said: Sequence[str],
-    width: float = 1.6,
-    size: int = 6,
+    tone: str = GREY,
+    symbol: str | Sequence[str] = "circle",
+    size: int = 8,
+    bar: float = 1.4,
+    is_lying: bool = False,
     **more: object,
 ) -> Trace:
-    """Draw one of several lines with points, by its place; `more` stands before its mode."""
-    return scatter(
-        x=x,
-        y=y,
-        **more,
-        mode="lines+markers",
-        name=label(name),
-        line={"color": colour(place), "width": width},
-        marker={"symbol": symbol(place), "size": size},
-        said=said,
-    )
+    """Draw values with their intervals, up or, lying, across."""
+    along, across = ("y", "x") if is_lying else ("x", "y")
+    ends = {f"error_{across}": error_bars(values, tone, bar)}
+    marker = {"color": tone, "size": size, "symbol": symbol}
+    line = {along: list(places), across: [value for value, _, _ in values], **ends}
+    return scatter(said, **line, mode="markers", name=label(name), marker=marker, **more)
+
+
+class Point(NamedTuple):
+    """A point of a line, with the cells of its tooltip and of its row in a table."""
+
+    x: float | str
+    y: float
+    cells: tuple[str, ...]
+    interval: Interval | None = None
+
+
+Series = Mapping[str, Sequence[Point]]
+"""Name of a line → its points."""
+
+
+def points_table(heads: tuple[str, ...], series: Series) -> TextTable:
+    """Tabulate the points of lines; `heads` are of their names and cells."""
+    rows = ((name, *point.cells) for name, points in series.items() for point in points)
+    return TextTable("", "", heads, tuple(rows))
+
+
+def lines(
+    series: Series,
+    across: str,
+    up: str,
+    xaxis: Mapping[str, object] | None = None,
+    yaxis: Mapping[str, object] | None = None,
+    heads: Sequence[str] = (),
+    mode: str = "lines+markers",
+    height: int = 300,
+    margin: dict[str, int] | None = None,
+    **layout: object,
+) -> Figure:
+    """Draw a line for each name, with the intervals of its points; `heads` as in a table."""
+    traces = []
+    for i, (name, points) in enumerate(series.items()):
+        intervals = [point.interval for point in points if point.interval is not None]
+        bars = {"error_y": error_bars(intervals, colour(i), 1.4)} if intervals else {}
+        trace = scatter(
+            x=[label(p.x) if isinstance(p.x, str) else p.x for p in points],
+            y=[point.y for point in points],
+            **bars,
+            mode=mode,
+            name=label(name),
+            line={"color": colour(i), "width": 1.8, "dash": "dot" if i % 2 else "solid"},
+            marker={"color": colour(i), "size": 6, "symbol": symbol(i)},
+            said=[f"{name}, {_said(heads[1:], point.cells)}" for point in points],
+        )
+        traces.append(trace)
+    bottom = {**axis(label(across), 6, showgrid=False), **(xaxis or {})}
+    left = value_axis(label(up), **(yaxis or {}))
+    return figure(traces, height, margin, xaxis=bottom, yaxis=left, **layout)
+
+
+def _said(heads: Sequence[str], cells: Sequence[str]) -> str:
+    if not heads:
+        return ": ".join(cells)
+    return ", ".join(f"{head} {cell}" for head, cell in zip(heads, cells, strict=True))
 
 
 def axis(title: str, standoff: int = 8, **more: object) -> dict[str, object]:
@@ -212,29 +271,20 @@ class Heading:
 
     text: str
     note: str = ""
+    level: int = 3
 
 
 @dataclass(frozen=True)
 class Closed:
-    """What is shown when it is opened."""
+    """What is shown when it is opened, in a style of its own; `is_open` from the start."""
 
     summary: str
     blocks: tuple["Block", ...]
+    style: str = "more"
+    is_open: bool = False
 
 
 Block = FigureView | TextTable | Closed | Heading | Markup
-
-
-@dataclass(frozen=True)
-class Section:
-    """The content of a part.
-
-    `gated` is whether it shows effects, which a failed trust check hides.
-    """
-
-    lead: str
-    blocks: tuple[Block, ...]
-    gated: bool = False
 
 
 def figures_of(blocks: Iterable[Block]) -> Iterable[FigureView]:
@@ -244,11 +294,6 @@ def figures_of(blocks: Iterable[Block]) -> Iterable[FigureView]:
             yield from figures_of(block.blocks)
         elif isinstance(block, FigureView):
             yield block
-
-
-def roles_of(study: Study) -> Mapping[str, str]:
-    """Map metrics to their roles, where the study has an analysis."""
-    return {} if study.analysis is None else {m.name: m.role for m in study.analysis.metrics}
 
 
 def info_of(study: Study, metric: str) -> MetricInfo:
@@ -265,7 +310,8 @@ def by_role(
     study: Study, blocks: Iterable[tuple[str, Block]], summary: str = "Diagnostics"
 ) -> tuple[Block, ...]:
     """Put goals and guardrails first; close diagnostics under a summary, if there are others."""
-    roles, listed = roles_of(study), list(blocks)
+    metrics = () if study.analysis is None else study.analysis.metrics
+    roles, listed = {metric.name: metric.role for metric in metrics}, list(blocks)
     main = tuple(block for metric, block in listed if roles.get(metric, "goal") != "diagnostic")
     rest = tuple(block for metric, block in listed if roles.get(metric, "goal") == "diagnostic")
     if not main:

@@ -5,11 +5,12 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from typing import NamedTuple
 
 from abeval.report import assets
 from abeval.report.agreement_page import conflicts
 from abeval.report.effects import either_way, row_views
-from abeval.report.figures import Section
+from abeval.report.figures import Block
 from abeval.report.tables import ROLES
 from abeval.results import Check, MetricInfo, Row, Verdict, codes
 from abeval.results import format as fmt
@@ -257,8 +258,7 @@ _MOST_ROWS = 16
 """Of the table on the first screen; the scorecard has them all."""
 
 
-@dataclass(frozen=True)
-class VerdictLine:
+class VerdictLine(NamedTuple):
     """A verdict as one line."""
 
     variant: str
@@ -267,11 +267,11 @@ class VerdictLine:
     sentence: str
 
 
-def verdict_part(study: Study) -> Section | None:
+def verdict_part(study: Study) -> tuple[Block, ...]:
     """Show the first screen."""
     result = study.analysis
     if result is None:
-        return None
+        return ()
     scale, rows = row_views(result, _judged(result))
     lines, shared = verdict_lines(result)
     html = assets.block(
@@ -292,7 +292,7 @@ def verdict_part(study: Study) -> Section | None:
         days=len({row.cell for row in result.daily}),
         left_out=study.left_out,
     )
-    return Section("", (html,))
+    return (html,)
 
 
 def verdict_lines(result: Result) -> tuple[tuple[VerdictLine, ...], str]:

@@ -7,6 +7,7 @@ from statistics import median_low
 
 from markupsafe import Markup
 
+from abeval.report.tables import Cell
 from abeval.results.format import typographic
 
 WIDTH = 204
@@ -84,6 +85,18 @@ def draw(mark: Mark, axis: Axis) -> Markup:
         _bar(mark, axis),
         _dot(mark, axis),
     )
+
+
+def column(marks: Sequence[Mark | None]) -> tuple[str, list[str]]:
+    """Draw a column on one axis: its header, and a cell for each mark."""
+    drawn = [mark for mark in marks if mark]
+    axis = shared_axis(drawn)
+    labels = (scale(axis) if drawn else Markup()) + _UNSEEN
+    cells = [Cell("", draw(mark, axis) if mark else Markup(), "drawn") for mark in marks]
+    return Cell("", labels, "drawn"), list(cells)
+
+
+_UNSEEN = Markup('<span class="unseen">Interval, drawn</span>')
 
 
 def scale(axis: Axis) -> Markup:

@@ -6,7 +6,7 @@ from abeval.report import assets
 from abeval.report import figures as fig
 from abeval.report import history_short as short
 from abeval.report.figures import FigureView
-from abeval.report.tables import interval, numbers, text_of
+from abeval.report.tables import interval, numbers, scaled, text_of
 from abeval.results import format as fmt
 from abeval.results.history import HistoryEffect, HistoryReport, Prediction
 
@@ -57,15 +57,16 @@ def forest_figure(effects: Sequence[HistoryEffect]) -> fig.Figure:
     ordered = sorted(effects, key=lambda one: one.effect)
     several = len({one.variant for one in ordered}) > 1
     names = [_named(one, several) for one in ordered]
-    measured: list[fig.Interval] = [
-        (100 * one.effect, 100 * one.low, 100 * one.high) for one in ordered
-    ]
+    measured = [scaled(100, one.effect, one.low, one.high) for one in ordered]
     shrunk = [interval(one, "shrunk", 100) for one in ordered]
+    rows = (("measured", measured, fig.GREY, 2), ("shrunk", shrunk, fig.colour(0), 0))
+    traces = []
+    for name, values, tone, i in rows:
+        said = [f"{one}: {ends[0] or 0:+.3g}%" for one, ends in zip(names, values, strict=True)]
+        places, mark = [fig.label(one) for one in names], fig.symbol(i)
+        traces.append(fig.points(name, places, values, said, tone, mark, 7, is_lying=True))
     return fig.figure(
-        [
-            _row_of_points("measured", names, measured, 2, 1.0),
-            _row_of_points("shrunk", names, shrunk, 0, 2.0),
-        ],
+        traces,
         90 + _ROW * len(ordered),
         {"l": 12, "r": 12, "t": 40, "b": 36},
         xaxis={**fig.EFFECT_AXIS, "ticksuffix": "%"},
@@ -73,24 +74,9 @@ def forest_figure(effects: Sequence[HistoryEffect]) -> fig.Figure:
     )
 
 
-def _row_of_points(
-    name: str, rows: Sequence[str], values: Sequence[fig.Interval], index: int, width: float
-) -> fig.Trace:
-    tone = fig.GREY if index else fig.colour(0)
-    return fig.scatter(
-        x=[value for value, _, _ in values],
-        y=list(rows),
-        error_x=fig.error_bars(values, tone, width),
-        mode="markers",
-        name=name,
-        marker={"color": tone, "symbol": fig.symbol(index), "size": 7},
-        hovertemplate="%{y}: %{x:+.3g}%<extra>" + name + "</extra>",
-    )
-
-
 def _named(one: HistoryEffect, several: bool) -> str:
     shipped = "* " if one.shipped else ""
-    return fig.label(f"{shipped}{one.experiment}{f', {one.variant}' if several else ''}")
+    return f"{shipped}{one.experiment}{f', {one.variant}' if several else ''}"
 
 
 def _turned(one: HistoryEffect, scale: float) -> fig.Interval:
@@ -132,7 +118,7 @@ def _scatters(result: HistoryReport) -> tuple[FigureView, ...]:
             (row.predictor, lambda pair: _before(pair[0])),
             (row.target, lambda pair: _lift(pair[1])),
         )
-        views.append(FigureView(f"pair{i}", title, sentence, drawn, cells))
+        views.append(FigureView(title, sentence, drawn, cells, (f"pair{i}",)))
     return tuple(views)
 
 
@@ -188,5 +174,5 @@ def _forests(result: HistoryReport) -> tuple[FigureView, ...]:
             ("shipped", lambda one: "yes" if one.shipped else ""),
         )
         drawn = forest_figure(shrunk)
-        views.append(FigureView(f"forest{i}", row.metric, sentence, drawn, cells))
+        views.append(FigureView(row.metric, sentence, drawn, cells, (f"forest{i}",)))
     return tuple(views)

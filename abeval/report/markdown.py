@@ -8,7 +8,17 @@ from abeval.report.effects import could_see
 from abeval.report.first_part import next_step, verdict_lines
 from abeval.report.short import notes, parts
 from abeval.report.spread_page import moved_sentences
-from abeval.report.tables import ROLES, Printed, TextTable, decisive_p, printed, tally
+from abeval.report.tables import (
+    ROLES,
+    Printed,
+    TextTable,
+    decisive_p,
+    filled,
+    lift_of,
+    numbers,
+    printed,
+    tally,
+)
 from abeval.results import codes
 from abeval.results import format as fmt
 from abeval.results.analysis import Result
@@ -67,29 +77,28 @@ def _analysis(study: Study, result: Result) -> Iterator[str]:
 
 
 def _scorecard(result: Result, several: bool) -> str:
-    heads = ("metric", *(("variant",) if several else ()), "lift", "detectable", "p", "status")
     order = [role for role, _, _ in ROLES]
-    rows = sorted(
-        (row for row in result.scorecard if row.role != "diagnostic"),
-        key=lambda row: order.index(row.role),
+    judged = (row for row in result.scorecard if row.role != "diagnostic")
+    rows = sorted(judged, key=lambda row: order.index(row.role))
+    cells = numbers(
+        printed(result, rows),
+        ("metric", lambda one: f"{one.row.metric} ({one.row.role})"),
+        ("variant", lambda one: one.row.variant if several else ""),
+        ("lift", lambda one: lift_of(one.row)),
+        ("detectable", lambda one: could_see(one.row)),
+        ("p", lambda one: fmt.p_value(decisive_p(one.row))),
+        ("status", _status),
     )
-    return _table(
-        TextTable("", "", heads, tuple(_cells(one, several) for one in printed(result, rows)))
-    )
+    return _table(cells)
 
 
-def _cells(shown: Printed, several: bool) -> tuple[str, ...]:
-    row, _, reason, _ = shown
-    lift = fmt.lift(row.lift, row.lift_low, row.lift_high)
-    text = fmt.MISSING if lift is None else lift.text
-    name = f"{row.metric} ({row.role})"
-    variant = (row.variant,) if several else ()
-    p = fmt.p_value(decisive_p(row))
-    status = codes.status(row.status, row.reason) + (f" ({reason})" if reason else "")
-    return (name, *variant, text, could_see(row), p, status)
+def _status(one: Printed) -> str:
+    status = codes.status(one.row.status, one.row.reason)
+    return f"{status} ({one.reason})" if one.reason else status
 
 
-def _table(table: TextTable) -> str:
+def _table(source: TextTable) -> str:
+    table = filled(source)
     lines = [table.headers, tuple("---" for _ in table.headers), *table.rows]
     title = f"**{escaped(table.title)}**\n\n" if table.title else ""
     return title + "\n".join(f"| {' | '.join(_cell(c) for c in line)} |" for line in lines)

@@ -1,11 +1,13 @@
 """Build the part on methods: what each number is, how it was computed, and from what."""
 
+import csv
 from collections.abc import Iterator
+from functools import cache
 from typing import NamedTuple
 
 from abeval.report import assets
 from abeval.report.effects import anchors
-from abeval.report.figures import Section
+from abeval.report.figures import Block
 from abeval.report.tables import changes, units_of
 from abeval.results import Row, codes
 from abeval.results import format as fmt
@@ -22,107 +24,11 @@ class Method(NamedTuple):
     source: str
 
 
-_OVER_ITEMS = "of impressions over items, at equal numbers of units; units are reassigned"
-_PERMUTED = "p = (1 + #{|d*| ≥ |d|}) / (1 + permutations)"
-
-_METHODS = (
-    Method(
-        "welch_t",
-        "t test of the difference of two means, with a variance for each variant",
-        "t = (ȳ₁ − ȳ₀) / √(s₁²/n₁ + s₀²/n₀)",
-        "Welch 1947; degrees of freedom by Satterthwaite 1946",
-    ),
-    Method(
-        "delta_t",
-        "t test of the difference of two ratios of sums; the spread of a ratio by linearisation "
-        "between units",
-        "R = Σy/Σx, var R = var(y − R·x) / (n·x̄²)",
-        "delta method; Deng, Knoblich and Lu 2018",
-    ),
-    Method(
-        "lin_t",
-        "t test after a regression on covariates with an interaction for each variant",
-        "ȳ − θ(c̄ − c̄ of all), with a θ for each variant",
-        "Lin 2013",
-    ),
-    Method(
-        "post_stratified_t",
-        "t test of differences within strata, weighted by the strata's sizes",
-        "Σ w·(ȳ₁ − ȳ₀) over strata",
-        "Miratrix, Sekhon and Yu 2013",
-    ),
-    Method(
-        "mid_quantile_t",
-        "t test of two quantiles; their spread from the density between units",
-        "var q = var(1{y ≤ q}) / f(q)²",
-        "Liu, Sun, Varshney and Xu 2019",
-    ),
-    Method(
-        "influence_t",
-        "t test of two AUCs over all impressions, by the influence of each unit",
-        "AUC = P(s₊ > s₋) + P(s₊ = s₋)/2",
-        "DeLong 1988; between units",
-    ),
-    Method(
-        "bucket_jackknife",
-        "t test of a function of sums; its spread by leaving out groups of units",
-        "var f = (B − 1)/B · Σ (f₋ᵦ − f̄)²",
-        "Efron and Tibshirani 1993",
-    ),
-    Method(
-        "poisson_bootstrap",
-        "percentiles of a function of sums over resamples of groups of units",
-        "each group counts Poisson(1) times",
-        "Chamandy 2012",
-    ),
-    Method(
-        "bucket_permutation", "groups of units are reassigned at random", _PERMUTED, "Fisher 1935"
-    ),
-    Method(
-        "fisher_mid_p",
-        "exact test of two shares by its mid-p: of the tables with as many successes in all",
-        "p = 2·min(P(X < x), P(X > x)) + P(X = x)",
-        "Fisher 1935; Lancaster 1961",
-    ),
-    Method(
-        "coverage_permutation",
-        "share of the catalogue shown to equal numbers of units; units are reassigned at random",
-        _PERMUTED,
-        "incidence rarefaction; Colwell 2012",
-    ),
-    Method("gini_permutation", f"Gini index {_OVER_ITEMS}", _PERMUTED, "Fisher 1935"),
-    Method("entropy_permutation", f"entropy {_OVER_ITEMS}", _PERMUTED, "Fisher 1935"),
-)
-
-_AROUND = (
-    (
-        "always_valid_",
-        "valid at every look: confidence sequence around the ",
-        "Waudby-Smith et al. 2024",
-    ),
-    ("group_sequential_", "at planned looks, with spent alpha: the ", "Lan and DeMets 1983"),
-    ("cuped_", "after subtracting θ·(covariate before − its mean): the ", "Deng et al. 2013"),
-)
-
-
-LIFT_WORDS = {
-    "fieller": (
-        "accounts for uncertainty in the control value, and is unbounded if control may be zero "
-        "(Fieller 1954); the default"
-    ),
-    "delta": (
-        "lift ± t × its standard error, by linearisation; chosen in the file, symmetric, and too "
-        "narrow on one side where control is uncertain"
-    ),
-    "log_delta": ("linearised on the scale of logarithms, for positive values; chosen in the file"),
-    "jackknife": (
-        "of the ratio itself by leaving out each group of units, because both variants are "
-        "compared on the same groups"
-    ),
-}
-"""What the interval of a lift is by → in words, with the reason for it."""
-
-OWN_LIFT = "from the same test as the difference, which has an interval for the ratio of its own"
+@cache
+def _methods() -> tuple[Method, ...]:
+    """Read the words of methods, of what stands before one's name, and of intervals of a lift."""
+    _, *rows = csv.reader(assets.text("methods.csv").splitlines())
+    return tuple(Method(*row) for row in rows)
 
 
 def words_of(code: str) -> Method:
@@ -132,13 +38,13 @@ def words_of(code: str) -> Method:
         >>> words_of("cuped_welch_t").words[:40]
         'after subtracting θ·(covariate before − '
     """
-    for known in _METHODS:
+    for known in _methods():
         if code in (known.code, known.code.removesuffix("_t")):
             return known._replace(code=code)
-    for prefix, words, source in _AROUND:
-        if code.startswith(prefix):
-            inner = words_of(code.removeprefix(prefix))
-            return Method(code, words + inner.words, inner.formula, f"{source}; {inner.source}")
+        if known.code.endswith("_") and code.startswith(known.code):
+            inner = words_of(code.removeprefix(known.code))
+            source = f"{known.source}; {inner.source}"
+            return Method(code, known.words + inner.words, inner.formula, source)
     if code.endswith("_diluted"):
         inner = words_of(code.removesuffix("_diluted"))
         words = f"times the share of units that were triggered: the {inner.words}"
@@ -146,11 +52,11 @@ def words_of(code: str) -> Method:
     return Method(code, code.replace("_", " "), "", "docs/statistics.md")
 
 
-def methods_part(study: Study) -> Section | None:
+def methods_part(study: Study) -> tuple[Block, ...]:
     """Show definitions, methods, settings, the experiment file, SQL, versions and inputs."""
     result, provenance = study.analysis, study.provenance
     if result is None and provenance is None:
-        return None
+        return ()
     html = assets.block(
         "methods.html",
         result=result,
@@ -158,7 +64,7 @@ def methods_part(study: Study) -> Section | None:
         level=fmt.level(study.alpha),
         **({} if result is None else _of_analysis(study, result)),
     )
-    return Section("", (html,))
+    return (html,)
 
 
 def _of_analysis(study: Study, result: Result) -> dict[str, object]:
@@ -168,6 +74,7 @@ def _of_analysis(study: Study, result: Result) -> dict[str, object]:
     for row in result.scorecard:
         if row.method:
             used.setdefault(row.metric, {})[row.method] = None
+    words = {known.code: known.words for known in _methods()}
     lifts = dict.fromkeys(row.lift_method for row in result.scorecard if row.lift_method)
     return {
         "info": result.experiment,
@@ -176,7 +83,7 @@ def _of_analysis(study: Study, result: Result) -> dict[str, object]:
         "methods": [words_of(code) for code in methods],
         "settings": [*_settings(study, result)],
         "row_settings": [*_row_settings(result)],
-        "lift_words": [(name, LIFT_WORDS.get(name, OWN_LIFT)) for name in lifts],
+        "lift_words": [(name, words.get(f"lift:{name}", words["lift:"])) for name in lifts],
     }
 
 

@@ -1,8 +1,9 @@
 """Write the results of an experiment as one HTML file that works offline."""
 
 import re
+import tomllib
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -12,12 +13,13 @@ from abeval.report import analysis_parts, assets, daily_page, time_page
 from abeval.report.agreement_page import causes_part, quadrant_part, traffics_part
 from abeval.report.analysis_parts import aa_part, multiplicity_part, position_part, power_part
 from abeval.report.effects import role_views
-from abeval.report.figures import Figure, Section, figures_of
+from abeval.report.figures import Block, Figure, figures_of
 from abeval.report.first_part import verdict_part
 from abeval.report.methods_part import methods_part
 from abeval.report.replay_page import calibration_part, offline_part, replay_figure_views
 from abeval.report.short import Brief, notes, opening, parts
 from abeval.report.spread_page import catalog_part, dwell_part, gauc_part
+from abeval.report.tables import TextTable, filled
 from abeval.results import codes
 from abeval.results import format as fmt
 from abeval.results.agreement import AgreementRow
@@ -30,70 +32,60 @@ if TYPE_CHECKING:
     import plotly.graph_objects as go
 
 
-@dataclass(frozen=True)
-class Part:
-    """A part of the page.
-
-    `title` is empty without one. `of` is the field of the study that it is built from; empty for
-    all of the study. `build` returns None where there is no data for it. `is_printed` is whether it
-    is on paper beside an analysis; alone, every part is.
-    """
+class Part(NamedTuple):
+    """A part of the page as `parts.toml` has it; `blocks` are what it shows of a study."""
 
     id: str
     short: str
-    title: str
-    of: str
-    build: Callable[[Any], Section | None]
-    is_printed: bool = True
+    title: str = ""
+    of: str = ""
+    lead: str = ""
+    gated: bool = False
+    unprinted: bool = False
+    blocks: tuple[Block, ...] = ()
 
 
-PARTS = (
-    Part("verdict", "Verdict", "", "", verdict_part),
-    Part("scorecard", "Scorecard", "Scorecard", "analysis", analysis_parts.scorecard_part),
-    Part("trust", "Trust", "Trust checks", "analysis", analysis_parts.trust_part),
-    Part("forest", "Forest", "All lifts together", "analysis", analysis_parts.forest_part, False),
-    Part("cumulative", "Over time", "Effect up to each day", "", time_page.cumulative_part),
-    Part("daily", "By day", "Effect by day", "", daily_page.daily_part),
-    Part("pvalue", "p-values", "P-values by day", "", time_page.pvalue_part, False),
-    Part("stability", "Stability", "Stability", "time", time_page.stability_part, False),
-    Part("windows", "Windows", "Windows", "", time_page.windows_part, False),
-    Part("segments", "Segments", "Segments", "analysis", analysis_parts.segments_part),
-    Part("cuts", "Cuts", "Cuts", "analysis", analysis_parts.cuts_part),
-    Part("power", "Power", "What it can see", "outlook", power_part),
-    Part("srm", "Split", "Split over time", "", daily_page.srm_part, False),
-    Part("before", "Before", "Before the experiment", "", daily_page.before_part, False),
-    Part("quality", "Data", "Data quality", "analysis", analysis_parts.quality_part),
-    Part("aa", "A/A", "A/A replays", "", aa_part, False),
-    Part("offline", "Offline", "Offline replay", "replay", offline_part, False),
-    Part("causes", "Agreement", "Offline meets online", "agreement", causes_part),
-    Part("quadrant", "Quadrant", "Offline against online", "agreement", quadrant_part),
-    Part("traffics", "Traffics", "Models on traffics", "agreement", traffics_part),
-    Part("position", "Position", "Clicks by position", "agreement", position_part, False),
-    Part("calibration", "Calibration", "Calibration", "replay", calibration_part, False),
-    Part("dwell", "Dwell", "Distribution of dwell", "analysis", dwell_part, False),
-    Part("gauc", "GAUC", "GAUC by unit", "analysis", gauc_part, False),
-    Part("catalog", "Catalogue", "Use of the catalogue", "analysis", catalog_part, False),
-    Part("multiplicity", "Families", "Families of tests", "analysis", multiplicity_part),
-    Part("methods", "Methods", "Methods and definitions", "", methods_part, False),
-    Part("glossary", "Glossary", "Glossary", "", analysis_parts.glossary_part, False),
+PARTS = tuple(
+    Part(name, **entries) for name, entries in tomllib.loads(assets.text("parts.toml")).items()
 )
 
+_BUILD: Mapping[str, Callable[[Any], tuple[Block, ...]]] = {
+    "verdict": verdict_part,
+    "scorecard": analysis_parts.scorecard_part,
+    "trust": analysis_parts.trust_part,
+    "forest": analysis_parts.forest_part,
+    "cumulative": time_page.cumulative_part,
+    "daily": daily_page.daily_part,
+    "pvalue": time_page.pvalue_part,
+    "stability": time_page.stability_part,
+    "windows": time_page.windows_part,
+    "segments": analysis_parts.segments_part,
+    "cuts": analysis_parts.cuts_part,
+    "power": power_part,
+    "srm": daily_page.srm_part,
+    "before": daily_page.before_part,
+    "quality": analysis_parts.quality_part,
+    "aa": aa_part,
+    "offline": offline_part,
+    "causes": causes_part,
+    "quadrant": quadrant_part,
+    "traffics": traffics_part,
+    "position": position_part,
+    "calibration": calibration_part,
+    "dwell": dwell_part,
+    "gauc": gauc_part,
+    "catalog": catalog_part,
+    "multiplicity": multiplicity_part,
+    "methods": methods_part,
+    "glossary": analysis_parts.glossary_part,
+}
+"""Part → its blocks, of the study or the result that it is built from; none without data."""
 
 _MOST_WINDOWS = 20_000
 """Of a page's JSON: with more, their digits alone would weigh more than the rest of the page."""
 
 _WORDY = 14
 """Letters of a variant's name that fit its usual column."""
-
-
-class BuiltPart(NamedTuple):
-    """A part that has data."""
-
-    id: str
-    short: str
-    title: str
-    section: Section
-    is_printed: bool
 
 
 class Download(NamedTuple):
@@ -109,7 +101,7 @@ def page_html(study: Study) -> str:
     built = tuple(_built(study))
     return assets.render_page(
         "study.html",
-        draws=any(any(figures_of(part.section.blocks)) for part in built)
+        draws=any(any(figures_of(part.blocks)) for part in built)
         or any(replay_figure_views(study)),
         study=study,
         asked=codes.open_questions(study.questions),
@@ -129,13 +121,22 @@ def _width(study: Study) -> str:
     return "broad wordy" if any(len(name) > _WORDY for name in names) else "broad"
 
 
-def _built(study: Study) -> Iterator[BuiltPart]:
+def _built(study: Study) -> Iterator[Part]:
+    info = None if study.analysis is None else study.analysis.experiment
+    words = {
+        "level": fmt.level(study.alpha),
+        "alpha": f"{study.alpha:g}",
+        "alpha_share": fmt.percent(study.alpha),
+        "family": info.family if info else "",
+        "unit": info.unit if info else "",
+        "power": fmt.percent(study.outlook.power) if study.outlook else "",
+    }
     for part in PARTS:
         source = getattr(study, part.of) if part.of else study
-        section = None if source is None else part.build(source)
-        if section is not None:
-            is_printed = part.is_printed or study.analysis is None
-            yield BuiltPart(part.id, part.short, part.title, section, is_printed)
+        if source is not None and (blocks := _BUILD[part.id](source)):
+            unprinted = part.unprinted and info is not None
+            lead = part.lead.format(**words)
+            yield part._replace(lead=lead, blocks=blocks, unprinted=unprinted)
 
 
 def _kicker(study: Study) -> str:
@@ -214,11 +215,9 @@ class Figures(Mapping[tuple[str, ...], "go.Figure"]):
     @cached_property
     def _drawn(self) -> Mapping[tuple[str, ...], Figure]:
         """Draw every figure, once."""
-        of_parts = [
-            view for part in _built(self._study) for view in figures_of(part.section.blocks)
-        ]
+        of_parts = [view for part in _built(self._study) for view in figures_of(part.blocks)]
         views = (*of_parts, *replay_figure_views(self._study))
-        return {view.key or (view.anchor,): view.figure for view in views}
+        return {view.key: view.figure for view in views}
 
 
 def summary(result: Result) -> str:
@@ -235,7 +234,8 @@ def summary(result: Result) -> str:
 
 def brief(result: Brief) -> str:
     """Write the short tables of a result for a notebook's output cell."""
-    shown = (*opening(result), *parts(result), *notes(result))
+    tables = (filled(one) if isinstance(one, TextTable) else one for one in parts(result))
+    shown = (*opening(result), *tables, *notes(result))
     return assets.render("brief.html", parts=shown, style=_summary_style())
 
 

@@ -1,50 +1,39 @@
 """Show days, segments and cuts, formatted as text."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
-from typing import Any
-
-from markupsafe import Markup
+from dataclasses import fields
+from typing import Any, NamedTuple
 
 from abeval.report import effects, glyph, tables
-from abeval.report.effects import EffectView, effect_view, slice_mark
-from abeval.report.tables import ROLES, TextTable, estimate_of, interval, table, text_of, units_of
-from abeval.results import MetricInfo, SliceRow, codes
+from abeval.report.effects import effect_of, slice_mark
+from abeval.report.tables import (
+    ROLES,
+    Column,
+    TextTable,
+    estimate_of,
+    interval,
+    numbers,
+    table,
+    text_of,
+    units_of,
+)
+from abeval.results import SliceRow, codes
 from abeval.results import format as fmt
 from abeval.results.analysis import Result
 from abeval.results.effects import CutRow, CutSplit
 
 
-@dataclass(frozen=True)
-class CellView:
-    """An effect on one day, or in one segment."""
-
-    cell: str
-    partial: bool
-    variant: str
-    units_control: str
-    units: str
-    control: str
-    treatment: str
-    effect: EffectView
-    p: str
-    reason: str
-
-
-@dataclass(frozen=True)
-class SliceView:
+class SliceView(NamedTuple):
     """One metric's days, or its segments."""
 
     metric: str
     anchor: str
-    role: str
     note: str
     takeaway: str
-    cells: tuple[CellView, ...]
+    table: TextTable
 
 
-@dataclass(frozen=True)
-class SegmentView:
+class SegmentView(NamedTuple):
     """One segment dimension: each metric's effect in each of its values, on one axis.
 
     `main` is whether these are the goals and guardrails; otherwise the diagnostics.
@@ -52,18 +41,13 @@ class SegmentView:
 
     name: str
     main: bool
-    scale: Markup
+    scale: str
     slices: tuple[SliceView, ...]
 
 
 def daily_views(result: Result) -> tuple[SliceView, ...]:
     """Show every metric with days, goals and guardrails first."""
-    return _slices(result, result.daily, axis=None)
-
-
-def segment_views(result: Result) -> tuple[SegmentView, ...]:
-    """Show every segment dimension in order, diagnostics in a view of their own."""
-    return slice_views(result, result.segments)
+    return _slices(result, result.daily, [""] * len(result.daily))
 
 
 def slice_views(result: Result, rows: Sequence[SliceRow]) -> tuple[SegmentView, ...]:
@@ -83,51 +67,44 @@ def slice_views(result: Result, rows: Sequence[SliceRow]) -> tuple[SegmentView, 
 
 
 def _segment(result: Result, name: str, main: bool, rows: Sequence[SliceRow]) -> SegmentView:
-    axis = glyph.shared_axis([mark for row in rows if (mark := slice_mark(result, row))])
-    return SegmentView(name, main, glyph.scale(axis), _slices(result, rows, axis))
+    scale, drawings = glyph.column([slice_mark(result, row) for row in rows])
+    return SegmentView(name, main, scale, _slices(result, rows, drawings))
 
 
 def _slices(
-    result: Result, rows: Sequence[SliceRow], axis: glyph.Axis | None
+    result: Result, rows: Sequence[SliceRow], drawings: Sequence[str]
 ) -> tuple[SliceView, ...]:
-    metrics = effects.definitions(result, rows)
-    ids = effects.anchors(result.metrics)
+    metrics, ids = effects.definitions(result, rows), effects.anchors(result.metrics)
     order = [role for role, _, _ in ROLES]
-    names = sorted(
-        dict.fromkeys(row.metric for row in rows), key=lambda n: order.index(metrics[n].role)
-    )
-    return tuple(
-        _slice(result, metrics[name], ids.get(name, "metric"), rows, axis) for name in names
-    )
+    names = dict.fromkeys(row.metric for row in rows)
+    views = []
+    for name in sorted(names, key=lambda name: order.index(metrics[name].role)):
+        own = [one for one in zip(rows, drawings, strict=True) if one[0].metric == name]
+        said, note = _takeaway([row for row, _ in own]), effects.metric_note(metrics[name])
+        shown = _table(result, metrics[name].unit, own)
+        views.append(SliceView(name, ids.get(name, "metric"), note, said, shown))
+    return tuple(views)
 
 
-def _slice(
-    result: Result,
-    metric: MetricInfo,
-    anchor: str,
-    rows: Sequence[SliceRow],
-    axis: glyph.Axis | None,
-) -> SliceView:
-    own = [row for row in rows if row.metric == metric.name]
-    cells = tuple(_cell(result, row, metric, axis) for row in own)
-    return SliceView(
-        metric.name, anchor, metric.role, effects.metric_note(metric), _takeaway(own), cells
-    )
+def _table(result: Result, unit: str, rows: Sequence[tuple[SliceRow, str]]) -> TextTable:
+    """Tabulate effects, each beside its drawing; with variants where there are several."""
 
+    def effect(row: SliceRow) -> str:
+        notes = filter(None, ("partial day" * row.partial, codes.reason(row.reason)))
+        return effect_of(row, unit, ", ".join(notes))
 
-def _cell(result: Result, row: SliceRow, metric: MetricInfo, axis: glyph.Axis | None) -> CellView:
-    control, treatment = fmt.pair(row.control, row.treatment, metric.unit)
-    return CellView(
-        cell=row.cell,
-        partial=row.partial,
-        variant=row.variant,
-        units_control=fmt.count(row.units_control),
-        units=fmt.count(row.units),
-        control=control,
-        treatment=treatment,
-        effect=effect_view(row, metric, slice_mark(result, row) if axis else None, axis),
-        p=fmt.p_value(row.p_value),
-        reason=codes.reason(row.reason),
+    variant: tuple[Column[tuple[SliceRow, str]], ...] = (("variant", lambda one: one[0].variant),)
+    several = len({row.variant for row in result.scorecard}) > 1
+    return numbers(
+        rows,
+        ("day", lambda one: one[0].cell),
+        *(variant if several else ()),
+        ("units", lambda one: f"{fmt.count(one[0].units_control)} / {fmt.count(one[0].units)}"),
+        ("control", lambda one: fmt.pair(one[0].control, one[0].treatment, unit)[0]),
+        ("treatment", lambda one: fmt.pair(one[0].control, one[0].treatment, unit)[1]),
+        (f"lift [{fmt.level(result.experiment.alpha)} interval]", lambda one: effect(one[0])),
+        ("", lambda one: one[1]),
+        ("p", lambda one: fmt.p_value(one[0].p_value)),
     )
 
 

@@ -1,39 +1,31 @@
 """Build the parts of the page behind single numbers: `dwell`, `gauc` and `catalog`."""
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Iterator, Sequence
 
 from abeval.report import figures as fig
 from abeval.report import tables
-from abeval.report.figures import Block, Closed, FigureView, Section
-from abeval.report.tables import TextTable, interval, lift_of, numbers, share_of, table, text_of
+from abeval.report.figures import Block, Closed, FigureView
+from abeval.report.tables import TextTable, interval, lift_of, numbers, share_of, text_of
 from abeval.results import codes
 from abeval.results import format as fmt
 from abeval.results.analysis import Result
 from abeval.results.effects import CatalogueUse, QuantileEffect, Spread, UnitAucs
 
 
-class Point(NamedTuple):
-    """A point of a line, and what its tooltip says."""
-
-    x: float | str
-    y: float
-    said: str
-    interval: fig.Interval | None = None
-
-
 def distribution_figure(spreads: Sequence[Spread]) -> fig.Figure:
     """Draw the share of impressions below a value, a line for each variant."""
     lines = {
         one.variant: [
-            Point(value, 100 * level, f"{fmt.percent(level)} are below {fmt.mean(value, one.unit)}")
+            fig.Point(
+                value, 100 * level, (f"{fmt.percent(level)} below {fmt.mean(value, one.unit)}",)
+            )
             for level, value in zip(one.levels, one.quantiles, strict=True)
         ]
         for one in spreads
     }
     first = spreads[0]
     positive = all(value > 0 for one in spreads for value in one.quantiles)
-    return _figure(
+    return fig.lines(
         lines,
         f"{first.value} ({first.unit})" if first.unit else first.value,
         "impressions below",
@@ -44,13 +36,13 @@ def distribution_figure(spreads: Sequence[Spread]) -> fig.Figure:
 
 def quantile_figure(effects: Sequence[QuantileEffect]) -> fig.Figure:
     """Draw the lift of each quantile with its interval, a line for each variant."""
-    lines: dict[str, list[Point]] = {}
+    lines: dict[str, list[fig.Point]] = {}
     for one in effects:
         lift, level = interval(one, "lift", 100), level_words(one.level)
         if lift[0] is not None:
             said = f"{level}: {fmt.typographic(lift_of(one))}"
-            lines.setdefault(one.variant, []).append(Point(level, lift[0], said, lift))
-    return _figure(
+            lines.setdefault(one.variant, []).append(fig.Point(level, lift[0], (said,), lift))
+    return fig.lines(
         lines,
         "quantile",
         "lift",
@@ -69,91 +61,8 @@ def level_words(level: float) -> str:
     return f"p{100 * level:g}"
 
 
-def unit_auc_figure(aucs: Sequence[UnitAucs], unit: str) -> fig.Figure:
-    """Draw the share of a variant's judged units by AUC; a dashed line at chance."""
-    lines = {
-        one.variant: [
-            Point(
-                (b.low + b.high) / 2,
-                100 * b.units / one.units,
-                f"AUC {b.low:g} to {b.high:g}: {fmt.percent(b.units / one.units)}",
-            )
-            for b in one.bins
-        ]
-        for one in aucs
-        if one.units
-    }
-    return _figure(
-        lines,
-        f"AUC of one {unit}",
-        "share",
-        xaxis={"range": [0, 1]},
-        yaxis=_SHARE,
-        shapes=[fig.line_at("x", 0.5)],
-    )
-
-
-def coverage_figure(uses: Sequence[CatalogueUse], unit: str) -> fig.Figure:
-    """Draw coverage by the number of units, a line for each variant."""
-    lines = {
-        one.variant: [
-            Point(at, 100 * share, f"{fmt.count(at)} units: {fmt.percent(share)}")
-            for at, share in zip(one.units, one.coverage, strict=True)
-        ]
-        for one in uses
-    }
-    across = {"rangemode": "tozero"}
-    return _figure(lines, f"units ({unit})", "coverage", xaxis=across, yaxis=_SHARE)
-
-
-def lorenz_figure(uses: Sequence[CatalogueUse]) -> fig.Figure:
-    """Draw the share of impressions of the least shown items; dashed: equal."""
-    lines = {
-        one.variant: [
-            Point(100 * items, 100 * shown, f"{fmt.percent(items)} have {fmt.percent(shown)}")
-            for items, shown in zip(one.item_shares, one.impression_shares, strict=True)
-        ]
-        for one in uses
-    }
-    part = {"ticksuffix": "%", "range": [0, 100]}
-    diagonal = fig.dashed((0, 100), (0, 100))
-    titles = ("items, least shown first", "impressions")
-    return _figure(lines, *titles, xaxis=part, yaxis=part, shapes=[diagonal], mode="lines")
-
-
 _SHARE = {"ticksuffix": "%", "rangemode": "tozero"}
-
-
-def _figure(
-    lines: Mapping[str, Sequence[Point]],
-    across: str,
-    up: str,
-    xaxis: Mapping[str, object],
-    yaxis: Mapping[str, Any],
-    shapes: Sequence[fig.Trace] = (),
-    mode: str = "lines+markers",
-) -> fig.Figure:
-    return fig.figure(
-        [_trace(i, name, points, mode) for i, (name, points) in enumerate(lines.items())],
-        xaxis={**fig.axis(fig.label(across), 6, showgrid=False), **xaxis},
-        yaxis=fig.value_axis(up, **yaxis),
-        shapes=shapes,
-    )
-
-
-def _trace(i: int, name: str, points: Sequence[Point], mode: str) -> fig.Trace:
-    intervals = [point.interval for point in points if point.interval is not None]
-    return fig.scatter(
-        x=[point.x for point in points],
-        y=[point.y for point in points],
-        **({"error_y": fig.error_bars(intervals, fig.colour(i), 1.4)} if intervals else {}),
-        mode=mode,
-        name=fig.label(name),
-        line={"color": fig.colour(i), "width": 1.8, "dash": "solid" if i % 2 == 0 else "dot"},
-        marker={"color": fig.colour(i), "size": 6, "symbol": fig.symbol(i)},
-        said=[f"{name}, {point.said}" for point in points],
-    )
-
+_PART = {"ticksuffix": "%", "range": [0, 100]}
 
 _DWELL = "dwell of clicks"
 
@@ -175,21 +84,17 @@ def moved_sentences(result: Result) -> Iterator[tuple[str, str]]:
         yield from (("GAUC", _kept(result.unit_aucs)) for _ in result.unit_aucs[:1])
 
 
-def dwell_part(result: Result) -> Section | None:
+def dwell_part(result: Result) -> tuple[Block, ...]:
     """Show distributions of dwell, and of what quantile metrics are of."""
     if not result.spreads:
-        return None
+        return ()
     blocks: list[Block] = []
     values = list(dict.fromkeys(spread.value for spread in result.spreads))
     for value in sorted(values, key=lambda name: name != _DWELL):
         views = _value_views(result, value)
         several = len(values) > 1 and value != values[0]
         blocks += [Closed(value, views)] if several else views
-    lead = (
-        "A mean can rise while most visits get shorter: each quantile is compared with its own "
-        f"{fmt.level(result.experiment.alpha)} interval, without adjustment for their number."
-    )
-    return Section(lead, tuple(blocks), gated=True)
+    return tuple(blocks)
 
 
 def _value_views(result: Result, value: str) -> tuple[FigureView, ...]:
@@ -199,20 +104,19 @@ def _value_views(result: Result, value: str) -> tuple[FigureView, ...]:
     index = list(dict.fromkeys(one.value for one in result.spreads)).index(value)
     anchor = "dwell" if value == _DWELL else f"dwell-{index}"
     distribution = FigureView(
-        anchor=f"{anchor}-distribution",
         title=f"Distribution of {value}",
         takeaway=_medians(spreads),
         figure=distribution_figure(spreads),
         table=_quantiles(spreads),
         note=", ".join(f"{one.variant}: {fmt.count(one.events)} values" for one in spreads),
         key=("dwell", "distribution", value),
+        slug=f"{anchor}-distribution",
     )
     if not any(one.lift is not None for one in effects):
         return (distribution,)
     return (
         distribution,
         FigureView(
-            anchor=f"{anchor}-quantiles",
             title=f"Effect on the quantiles of {value}",
             takeaway=_moved(effects),
             figure=quantile_figure(effects),
@@ -227,6 +131,7 @@ def _value_views(result: Result, value: str) -> tuple[FigureView, ...]:
                 ("p", lambda one: fmt.p_value(one.p_value)),
             ),
             key=("dwell", "quantiles", value),
+            slug=f"{anchor}-quantiles",
         ),
     )
 
@@ -265,48 +170,43 @@ def _difference(one: QuantileEffect, unit: str) -> str:
     return text_of(tables.shown_difference(one, unit), codes.reason(one.reason) or fmt.MISSING)
 
 
-def gauc_part(result: Result) -> Section | None:
+def gauc_part(result: Result) -> tuple[Block, ...]:
     """Show the AUCs of single units, and who has none."""
     if not result.unit_aucs:
-        return None
+        return ()
     aucs, unit = result.unit_aucs, result.experiment.unit
-    lead = (
-        f"GAUC weighs the AUC of each {unit} by its impressions. It needs clicked and "
-        "unclicked impressions of the same one. If the variants leave out different ones, their "
-        "GAUCs are not comparable."
-    )
-    blocks: list[Block] = []
-    if any(one.units for one in aucs):
-        blocks.append(
-            FigureView(
-                anchor="gauc-units",
-                title="AUCs of single units",
-                takeaway=_below_chance(aucs),
-                figure=unit_auc_figure(aucs, unit),
-                table=numbers(
-                    [(one, b) for one in aucs for b in one.bins],
-                    ("Variant", lambda row: row[0].variant),
-                    ("AUC", lambda row: f"{row[1].low:g} to {row[1].high:g}"),
-                    ("Units", lambda row: fmt.count(row[1].units)),
-                    ("share", lambda row: fmt.percent(row[1].units / row[0].units)),
-                    ("Impressions", lambda row: fmt.count(row[1].impressions)),
-                    ("share", lambda row: fmt.percent(row[1].impressions / row[0].impressions)),
+    names = ("variant", "AUC", "units", "share of units", "impressions", "share of impressions")
+    series: fig.Series = {
+        one.variant: [
+            fig.Point(
+                (b.low + b.high) / 2,
+                100 * b.units / one.units,
+                (
+                    f"{b.low:g} to {b.high:g}",
+                    fmt.count(b.units),
+                    fmt.percent(b.units / one.units),
+                    fmt.count(b.impressions),
+                    fmt.percent(b.impressions / one.impressions),
                 ),
-                key=("gauc", "units"),
             )
-        )
-    lost = table(
-        "Who has no AUC",
-        _kept(aucs),
-        [fate for one in aucs for fate in _fates(one)],
-        *("variant", "why"),
-        ("units", lambda fate: fmt.count(fate.units)),
-        ("share", lambda fate: share_of(fate.units, fate.of_units)),
-        ("impressions", lambda fate: fmt.count(fate.impressions)),
-        ("share", lambda fate: share_of(fate.impressions, fate.of_impressions)),
-        "clicks",
+            for b in one.bins
+        ]
+        for one in aucs
+        if one.units
+    }
+    across, middle = {"range": [0, 1]}, [fig.line_at("x", 0.5)]
+    of_unit = f"AUC of one {unit}"
+    view = FigureView(
+        "AUCs of single units",
+        _below_chance(aucs),
+        fig.lines(series, of_unit, "share", across, _SHARE, names, shapes=middle),
+        fig.points_table(names, series),
+        ("gauc", "units"),
     )
-    return Section(lead, (*blocks, lost), gated=True)
+    heads = ("variant", "why", "units", "share", "impressions", "share", "clicks")
+    fates = tuple(fate for one in aucs for fate in _fates(one))
+    lost = TextTable("Who has no AUC", _kept(aucs), heads, fates)
+    return (view, lost) if series else (lost,)
 
 
 def _below_chance(aucs: Sequence[UnitAucs]) -> str:
@@ -333,67 +233,57 @@ def _kept(aucs: Sequence[UnitAucs]) -> str:
     return f"left out: {fmt.listing(said)}."
 
 
-class _Fate(NamedTuple):
-    """Units of a variant with an AUC, or without one for one reason."""
-
-    variant: str
-    why: str
-    units: int
-    of_units: int
-    impressions: int
-    of_impressions: int
-    clicks: str
-
-
-def _fates(one: UnitAucs) -> Iterator[_Fate]:
+def _fates(one: UnitAucs) -> Iterator[tuple[str, ...]]:
+    """Count the units of a variant with an AUC, and those without one by reason."""
     all_units, all_shown = _totals(one)
     judged = ("has an AUC", one.units, one.impressions, fmt.MISSING)
     lost = [(_WHY[w.reason], w.units, w.impressions, fmt.count(w.clicks)) for w in one.without]
     for why, units, shown, clicks in (judged, *lost):
-        yield _Fate(one.variant, why, units, all_units, shown, all_shown, clicks)
+        shares = share_of(units, all_units), share_of(shown, all_shown)
+        yield one.variant, why, fmt.count(units), shares[0], fmt.count(shown), shares[1], clicks
 
 
-def catalog_part(result: Result) -> Section | None:
+def catalog_part(result: Result) -> tuple[Block, ...]:
     """Show how the variants use the catalogue."""
     if not result.catalogue_uses:
-        return None
+        return ()
     uses, unit = result.catalogue_uses, result.experiment.unit
+    units: fig.Series = {
+        one.variant: [
+            fig.Point(at, 100 * share, (fmt.count(at), fmt.percent(share)))
+            for at, share in zip(one.units, one.coverage, strict=True)
+        ]
+        for one in uses
+    }
+    heads, up = ("variant", "units", "coverage"), {"rangemode": "tozero"}
     coverage = FigureView(
-        anchor="catalog-coverage",
-        title="Coverage at equal traffic",
-        takeaway=_covered(uses, unit),
-        figure=coverage_figure(uses, unit),
-        table=numbers(
-            [(u, *at) for u in uses for at in zip(u.units, u.coverage, strict=True)],
-            ("Variant", lambda at: at[0].variant),
-            ("Units", lambda at: fmt.count(at[1])),
-            ("Coverage", lambda at: fmt.percent(at[2])),
-        ),
-        key=("catalog", "coverage"),
+        "Coverage at equal traffic",
+        _covered(uses, unit),
+        fig.lines(units, f"units ({unit})", "coverage", up, _SHARE, heads),
+        fig.points_table(heads, units),
+        ("catalog", "coverage"),
     )
+    items: fig.Series = {
+        one.variant: [
+            fig.Point(100 * part, 100 * shown, (fmt.percent(part), fmt.percent(shown)))
+            for part, shown in zip(one.item_shares, one.impression_shares, strict=True)
+        ]
+        for one in uses
+    }
+    heads, titles = ("variant", "items", "impressions"), ("items, least shown first", "impressions")
+    equal = [fig.dashed((0, 100), (0, 100))]
     lorenz = FigureView(
-        anchor="catalog-lorenz",
-        title="Lorenz curve of impressions over items",
-        takeaway=_gini(result, uses),
-        figure=lorenz_figure(uses),
-        table=numbers(
-            [(u, *at) for u in uses for at in zip(u.item_shares, u.impression_shares, strict=True)],
-            ("Variant", lambda at: at[0].variant),
-            ("Items", lambda at: fmt.percent(at[1])),
-            ("Impressions", lambda at: fmt.percent(at[2])),
-        ),
-        note=", ".join(
+        "Lorenz curve of impressions over items",
+        _gini(result, uses),
+        fig.lines(items, *titles, _PART, _PART, heads, "lines", shapes=equal),
+        fig.points_table(heads, items),
+        ("catalog", "lorenz"),
+        ", ".join(
             f"{one.variant}: {fmt.count(one.shown)} of {fmt.count(one.items)} items shown"
             for one in uses
         ),
-        key=("catalog", "lorenz"),
     )
-    lead = (
-        "More traffic covers more of the catalogue by itself, so variants are compared at equal "
-        "numbers of units. The further a Lorenz curve hangs below the dashed line, the fewer items "
-        "have most of the impressions."
-    )
-    return Section(lead, (coverage, lorenz), gated=True)
+    return (coverage, lorenz)
 
 
 def _covered(uses: Sequence[CatalogueUse], unit: str) -> str:

@@ -5,6 +5,8 @@ from dataclasses import replace
 from operator import attrgetter
 from typing import Any, NamedTuple, TypeVar
 
+from markupsafe import Markup
+
 from abeval.report.layout import Kind
 from abeval.results import Adjustment, FamilyInterval, Row, SegmentContrast, SegmentTest, codes
 from abeval.results import format as fmt
@@ -33,6 +35,34 @@ class TextTable(NamedTuple):
     headers: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
     kinds: tuple[Kind, ...] = ()
+
+
+class Cell(str):
+    """A cell as plain text, which the page writes as `html` with a class and a tooltip."""
+
+    html: Markup
+    style: str
+    exact: str
+
+    def __new__(cls, text: str, html: Markup, style: str, exact: str = "") -> "Cell":
+        """Make a cell."""
+        cell = super().__new__(cls, text)
+        cell.html, cell.style, cell.exact = html, style, exact
+        return cell
+
+
+def spans(**parts: str) -> Markup:
+    """Write texts that are not empty, each in a span of its class."""
+    one = Markup('<span class="{}">{}</span>')
+    shown = (one.format(name, fmt.typographic(text)) for name, text in parts.items() if text)
+    return Markup(" ").join(shown)
+
+
+def filled(table: TextTable) -> TextTable:
+    """Leave out the columns without a text."""
+    kept = [i for i in range(len(table.headers)) if any(row[i] for row in table.rows)]
+    rows = tuple(tuple(row[i] for i in kept) for row in table.rows)
+    return table._replace(headers=tuple(table.headers[i] for i in kept), rows=rows, kinds=())
 
 
 Record = TypeVar("Record")
@@ -116,6 +146,11 @@ def lift_of(row: object) -> str:
 def difference_of(row: object, unit: str = "") -> str:
     """Write the difference of a row with its interval, or that there is none."""
     return text_of(shown_difference(row, unit))
+
+
+def full(value: float | None) -> str:
+    """Write every digit of a number."""
+    return fmt.MISSING if value is None else repr(value)
 
 
 def decisive_p(row: Row | Pair) -> float | None:

@@ -6,9 +6,11 @@ from datetime import datetime, timedelta
 from abeval.report import assets, effect_figures, time_views
 from abeval.report import figures as fig
 from abeval.report.effect_figures import windows_heat_map
-from abeval.report.figures import FigureView, Section, by_role, info_of
+from abeval.report.figures import Block, by_role
+from abeval.report.short import notes
 from abeval.report.tables import interval, numbers, text_of
-from abeval.report.time_views import Cell, cells
+from abeval.report.time_short import stability_table
+from abeval.report.time_views import cells
 from abeval.results import codes
 from abeval.results import format as fmt
 from abeval.results.study import Study
@@ -42,16 +44,9 @@ def windows_figure(rows: Sequence[WindowRow], looks: Sequence[Look], unit: str =
 def _final(row: WindowRow, unit: str) -> fig.Trace:
     """Draw the interval of the whole period, half a day after its end."""
     ends = interval(row, "difference")
-    after = datetime.fromisoformat(row.end) + timedelta(hours=12)
-    return fig.scatter(
-        x=[after.isoformat()],
-        y=[row.difference],
-        error_y=fig.error_bars([ends], fig.BLUE, 4),
-        mode="markers",
-        name="the whole period",
-        marker={"color": fig.BLUE, "size": 10, "symbol": "diamond"},
-        said=[_hover("whole period", unit, *ends)],
-    )
+    after = (datetime.fromisoformat(row.end) + timedelta(hours=12)).isoformat()
+    said = [_hover("whole period", unit, *ends)]
+    return fig.points("the whole period", [after], [ends], said, fig.BLUE, "diamond", 10, 4)
 
 
 def _add_lifts(figure: fig.Figure, row: WindowRow) -> None:
@@ -106,15 +101,9 @@ def _hover(day: str, unit: str, value: float | None, low: float | None, high: fl
 
 def _days(rows: Sequence[WindowRow], partial: bool, unit: str) -> fig.Trace:
     values = [interval(row, "difference") for row in rows]
-    return fig.scatter(
-        x=[fig.label(r.start) for r in rows],
-        y=[r.difference for r in rows],
-        error_y=fig.error_bars(values, fig.GREY, 1.4),
-        mode="markers",
-        name="partial day" if partial else "one day",
-        marker={"color": fig.GREY, "size": 8, "symbol": "circle-open" if partial else "circle"},
-        said=[_hover(r.start, unit, *v) for r, v in zip(rows, values, strict=True)],
-    )
+    said = [_hover(r.start, unit, *v) for r, v in zip(rows, values, strict=True)]
+    name, symbol = ("partial day", "circle-open") if partial else ("one day", "circle")
+    return fig.points(name, [fig.label(r.start) for r in rows], values, said, symbol=symbol)
 
 
 def _band(rows: Sequence[WindowRow]) -> fig.Trace:
@@ -184,96 +173,59 @@ def _effect_axis(rows: Sequence[WindowRow], unit: str) -> dict[str, object]:
     return axis
 
 
-_TONES = {"stable": "pass", "settling": "warn", "drifting": "fail", "too_early": "skipped"}
-
-
-def stability_part(time: TimeResult) -> Section | None:
+def stability_part(time: TimeResult) -> tuple[Block, ...]:
     """Show whether the effect is the same on all days."""
     if not time.stability:
-        return None
-    lead = "Whether the effect is the same on all days, and how many days are needed to trust it."
-    links = {(c.metric, c.variant): f"cumulative-{c.slug}" for c in cells(time)}
-    html = assets.block(
-        "stability.html",
-        rows=time.stability,
-        tones=_TONES,
-        links=links,
-        several=len({row.variant for row in time.stability}) > 1,
-        notes=(*time.notes, *(f"{n} is not shown: {why}" for n, why in time.refused.items())),
-    )
-    return Section(lead, (html,), gated=True)
+        return ()
+    table = stability_table(time, time.stability, whole=True)
+    said = assets.block("stability.html", notes=notes(time))
+    return (table._replace(title=""), said)
 
 
-def cumulative_part(study: Study) -> Section | None:
+def cumulative_part(study: Study) -> tuple[Block, ...]:
     """Draw effects up to each day, with the band that is valid at every look."""
-    time = study.time
-    if time is None:
-        return None
-    verdicts = {(row.metric, row.variant): codes.words(row.verdict) for row in time.stability}
+    stability = () if study.time is None else study.time.stability
+    verdicts = {(row.metric, row.variant): codes.words(row.verdict) for row in stability}
     views = []
-    for cell in cells(time):
+    for cell in cells(study):
         notes = (cell.note, verdicts.get((cell.metric, cell.variant), ""))
         noted = cell._replace(note=", ".join(filter(None, notes)))
-        views.append(_cumulative(noted, info_of(study, cell.metric).unit))
-    level = fmt.level(time.alpha)
-    lead = (
-        f"Line and band: all days up to it, with the {level} interval for one look. Dashed: the "
-        "band that is valid however often you look. At the right end: the final interval. "
-        "Dots: one day; hollow where the log covers it in part."
-    )
-    return Section(lead, by_role(study, views), gated=True) if views else None
+        days = [row for row in cell.rows if row.axis == "calendar"]
+        table = time_views.looks_table(cell.looks, cell.info.unit)
+        if not cell.looks:
+            cumulative = [row for row in days if row.kind == "cumulative"]
+            table = time_views.windows_table(cumulative, cell.info.unit)
+        figure = windows_figure(days, cell.looks, cell.info.unit)
+        said = time_views.looks_sentence(cell.looks)
+        views.append(noted.view("cumulative", said, figure, table))
+    return by_role(study, views)
 
 
-def _cumulative(cell: Cell, unit: str) -> tuple[str, FigureView]:
-    days = [row for row in cell.rows if row.axis == "calendar"]
-    table = time_views.looks_table(cell.looks, unit)
-    if not cell.looks:
-        cumulative = [row for row in days if row.kind == "cumulative"]
-        table = time_views.windows_table(cumulative, unit)
-    figure = windows_figure(days, cell.looks, unit)
-    return cell.view("cumulative", time_views.looks_sentence(cell.looks), figure, table)
-
-
-def pvalue_part(study: Study) -> Section | None:
+def pvalue_part(study: Study) -> tuple[Block, ...]:
     """Draw fixed against always-valid p-values, day by day."""
-    time = study.time
-    if time is None or not time.looks:
-        return None
     views = []
-    for cell in (each for each in cells(time) if each.looks):
+    for cell in (each for each in cells(study) if each.looks):
         table = numbers(
             cell.looks,
-            ("Day", lambda look: look.day),
+            "day",
             ("p of one look", lambda look: fmt.p_value(look.fixed_p_value)),
             ("p always valid", lambda look: fmt.p_value(look.always_p_value)),
         )
-        figure = effect_figures.p_values_figure(cell.looks, time.alpha)
+        figure = effect_figures.p_values_figure(cell.looks, study.alpha)
         views.append(cell.view("pvalue", time_views.looks_sentence(cell.looks), figure, table))
-    lead = (
-        "Why one must not stop at the first small p: the thin line is the p-value of a single "
-        "look, which is not valid for stopping. The thick one may be looked at every day."
-    )
-    return Section(lead, by_role(study, views), gated=True)
+    return by_role(study, views)
 
 
-def windows_part(study: Study) -> Section | None:
+def windows_part(study: Study) -> tuple[Block, ...]:
     """Draw windows of all lengths, as heat maps."""
-    time = study.time
-    if time is None:
-        return None
     views = []
-    for cell in cells(time):
+    for cell in cells(study):
         rows = [r for r in cell.rows if r.axis == "calendar" and r.kind in ("daily", "rolling")]
         if any(row.lift is not None for row in rows):
-            info = info_of(study, cell.metric)
-            figure = windows_heat_map(rows, info.direction != "decrease")
-            table = time_views.windows_table(rows, info.unit)
+            figure = windows_heat_map(rows, cell.info.direction != "decrease")
+            table = time_views.windows_table(rows, cell.info.unit)
             views.append(cell.view("windows", _windows_sentence(rows), figure, table))
-    lead = (
-        "Each cell is a window: its first day across, its length up. Colour: the lift, blue where "
-        "it is good. A dot: the interval excludes zero."
-    )
-    return Section(lead, by_role(study, views), gated=True) if views else None
+    return by_role(study, views)
 
 
 def _windows_sentence(rows: Sequence[WindowRow]) -> str:

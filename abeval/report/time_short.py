@@ -1,11 +1,13 @@
 """Tabulate effects over time: is each effect stable, and how large is it a day."""
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from statistics import NormalDist
 from typing import TYPE_CHECKING, Any
 
-from abeval.report.tables import WHY_NOT, TextTable, interval, table, text_of
+from markupsafe import Markup
+
+from abeval.report.tables import WHY_NOT, Cell, Column, TextTable, interval, table, text_of
 from abeval.results import codes
 from abeval.results import format as fmt
 
@@ -26,7 +28,7 @@ def time_tables(result: "TimeResult", whole: bool) -> tuple[TextTable | str, ...
         for i, row in enumerate(result.stability)
         if whole or i < ROWS or row.verdict in _CHANGES
     ]
-    tables: list[TextTable | str] = [_evidence(result, rows) if whole else _short(result, rows)]
+    tables: list[TextTable | str] = [stability_table(result, rows, whole)]
     if hidden := len(result.stability) - len(rows):
         tables.append(f"{hidden} more: --all")
     novelty = [row for row in result.novelty if whole or row.word is not None]
@@ -35,29 +37,12 @@ def time_tables(result: "TimeResult", whole: bool) -> tuple[TextTable | str, ...
     return (*tables, *map(_rhythm, result.rhythms))
 
 
-def _short(result: "TimeResult", rows: "list[Stability]") -> TextTable:
-    return table(
-        "Stability",
-        f"the mean daily effect with {fmt.level(result.alpha)} interval, and whether it changed.",
-        rows,
-        *("metric", "variant"),
-        ("verdict", lambda row: codes.words(row.verdict)),
-        ("effect", lambda row: _effect(row, result.alpha)),
-        ("why", lambda row: row.reason, "note"),
-    )
-
-
-def _evidence(result: "TimeResult", rows: "list[Stability]") -> TextTable:
-    """Tabulate every test of stability."""
-    return table(
-        "Stability",
-        f"the mean daily effect with {fmt.level(result.alpha)} interval, and the tests of change.",
-        rows,
-        *("metric", "variant"),
-        ("verdict", lambda row: codes.words(row.verdict)),
-        ("effect", lambda row: _effect(row, result.alpha)),
-        ("days", lambda row: str(row.days)),
-        ("weeks", lambda row: str(row.weeks)),
+def stability_table(result: "TimeResult", rows: "Iterable[Stability]", whole: bool) -> TextTable:
+    """Tabulate whether each effect changed; with `whole`, every test of it."""
+    effect = f"the mean daily effect with {fmt.level(result.alpha)} interval, and"
+    evidence: tuple[Column[Stability], ...] = (
+        ("days", lambda row: str(row.days), "number"),
+        ("weeks", lambda row: str(row.weeks), "number"),
         ("late less early", lambda row: _in_scale(row.scale, *interval(row, "late_less_early"))),
         ("p one effect", lambda row: _known(row.wald_p_value, fmt.p_value)),
         ("p slope", lambda row: _known(row.slope_p_value, fmt.p_value)),
@@ -68,9 +53,31 @@ def _evidence(result: "TimeResult", rows: "list[Stability]") -> TextTable:
         ("same sign", lambda row: _known(row.sign_share, fmt.percent)),
         ("same conclusion", lambda row: _known(row.significance_share, fmt.percent)),
         ("settled after days", lambda row: _known(row.window_days, str)),
-        ("days needed", lambda row: _known(row.days_needed, "{:,.0f}".format)),
-        ("why", lambda row: row.reason, "words"),
+        ("more days needed", lambda row: _known(row.days_needed, _whole)),
     )
+    return table(
+        "Stability",
+        f"{effect} the tests of change." if whole else f"{effect} whether it changed.",
+        rows,
+        *("metric", "variant"),
+        ("verdict", _verdict),
+        ("effect", lambda row: _effect(row, result.alpha)),
+        *(evidence if whole else ()),
+        ("why", lambda row: row.reason, "words" if whole else "note"),
+    )
+
+
+_TONES = {"stable": "pass", "settling": "warn", "drifting": "fail", "too_early": "skipped"}
+
+
+def _verdict(row: "Stability") -> str:
+    words = codes.words(row.verdict)
+    chip = Markup('<span class="check {}">{}</span>').format(_TONES[row.verdict], words)
+    return Cell(words, chip, "state")
+
+
+def _whole(days: float) -> str:
+    return fmt.count(math.ceil(days))
 
 
 def _known(number: float | None, write: Callable[[Any], str]) -> str:

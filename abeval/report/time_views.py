@@ -4,11 +4,11 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from abeval.report.effects import slugs
-from abeval.report.figures import Figure, FigureView
-from abeval.report.slices import CellView
+from abeval.report.figures import Figure, FigureView, info_of
 from abeval.report.tables import Column, TextTable, difference_of, numbers, text_of
-from abeval.results import codes
+from abeval.results import MetricInfo, codes
 from abeval.results import format as fmt
+from abeval.results.study import Study
 from abeval.results.windows import Look, Rhythm, TimeResult, WindowRow
 
 
@@ -45,27 +45,10 @@ def windows_table(windows: Sequence[WindowRow], unit: str) -> TextTable:
         ("Treatment", lambda w: fmt.pair(w.control, w.treatment, unit)[1]),
         ("Difference", lambda w: difference_of(w, unit)),
         ("p", lambda w: fmt.p_value(w.p_value)),
-        ("Note", lambda w: _note("partial" * w.partial, codes.reason(w.reason))),
-    )
-
-
-def _note(*parts: str) -> str:
-    return ", ".join(filter(None, parts))
-
-
-def days_table(days: Sequence[CellView], level: str, several: bool) -> TextTable:
-    """Tabulate a metric's effects by day; with variants where there are several."""
-    variant: tuple[Column[CellView], ...] = (("Variant", lambda day: day.variant),)
-    return numbers(
-        days,
-        ("Day", lambda day: day.cell),
-        *(variant if several else ()),
-        ("Units", lambda day: f"{day.units_control} / {day.units}"),
-        ("Control", lambda day: day.control),
-        ("Treatment", lambda day: day.treatment),
-        (f"Lift [{level} interval]", lambda day: day.effect.text),
-        ("p", lambda day: day.p),
-        ("Note", lambda day: _note("partial day" * day.partial, day.reason)),
+        (
+            "Note",
+            lambda w: ", ".join(filter(None, ("partial" * w.partial, codes.reason(w.reason)))),
+        ),
     )
 
 
@@ -114,6 +97,7 @@ class Cell(NamedTuple):
 
     metric: str
     variant: str
+    info: MetricInfo
     slug: str
     note: str
     key: tuple[str, ...]
@@ -124,19 +108,21 @@ class Cell(NamedTuple):
         self, part: str, takeaway: str, figure: Figure, table: TextTable, words: str = ""
     ) -> tuple[str, FigureView]:
         """Return its metric and its figure in a part; `words` follow the title."""
-        anchor, key = f"{part}-{self.slug}", (part, *self.key)
-        title = f"{self.metric} {words}".rstrip()
-        shown = FigureView(anchor, title, takeaway, figure, table, note=self.note, key=key)
+        title, key = f"{self.metric} {words}".rstrip(), (part, *self.key)
+        slug = f"{part}-{self.slug}"
+        shown = FigureView(title, takeaway, figure, table, key, self.note, slug)
         return self.metric, shown
 
 
-def cells(time: TimeResult) -> tuple[Cell, ...]:
-    """List every metric in every variant, in the order of the result."""
+def cells(study: Study) -> tuple[Cell, ...]:
+    """List every metric in every variant, in the order of the windows."""
+    if study.time is None:
+        return ()
     rows: dict[tuple[str, str], list[WindowRow]] = {}
-    for row in time.windows:
+    for row in study.time.windows:
         rows.setdefault((row.metric, row.variant), []).append(row)
     looks: dict[tuple[str, str], list[Look]] = {}
-    for look in time.looks:
+    for look in study.time.looks:
         looks.setdefault((look.metric, look.variant), []).append(look)
     metrics, variants = slugs([m for m, _ in rows]), slugs([v for _, v in rows])
     several = len(variants) > 1
@@ -144,6 +130,7 @@ def cells(time: TimeResult) -> tuple[Cell, ...]:
         Cell(
             metric,
             variant,
+            info_of(study, metric),
             f"{metrics[metric]}-{variants[variant]}" if several else metrics[metric],
             variant if several else "",
             (metric, variant) if several else (metric,),

@@ -18,7 +18,7 @@ from abeval.history.table import changing
 from abeval.report.history_page import history_page_html
 from tests.cli.test_cli import call
 from tests.history.past import online, past, replayed, windows
-from tests.report.pages import Page, figures
+from tests.report.pages import Page, figures, whole
 
 
 @pytest.fixture(scope="module")
@@ -289,7 +289,7 @@ def test_no_name_becomes_markup(tmp_path: Path) -> None:
     for i, each in enumerate(past(6)):
         info = replace(each.result.experiment, name=f"{HOSTILE}{i}")
         history.add(replace(each.result, experiment=info), replace(each.replayed, name=info.name))
-    html = history_page_html(history.report())
+    html = whole(history_page_html(history.report()))
     assert "<script>window" not in html
     assert "pwned" in html
 

@@ -64,7 +64,7 @@ def test_the_terminal_says_what_the_mix_did() -> None:
 
 def test_p_is_that_after_holm() -> None:
     (view, _) = cut_views(with_cuts())
-    assert {cell.p for one in view.slices for cell in one.cells} == {"0.020"}
+    assert {row[-1] for one in view.slices for row in one.table.rows} == {"0.020"}
 
 
 def test_the_terminal_shows_the_largest_cells() -> None:

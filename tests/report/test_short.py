@@ -174,7 +174,7 @@ def test_a_replay_shows_a_dozen_metrics_a_cut_off(results: dict[str, Record]) ->
     rows = lines[start + 3 : lines.index("", start)]
     assert [row.split()[0].partition("@")[0] for row in rows][:3] == ["precision", "recall", "f1"]
     assert len(rows) == 12
-    assert len(lines) < 70
+    assert len(lines) < 75
     assert any("more metrics, and each variant's traffic: --all" in line for line in lines)
     whole = as_text(result, whole=True)
     assert all(row.metric in whole for row in getattr(result, "rows"))  # noqa: B009
