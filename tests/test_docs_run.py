@@ -40,6 +40,7 @@ NO_CODE = {
     "docs/agreement.md": ("model   = ½",),
     "docs/design.md": ("logs ──views", "plan     experiment"),
     "docs/history.md": ("$ abeval history prior",),
+    "docs/sums.md": ("variant,users,conversions",),
 }
 """Blocks that are formulas, drawings, or what a command prints."""
 

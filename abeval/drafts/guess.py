@@ -17,6 +17,9 @@ ONE_VARIANT = 0.9
 
 MOST_VARIANTS = 12
 
+RARE = 0.05
+"""Share of the rows below which a value is hardly a variant, where no name says so."""
+
 REPEATS = 10
 """Rows beyond one a unit from which on it is no chance that each unit has one variant."""
 
@@ -211,7 +214,9 @@ def variant_candidates(table: Table, weakly: bool = False) -> list[Column]:
     named = [c for c in few if _rank(c, words.VARIANT) < len(words.VARIANT)]
     others = [c for c in few if c not in named and not words.has_word(c.name, known)]
     if weakly:
-        return [c for c in others if c.is_share or any(names_control(v) for v, _ in c.values)]
+        fitting = [c for c in others if c.is_share or any(names_control(v) for v, _ in c.values)]
+        # What hardly anybody has is something that units do, such as to follow.
+        return [c for c in fitting if min(rows for _, rows in c.values) >= RARE * c.rows]
     texts = [c for c in others if c.kind == "text" and any(names_control(v) for v, _ in c.values)]
     own = [*named, *texts, *(c for c in others if c not in texts and _is_tested(c))]
     return sorted(own, key=lambda c: (not _has_sure_control(c), _rank(c, words.VARIANT)))

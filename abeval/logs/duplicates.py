@@ -66,7 +66,7 @@ def find_repeats(engine: Engine, log: LogColumns, cleaning: Cleaning) -> Repeats
     if looked_for and named is None and "impression_id" in log:
         rows = relation_of("raw", log.log)
         unidentified = whole_number(
-            engine, f"select count(*) from {rows} where not ({_is_identified(log)})"
+            engine, f"select count(*) from {rows} where not ({has_id(log)})"
         )
     found = duplicates if checked else None
     return Repeats(found, duplicates if drops else 0, units, unidentified)
@@ -136,7 +136,7 @@ def _find_repeated_keys(engine: Engine, log: LogColumns, named: list[str] | None
             engine.complete(rows)
         if log.log != "units" and _each_once(engine, rows, key):
             return []
-        identified = "" if named else f" where {_is_identified(log)}"
+        identified = "" if named else f" where {has_id(log)}"
         engine.view("keyed_impressions", f"select {_list(key)} from {rows}{identified}")
         keys = query("log/repeated_keys")
     engine.table("repeated_keys", keys)
@@ -152,7 +152,7 @@ def _distinguishing_columns(log: LogColumns) -> list[str]:
     return named if len(named) > 1 else list(log.types)
 
 
-def _is_identified(log: LogColumns) -> str:
+def has_id(log: LogColumns) -> str:
     """Write SQL of whether a row has an id: rows without any may be of different people."""
     ids = ["impression_id"] if "impression_id" in log else [name for name in _IDS if name in log]
     return " or ".join(f"{quoted(log.mapped[name])} is not null" for name in ids)

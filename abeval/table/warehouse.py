@@ -29,7 +29,7 @@ from abeval.experiment.model import Experiment
 from abeval.experiment.sources import ROW_UNIT, LogSource
 from abeval.inference.judge import judge
 from abeval.logs import checks, joins
-from abeval.logs.duplicates import keep_impressions
+from abeval.logs.duplicates import has_id, keep_impressions
 from abeval.logs.mapping import LogColumns, map_columns
 from abeval.logs.prepare import show_cells, write_views
 from abeval.logs.run import Run
@@ -200,10 +200,13 @@ def _refused(experiment: Experiment) -> Iterator[tuple[str, str]]:
         odd = next((odd for term in terms if (odd := _strange(term.expression))), None)
         if not metric.is_mean_or_ratio or metric.source not in _SOURCES or metric.among:
             yield metric.name, "it is more than sums of rows"
-        elif metric.known or metric.lacking:
-            yield metric.name, "its `missing` needs to know which values are there"
-        elif adjusts and len(metric.covariates) > experiment.of_units:
-            yield metric.name, "it has several covariates"
+        elif metric.lacking and metric.missing != "zero":
+            yield (
+                metric.name,
+                'which values are missing is not summed: missing = "zero" has them as 0',
+            )
+        elif adjusts and metric.covariates:
+            yield metric.name, "it has covariates of its own, or of a table of units"
         elif odd:
             yield metric.name, f"warehouses may compute `{odd}` otherwise"
 
@@ -500,9 +503,15 @@ def _kind(text: str, dialect: str) -> str:
 
 def _kept(experiment: Experiment, log: LogColumns) -> str:
     """Write the rows of the log without exact duplicates, and without units of several rows."""
+    rows = relation_of("raw", log.log)
+    kept = f"select * from {rows}"
     ids = any(name in log for name in ("impression_id", "unit_id", "request_id"))
-    once = "distinct " if ids and experiment.cleaning.duplicates == "drop" else ""
-    kept = f"select {once}* from {relation_of('raw', log.log)}"
+    if ids and experiment.cleaning.duplicates == "drop":
+        identified = has_id(log)
+        kept = (
+            f"select distinct * from {rows} where {identified} "
+            f"union all select * from {rows} where not ({identified})"
+        )
     if not (experiment.of_units and "unit_id" in log):
         return kept
     unit, rows = quoted(log.mapped["unit_id"]), quoted(log.unused("rows_of_unit"))

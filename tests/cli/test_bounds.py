@@ -324,7 +324,9 @@ def test_a_pipe_is_no_experiment_file(
 ) -> None:
     os.mkfifo(tmp_path / "e.toml")
     for command in ("analyze", "check", "report"):
-        assert call(monkeypatch, command, tmp_path / "e.toml", "--json", tmp_path / "o.json") == 2
+        page = ("--output", tmp_path / "o.html") if command == "report" else ()
+        named = (command, tmp_path / "e.toml", "--json", tmp_path / "o.json", *page)
+        assert call(monkeypatch, *named) == 2
         assert "e.toml is a device or a pipe" in capsys.readouterr().err
 
 

@@ -10,6 +10,7 @@ import duckdb
 import numpy as np
 import pandas as pd
 import pytest
+import tomlkit
 
 import abeval
 from abeval.drafts.run import draft_files
@@ -181,17 +182,11 @@ def test_an_experiment_file_is_told_its_own_words(tmp_path: Path, users: pd.Data
     made("two.xlsx", tmp_path, users)
     variants = {"control": {}, "new": {}}
     logs = {"units": {"path": "two.xlsx", "columns": {"variant": "group"}}}
-    experiment = abeval.define(
-        folder=tmp_path,
-        name="e",
-        unit="user_id",
-        control="control",
-        variants=variants,
-        logs=logs,
-        metrics=[{"name": "amount"}],
-    )
+    named = {"name": "e", "unit": "user_id", "control": "control", "variants": variants}
+    text = tomlkit.dumps({**named, "logs": logs, "metrics": [{"name": "amount"}]})
+    (tmp_path / "e.toml").write_text(text)
     with pytest.raises(LogError, match=r'sheet = "Notes" in \[logs.units\]'):
-        experiment.analyze()
+        abeval.load(tmp_path / "e.toml").analyze()
 
 
 @pytest.mark.parametrize(

@@ -116,7 +116,7 @@ class TestRule:
             assert row.difference_low is not None
             assert row.difference_low < 0
             many = frame.assign(spent=np.where(frame.user % 10 < 7 * (variant == "b"), 3.0, spent))
-            assert abeval.analyze(many, **columns)["spent"].status == "better"
+            assert abeval.analyze(many, weights=weights, **columns)["spent"].status == "better"
 
     def test_a_side_with_an_end_decides_where_the_other_has_none(self) -> None:
         """Control has two buyers of 150, the treatment has 45."""

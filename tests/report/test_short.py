@@ -266,7 +266,7 @@ def test_commands_without_a_result_fit_too(
         assert max(map(len, texts[-1].splitlines())) <= width
     assert squeezed(column) in squeezed(texts[0])
     assert "  abeval analyze e.toml\n" in texts[0]
-    assert squeezed("(1) outcomes: are n among them?") in squeezed(texts[0])
+    assert squeezed("an outcome, or known before?") in squeezed(texts[0])
     assert squeezed("sub_bucket") in squeezed(texts[1])
 
 
