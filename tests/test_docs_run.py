@@ -31,6 +31,7 @@ ELSEWHERE = {
     r"pytest": "it is the suite",
     r"python (-m )?benchmarks": "minutes to hours; tests/calibration has short versions",
     r"bash \.ci/run": "it runs this suite",
+    r"--connect|connect=|sql --sums": "it needs a warehouse: tests/engines/test_warehouses.py",
     r"--engine spark|engine=spark": "it needs Java; tests/engines run it with -m spark",
 }
 """Commands that are not run here, and why."""
@@ -248,6 +249,8 @@ def prepare(world: Path) -> None:
     policy.to_parquet(world / "policy.parquet", index=False)
     (world / "policy.toml").write_text(POLICY, encoding="utf-8")
     (sums,) = [block for _, block in blocks(DOCS["docs/sums.md"]) if block.startswith("select ")]
+    counts = pd.DataFrame({"variant": ["a", "b"], "users": [900, 910], "signups": [90, 99]})
+    counts.to_csv(world / "counts.csv", index=False)
     impressions = rows  # noqa: F841 (the query of the page reads it by this name)
     duckdb.sql(sums).df().to_csv(world / "weekly.csv", index=False)
 

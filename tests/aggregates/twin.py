@@ -101,10 +101,18 @@ class Twin:
     def _deduplicated(self, impressions: Sequence[Row]) -> list[Row]:
         if self.plan.duplicates != "drop":
             return [dict(row) for row in impressions]
-        once = distinct(impressions)
+        # Rows without any id may be of different people.
+        ids = ("impression",) if self._says("impression", impressions) else ("unit", "request")
+        named = [row for row in impressions if any(row.get(name) is not None for name in ids)]
+        once = distinct(named)
         repeats = sum(n - 1 for _, n in once)
         self.accounts["impressions"].update({"duplicate": repeats} if repeats else {})
-        return [dict(row) for row, _ in once]
+        nameless = [dict(row) for row in impressions if row not in named]
+        return [*(dict(row) for row, _ in once), *nameless]
+
+    @staticmethod
+    def _says(name: str, rows: Sequence[Row]) -> bool:
+        return any(row.get(name) is not None for row in rows)
 
     def _reason(self, row: Row, by_row: bool) -> str | None:
         """Why an impression does not count by itself."""
