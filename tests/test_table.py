@@ -610,3 +610,15 @@ def test_decimals_of_a_table_are_its_resolution() -> None:
     assert steps["spent"] == 0.01
     assert steps["exact"] < 1e-9
     assert steps["bought"] == 1
+
+
+def test_what_costs_should_fall_and_what_may_be_either_decides_nothing() -> None:
+    """The treatment is slower and spends more: neither is a reason to ship it."""
+    frame = users().assign(latency_ms=lambda x: 100 + 9 * (x.grp == "b") + x.views % 3)
+    frame["spend"] = 10 + (frame.grp == "b") + frame.views % 3
+    own = frame[["user_id", "grp", "latency_ms", "spend"]]
+    result = abeval.analyze(own, unit="user_id", variant="grp")
+    assert (result["latency_ms"].direction, result["latency_ms"].status) == ("decrease", "worse")
+    assert result["spend"].role == "diagnostic"
+    named = abeval.analyze(own, unit="user_id", variant="grp", metrics=["spend"])
+    assert named["spend"].role == "goal"

@@ -371,6 +371,12 @@ def counts_draft(
     likely = arms(units, {})
     weights = likely_weights(units)
     questions = list(questions_of(table, ""))
+    plain = (*words.OUTCOME, *words.COST)
+    questions += [
+        f"direction: is more {one.metric} better, or less? Say its `direction`"
+        for one in table.outcomes
+        if one.spread is not None and not words.has_word(one.metric, plain)
+    ]
     if likely.certainty == "not sure":
         questions.append(f"control: is it {likely.control!r}? The variants are {', '.join(units)}")
     if len({*weights.values()}) > 1:

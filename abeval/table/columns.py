@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from sqlglot import exp
 
 from abeval.bounds import MAX_METRICS
+from abeval.drafts import words
 from abeval.engines.protocol import Cell, Engine, whole
 from abeval.engines.sql import literal, quoted
 from abeval.errors import ExperimentError, LogError
@@ -314,7 +315,9 @@ def _specs(columns: Columns, options: TableOptions) -> Entries:
         segments = () if isinstance(options.segments, Mapping) else several(options.segments)
         used = {options.variant, options.unit, *options.before, *segments}
         taken = {name.lower() for name in used if name is not None}
-        metrics = [column for column in columns.numbers() if column.lower() not in taken]
+        own = [column for column in columns.numbers() if column.lower() not in taken]
+        # Nobody chose them: what may be better either way decides nothing.
+        return [_spec(columns, column) | _undecided(column) for column in own]
     if isinstance(metrics, Mapping):
         return [_named(columns, name, spec) for name, spec in metrics.items()]
     return [_spec(columns, spec) for spec in ([metrics] if isinstance(metrics, str) else metrics)]
@@ -352,12 +355,18 @@ def _named(
 ) -> dict[str, Any]:
     if isinstance(spec, Mapping):
         return {"name": name, **spec}
+    less = {"direction": "decrease"} if words.has_word(name, words.COST) else {}
     if isinstance(spec, str):
-        return {"name": name, **_mean_or_ratio(columns.sql(spec))}
+        return {"name": name, **less, **_mean_or_ratio(columns.sql(spec))}
     if len(spec) != 2:
         raise ExperimentError(f"metric {name!r}: a ratio is of two, not of {len(spec)}")
     numerator, denominator = (columns.sql(text) for text in spec)
-    return {"name": name, "numerator": numerator, "denominator": denominator}
+    return {"name": name, **less, "numerator": numerator, "denominator": denominator}
+
+
+def _undecided(column: str) -> dict[str, str]:
+    is_either = words.has_word(column, words.EITHER) and not words.has_word(column, words.COST)
+    return {"role": "diagnostic"} if is_either else {}
 
 
 def _mean_or_ratio(value: str) -> dict[str, str]:

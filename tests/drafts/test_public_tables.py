@@ -17,7 +17,8 @@ from scipy import stats
 
 import abeval
 from abeval.drafts.run import draft_files
-from abeval.errors import ExperimentError
+from abeval.drafts.words import slug
+from abeval.errors import AbevalError, ExperimentError
 from abeval.results.analysis import Result
 from tests.real_logs import need
 
@@ -125,3 +126,99 @@ def test_a_log_without_an_experiment_is_asked_and_refused(tmp_path: Path) -> Non
     (tmp_path / "e.toml").write_text(own.text)
     with pytest.raises(ExperimentError, match="variants: missing"):
         abeval.load(tmp_path / "e.toml").analyze()
+
+
+class Told(NamedTuple):
+    """A public table in `tables/`, and what pandas says of it.
+
+    Attributes:
+        files: Its files.
+        means: Columns whose means are compared by Welch's test.
+        sep: What parts its columns.
+        decides: Whether the draft leaves no question.
+    """
+
+    files: tuple[str, ...]
+    variant: str
+    control: str
+    means: tuple[str, ...]
+    sep: str = ","
+    decides: bool = True
+
+
+TOLD = {
+    "revenue": Told(("revenue_ab.csv",), "group", "A", ("converted", "revenue")),
+    "hillstrom": Told(("hillstrom.csv",), "segment", "No E-Mail", ("visit", "conversion", "spend")),
+    "artea": Told(("artea.csv",), "test_coupon", "0", ("trans_after", "revenue_after")),
+    "aspirin": Told(("aspirina.csv",), "Treatment", "placebo", ("Attack",)),
+    "donations": Told(("datos.csv",), "treatment", "0", ("donation",), ",", False),
+    "loans": Told(("sizuya.csv",), "group", "control", ("repeated_loan_issued",)),
+    "igaming": Told(("igaming.csv",), "ab_group", "Control", ("revenue_per_user",)),
+    "nsw": Told(("nsw.csv",), "treat", "0.0", ("re78",), ",", False),
+    "shipping": Told(
+        ("jt_free_shipping_data.csv",), "free_shipping", "no", ("order_total",), ",", False
+    ),
+    "ecommerce": Told(("jt_ecommerce_experiment_sales.csv",), "group", "A", ("sales",)),
+    "spending": Told(("jt_ab_test.csv",), "website", "A", ("spending",), ",", False),
+    "purchased": Told(("jt_purchase.csv",), "website", "A", ("purchased",)),
+    "subscriptions": Told(("jt_AB_group_sequential_test.csv",), "group", "A", ("paid",)),
+    "adsmart": Told(("adsmart.csv",), "experiment", "control", ("yes",)),
+    "semicolons": Told(("yned.csv",), "Group", "A", ("Time Spent",), ";"),
+    "files": Told(
+        ("more/sales_control.csv", "more/sales_treatment.csv"), "", "control", ("sales",)
+    ),
+}
+"""Kept beside the other real logs, never in the project."""
+
+
+@pytest.mark.parametrize("name", TOLD)
+def test_a_public_table_is_read_as_pandas_reads_it(name: str, tmp_path: Path) -> None:
+    told = TOLD[name]
+    files = [need(f"tables/{file}") for file in told.files]
+    result, questions = drafted(files, tmp_path)
+    assert (not questions) == told.decides, questions
+    assert result.experiment.control == told.control
+    if told.variant:
+        frame = pd.read_csv(files[0], sep=told.sep).dropna(subset=[told.variant])
+        arms = frame[told.variant].astype(str)
+    else:
+        frame = pd.concat(pd.read_csv(f).assign(arm=f.stem.removeprefix("sales_")) for f in files)
+        arms = frame["arm"]
+    for column in told.means:
+        own = {v: frame.loc[arms == v, column].astype(float) for v in arms.unique()}
+        rows = [row for row in result.scorecard if row.metric == slug(column)]
+        assert {row.variant for row in rows} == {*own} - {told.control}
+        for row in rows:
+            assert row.control == pytest.approx(own[told.control].mean(), rel=1e-9)
+            assert row.treatment == pytest.approx(own[row.variant].mean(), rel=1e-9)
+            welch = stats.ttest_ind(own[row.variant], own[told.control], equal_var=False)
+            assert row.p_value == pytest.approx(float(welch.pvalue), rel=1e-3)
+
+
+@pytest.mark.parametrize(
+    "files",
+    [
+        ("ads_control.csv", "ads_test.csv"),
+        ("jac_ab_control.csv", "jac_ab_test.csv"),
+        ("jt_management_training.csv",),
+        ("jt_offline_marketing.csv",),
+        ("mikh.csv",),
+        ("viak.csv",),
+        ("stark.csv",),
+        ("bidding.xlsx",),
+        ("blackfriday.xlsx",),
+        ("fast_food.csv",),
+        ("homepage_actions.csv",),
+    ],
+)
+def test_a_public_table_that_nobody_could_judge_is_asked_about(
+    files: tuple[str, ...], tmp_path: Path
+) -> None:
+    """Sums of many people, clusters, cities before and after, other shapes of counts."""
+    named = [need(f"tables/{file}") for file in files]
+    try:
+        result, questions = drafted(named, tmp_path)
+    except AbevalError:
+        return
+    assert questions
+    assert {verdict.decision for verdict in result.verdicts} <= {"draft"}
