@@ -380,6 +380,15 @@ def test_a_draft_says_what_the_table_says(data: str, tmp_path: Path) -> None:
         assert answered.verdicts[0].decision == "ship"
 
 
+@pytest.mark.parametrize(("name", "asks"), [("mean", True), ("revenue_mean", False)])
+def test_a_mean_of_nobody_knows_what_is_asked_about(name: str, asks: bool, tmp_path: Path) -> None:
+    rows = {"variant": ["control", "b"], "n": [900, 900], name: [10.0, 11.0], "sd": [4.0, 4.0]}
+    pd.DataFrame(rows).to_csv(tmp_path / "counts.csv", index=False)
+    run("init", tmp_path / "counts.csv", "--output", tmp_path / "e.toml")
+    questions = tomllib.loads((tmp_path / "e.toml").read_text()).get("questions", [])
+    assert any(question.startswith("direction") for question in questions) == asks
+
+
 def test_commands_on_an_experiment_of_counts(tmp_path: Path) -> None:
     USERS.to_csv(tmp_path / "counts.csv", index=False)
     draft = tmp_path / "e.toml"
