@@ -92,14 +92,12 @@ class Table:
     Attributes:
         rows: Its rows, but those in which every column is empty.
         clusters: Columns of which each value comes again, and has one variant.
-        where: Which of the rows of the files they are, if not all.
     """
 
     relation: str
     rows: int
     columns: tuple[Column, ...]
     clusters: frozenset[str] = frozenset()
-    where: str | None = None
 
 
 AT_ONCE = 50

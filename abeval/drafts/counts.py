@@ -23,11 +23,7 @@ DAY_UNIT = "day"
 """The unit of a table of counts by day, where a person says that days may be units."""
 
 
-def _listed(text: str) -> tuple[str, ...]:
-    return tuple(text.split())
-
-
-UNITS = _listed(
+UNITS = words.listed(
     """
     n nobs trials sample_size sample size total count units exposed assigned users visitors
     customers members people persons players subscribers participants subjects patients
@@ -36,11 +32,11 @@ UNITS = _listed(
 )
 """Columns of how many units a variant has."""
 
-_NEUTRAL = _listed("n nobs trials sample_size sample size total count units exposed assigned")
+_NEUTRAL = words.listed("n nobs trials sample_size sample size total count units exposed assigned")
 
 _PERSONS = tuple(word for word in UNITS if word not in _NEUTRAL)
 
-VIEWS = _listed(
+VIEWS = words.listed(
     """
     impressions views pageviews page_views sends sent emails delivered sessions visits requests
     searches loads hits exposures opportunities
@@ -48,7 +44,7 @@ VIEWS = _listed(
 )
 """Columns of what one unit has several of; they are no units of a test."""
 
-ONCE = _listed(
+ONCE = words.listed(
     """
     success successes conversion conversions converted converters convs clickers buyers bought
     purchasers purchased orderers signups signup signed registered registrations activated
@@ -58,7 +54,7 @@ ONCE = _listed(
 )
 """Outcomes that a unit has or has not."""
 
-SEVERAL = _listed(
+SEVERAL = words.listed(
     """
     clicks click orders order purchases purchase sales transactions bookings opens downloads leads
     subscriptions renewals checkouts completions returns refunds unsubscribes bounces complaints
@@ -67,18 +63,20 @@ SEVERAL = _listed(
 )
 """Outcomes that a unit may have several of."""
 
-MEAN = _listed("mean average avg mu")
-SPREAD = _listed(
+MEAN = words.listed("mean average avg mu")
+SPREAD = words.listed(
     """
     sd std stdev stddev standard_deviation se sem stderr std_error standard_error variance var
     """
 )
-RATE = _listed("rate rates per ctr cvr cr pct percent percentage share proportion %")
+RATE = words.listed("rate rates per ctr cvr cr pct percent percentage share proportion %")
 DAY = (*words.TIME, "week", "dt", "ds", "day_number", "week_start")
-METRIC = _listed("metric kpi measure outcome goal")
-_AFFIXES = _listed("num number nr no of total unique uniques distinct count counts n cnt nb the")
+METRIC = words.listed("metric kpi measure outcome goal")
+_AFFIXES = words.listed(
+    "num number nr no of total unique uniques distinct count counts n cnt nb the"
+)
 _INDEX = re.compile(r"(unnamed:?_?\s?\d*|column\d+|index|)", re.IGNORECASE)
-_TOTALS = _listed("total totals all sum overall grand_total subtotal summe gesamt итого всего")
+_TOTALS = words.listed("total totals all sum overall grand_total subtotal summe gesamt итого всего")
 
 
 class Outcome(NamedTuple):
@@ -356,7 +354,7 @@ def counts_draft(
         return None
     import tomlkit
 
-    from abeval.drafts.write import likely_weights
+    from abeval.drafts.write import head_text, likely_weights, questions_of_split
 
     def text(value: object) -> str:
         return tomlkit.item(value).as_string()
@@ -377,18 +375,8 @@ def counts_draft(
         for one in table.outcomes
         if one.spread is not None and not words.has_word(one.metric, plain)
     ]
-    if likely.certainty == "not sure":
-        questions.append(f"control: is it {likely.control!r}? The variants are {', '.join(units)}")
-    if len({*weights.values()}) > 1:
-        listed = ", ".join(f"{variant} {weight:g}" for variant, weight in weights.items())
-        questions.append(f"weights: were {listed} intended?")
-    lines = [f"name = {text(name)}"]
-    if questions:
-        lines += [
-            "# Answer each question, then remove it: until none is left, the analysis is a DRAFT",
-            "# and decides nothing.",
-            f"questions = {tomlkit.item(questions).multiline(True).as_string()}",
-        ]
+    questions += questions_of_split(likely, weights)
+    lines = [head_text(name, questions).rstrip("\n")]
     by_day = "; 'day': days are the units" if table.day else ""
     lines += [
         f"unit = {text(unit_of(n))} # 'row': each of the {n} was assigned by itself{by_day}",

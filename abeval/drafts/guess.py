@@ -285,6 +285,16 @@ def arms(units: Mapping[str, int], joined: Mapping[str, tuple[str, ...]]) -> Arm
     return Arms(units, first, "not sure", reason, joined)
 
 
+NEAR = 0.1
+"""Shares of units that differ less than this from equal ones are meant to be equal."""
+
+
+def are_near_equal(units: Mapping[str, int]) -> bool:
+    """Say whether all variants have about as many units."""
+    equal = sum(units.values()) / len(units)
+    return all(abs(count - equal) <= NEAR * equal for count in units.values())
+
+
 def names_control(value: str, surely: bool = False) -> bool:
     """Say whether a value is the name of a control, and maybe of something else unless `surely`."""
     parts = words.words(value.removesuffix(".0"))

@@ -5,11 +5,12 @@ from collections.abc import Collection, Sequence
 from functools import cache
 
 
-def _listed(text: str) -> tuple[str, ...]:
+def listed(text: str) -> tuple[str, ...]:
+    """Split a text into words."""
     return tuple(text.split())
 
 
-UNIT = _listed(
+UNIT = listed(
     """
     user_id userid user uid visitor_id visitor customer_id customer member_id player_id account_id
     client_id subject_id person_id device_id cookie_id cookie anonymous_id distinct_id auction_id
@@ -18,14 +19,14 @@ UNIT = _listed(
     用户id usuario_id id_usuario пользователь id_пользователя utilisateur_id benutzer_id id
     """
 )
-PLACE = _listed(
+PLACE = listed(
     """
     store shop location school clinic city site branch hospital village household family cluster
     class classroom restaurant warehouse county district region market team driver merchant seller
     """
 )
 """Units of which people or days are rows."""
-VARIANT = _listed(
+VARIANT = listed(
     """
     variant variation variant_name test_group ab_group experiment_group experiment_variant
     treatment_group treatment treated treat trt arm con_treat group condition version policy
@@ -38,7 +39,7 @@ VARIANT = _listed(
 )
 IN_VARIANT = ("variant", "treatment", "treated", "treat", "experiment", "exp", "test", "arm")
 """Words in the names of variants, which other columns may have too: `test_coupon`."""
-TIME = _listed(
+TIME = listed(
     """
     ts timestamp event_time event_timestamp time datetime time_ms created_at occurred_at date day
     event_date visit_date
@@ -46,34 +47,34 @@ TIME = _listed(
 )
 CLICK = ("click", "clicked", "is_click", "is_clicked", "clicks", "click_flag")
 COLUMNS = {
-    "item_id": _listed(
+    "item_id": listed(
         "item_id item video_id article_id movie_id product_id sku ad_id doc_id document_id "
         "news_id content_id track_id song_id post_id listing_id goods_id creative_id asin "
         "video article movie product sku ad doc document news content track song post listing goods"
     ),
-    "position": _listed("position pos rank slot"),
-    "score": _listed("score pctr p_ctr prediction pred predicted_ctr model_score"),
-    "propensity": _listed("propensity propensity_score pscore"),
-    "request_id": _listed("request_id request search_id query_id page_view_id list_id"),
-    "impression_id": _listed("impression_id imp_id"),
-    "dwell": _listed("dwell dwell_time dwell_seconds dwell_ms play_time_ms read_time watch_time"),
-    "category": _listed("category tag genre topic"),
+    "position": listed("position pos rank slot"),
+    "score": listed("score pctr p_ctr prediction pred predicted_ctr model_score"),
+    "propensity": listed("propensity propensity_score pscore"),
+    "request_id": listed("request_id request search_id query_id page_view_id list_id"),
+    "impression_id": listed("impression_id imp_id"),
+    "dwell": listed("dwell dwell_time dwell_seconds dwell_ms play_time_ms read_time watch_time"),
+    "category": listed("category tag genre topic"),
 }
-EVENT_TYPE = _listed(
+EVENT_TYPE = listed(
     """
     event event_type event_name action action_type type behavior behaviour behavior_type
     interaction interaction_type activity
     """
 )
-SHOWN = _listed(
+SHOWN = listed(
     """
     impression impressions imp imps shown show display displayed displays served view views viewed
     pageview pageviews pv
     """
 )
 """What a unit saw, by the name of its file or the type of its rows; the first names say it best."""
-CLICKS = _listed("click clicks clicked clk clks tap taps tapped")
-EVENTS = _listed(
+CLICKS = listed("click clicks clicked clk clks tap taps tapped")
+EVENTS = listed(
     """
     cart carts addtocart transaction transactions payment payments booking bookings favorite
     favorites wishlist sale purchases conversions signups reviews ratings comments likes
@@ -81,7 +82,7 @@ EVENTS = _listed(
     """
 )
 """What a unit does beside clicks; further ones are outcomes."""
-BEFORE = _listed(
+BEFORE = listed(
     """
     before pre prior past previous history historical recency tenure since last
     """
@@ -91,7 +92,7 @@ NOT_BEFORE = (
     *(("pre", word) for word in ("order", "orders", "sale", "sales", "roll")),
 )
 """Words of which one is in `BEFORE`, and which mean something else together."""
-OUTCOME = _listed(
+OUTCOME = listed(
     """
     conversion conversions converted convert purchase purchases purchased buy bought order orders
     revenue spend spent sales gmv amount profit income visit visits visited signup signups signed_up
@@ -101,7 +102,7 @@ OUTCOME = _listed(
     donation donations donated deposit deposits transactions earning earnings
     """
 )
-COST = _listed(
+COST = listed(
     """
     cost costs cpa cpc cpm cac expense expenses loss losses refund refunds refunded chargeback
     chargebacks latency error errors failure failures failed crash crashes crashed timeout timeouts
@@ -114,32 +115,32 @@ COST = _listed(
     """
 )
 """Outcomes of which less is better."""
-EITHER = _listed(
+EITHER = listed(
     "spend spent spending price return returned returns duration time minutes seconds ms score "
     "outcome result results"
 )
 """Outcomes of which more or less may be better."""
-BUYING = _listed("customer buyer shopper conversion converted purchase purchased order orders")
+BUYING = listed("customer buyer shopper conversion converted purchase purchased order orders")
 """Beside these, what is spent is revenue."""
-AVERAGED = _listed("latency load time duration rating score price delay wait waiting nps ms ttfb")
+AVERAGED = listed("latency load time duration rating score price delay wait waiting nps ms ttfb")
 """Of several rows of a unit the mean says something, and the sum does not."""
 COUNTED = (*CLICK, "likes", "like")
 SEEN = ("impressions", "impression", "imps", "views", "pageviews", "displays")
 """Counts of what could be clicked."""
-STAGE = _listed(
+STAGE = listed(
     "stage test_stage experiment_stage period phase wave timepoint pre_post prepost when"
 )
-STAGE_BEFORE = _listed("pre before training train warmup warm_up prior previous")
-STAGE_DURING = _listed("test during experiment live main treatment")
-AFTER = _listed("post after is_post post_period is_after during in_period is_test_period")
+STAGE_BEFORE = listed("pre before training train warmup warm_up prior previous")
+STAGE_DURING = listed("test during experiment live main treatment")
+AFTER = listed("post after is_post post_period is_after during in_period is_test_period")
 """Columns that are 1 in the rows of the experiment, and 0 in those before."""
-CONTROL = _listed(
+CONTROL = listed(
     """
     control ctrl con cont ctl baseline base a old old_page original default none placebo psa
     holdout 0 false off no random champion current n не нет não nein non
     """
 )
-SURE_CONTROL = _listed(
+SURE_CONTROL = listed(
     """
     control ctrl ctl placebo holdout 对照组 对照 控制组 नियंत्रण कंट्रोल ضابطة الضابطة تحكم
     témoin temoin contrôle controle নিয়ন্ত্রণ контроль контрольная контрольный
@@ -148,9 +149,9 @@ SURE_CONTROL = _listed(
 )
 """Names of a control, whole or as the first or last word, that mean nothing else."""
 NEGATIVE = ("no", "without")
-YES = _listed("yes y true t on 1 是 हाँ sí si نعم oui হ্যাঁ sim да はい ja ya ہاں")
-NO = _listed("no n false f off 0 否 नहीं لا non না não nao нет いいえ nein tidak نہیں")
-DESCRIPTION = _listed(
+YES = listed("yes y true t on 1 是 हाँ sí si نعم oui হ্যাঁ sim да はい ja ya ہاں")
+NO = listed("no n false f off 0 否 नहीं لا non না não nao нет いいえ nein tidak نہیں")
+DESCRIPTION = listed(
     """
     age hour weekday year month week zip zip_code zipcode lat lon latitude longitude width height os
     browser platform country index gender sex newbie mens womens male female row

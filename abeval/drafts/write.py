@@ -9,7 +9,7 @@ from tomlkit.items import Table as TomlTable
 
 from abeval.drafts.columns import Column, Table
 from abeval.drafts.design import Models, Period
-from abeval.drafts.guess import Arms, Guess, time_unit
+from abeval.drafts.guess import Arms, Guess, are_near_equal, time_unit
 from abeval.drafts.origins import Origin
 from abeval.drafts.others import Other, says_other
 from abeval.drafts.values import DOUBT
@@ -162,17 +162,13 @@ def _log(other: Other, origin: Origin, unit: Column | None, notes: Mapping[str, 
 FITS = 0.01
 """P-value of the sample ratio above which weights are taken for the intended ones."""
 
-NEAR = 0.1
-"""Shares of units that differ less than this from equal ones are meant to be equal."""
-
 
 def experiment_text(
     name: str, guesses: Sequence[Guess], arms: Arms | None, tables: Tables, builtin: Collection[str]
 ) -> tuple[str, tuple[str, ...]]:
     """Write the file, and the questions that it asks."""
     by_entry = {g.entry: g for g in reversed(guesses)}
-    head, document = tomlkit.document(), tomlkit.document()
-    head.add("name", tomlkit.item(name))
+    document = tomlkit.document()
     unit = by_entry["unit"]
     of_rows = "row" if unit.column is None else unit.column.name
     document.add("unit", _noted(of_rows, f"{unit.certainty}: {unit.reason}"))
@@ -183,11 +179,18 @@ def experiment_text(
     questions += write_logs(document, guesses, tables)
     _write_segments(document, guesses)
     questions += _write_metrics(document, guesses, tables, builtin)
+    return head_text(name, questions) + tomlkit.dumps(document), tuple(questions)
+
+
+def head_text(name: str, questions: Sequence[str]) -> str:
+    """Write what an experiment file begins with: its name and the questions."""
+    head = tomlkit.document()
+    head.add("name", tomlkit.item(name))
     if questions:
         until = "until then the analysis is a DRAFT and decides nothing."
         _comment(head, f"Answer each, then remove it; {until}")
         head.add("questions", tomlkit.item(questions).multiline(True))
-    return tomlkit.dumps(head) + tomlkit.dumps(document), tuple(questions)
+    return tomlkit.dumps(head)
 
 
 def _asks(guess: Guess) -> bool:
@@ -223,12 +226,11 @@ def _write_variants(
         return
     if _asks(variant):
         yield f"variant: is it {variant.column.name if variant.column else '?'}? {variant.reason}"
+    weights = likely_weights(arms.units)
     document.add("control", _noted(arms.control, f"{arms.certainty}: {arms.reason}"))
-    if arms.certainty == "not sure":
-        names = ", ".join(map(repr, arms.units))
-        yield f"control: is it {arms.control!r}? The variants are {names}"
+    yield from questions_of_split(arms, weights)
     variants = tomlkit.table(is_super_table=True)
-    weights, total = likely_weights(arms.units), sum(arms.units.values())
+    total = sum(arms.units.values())
     for value, weight in weights.items():
         entry = tomlkit.table()
         share = f"{arms.units[value] / total:.2%} of the units"
@@ -249,6 +251,13 @@ def _write_variants(
             yield f"models: which of {names} does each variant serve? Add `model` to [variants]"
     for spellings in arms.joined.values():
         yield f"variants: are {', '.join(map(repr, spellings))} one variant? They are joined"
+
+
+def questions_of_split(arms: Arms, weights: Mapping[str, float]) -> Iterator[str]:
+    """Ask which variant is the control, and whether an uneven split was planned."""
+    if arms.certainty == "not sure":
+        names = ", ".join(map(repr, arms.units))
+        yield f"control: is it {arms.control!r}? The variants are {names}"
     if len({*weights.values()}) > 1:
         listed = ", ".join(f"{value} {weight:g}" for value, weight in weights.items())
         yield f"weights: was this split planned: {listed}? Write the planned shares as `weight`"
@@ -263,10 +272,9 @@ def likely_weights(units: Mapping[str, int]) -> dict[str, float]:
     >>> likely_weights({"a": 5_060, "b": 4_940}), likely_weights({"a": 9_020, "b": 980})
     ({'a': 1, 'b': 1}, {'a': 0.9, 'b': 0.1})
     """
-    total = sum(units.values())
-    equal = total / len(units)
-    if all(abs(count - equal) <= NEAR * equal for count in units.values()):
+    if are_near_equal(units):
         return dict.fromkeys(units, 1)
+    total = sum(units.values())
     shares = {value: count / total for value, count in units.items()}
     rounded = (
         {value: round(round(share / step) * step, 4) for value, share in shares.items()}

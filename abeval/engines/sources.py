@@ -127,7 +127,7 @@ def entry(log: str, key: str, value: str) -> str:
         >>> entry("clicks", "sheet", "May"), entry("table", "sheet", "May")
         ('sheet = "May" in [logs.clicks]', '--read sheet=May (in Python: read={"sheet": "May"})')
     """
-    if log.startswith(("table", "raw_table", "file")):
+    if log in ("table", "raw_table") or log.startswith(("table_", "file")):
         return f'--read {key}={shlex.quote(value)} (in Python: read={{"{key}": "{value}"}})'
     return f'{key} = "{value}" in [logs.{log}]'
 

@@ -6,7 +6,7 @@ from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import Any
 
-from abeval.drafts.guess import names_control
+from abeval.drafts.guess import are_near_equal, names_control
 from abeval.engines.duckdb import DuckDBEngine
 from abeval.engines.protocol import Engine, row_count, whole
 from abeval.engines.sources import entry, files_of
@@ -22,9 +22,6 @@ from abeval.table.columns import TABLE, Columns, TableOptions, measures_of, segm
 
 _LETTERS = ("a", "0")
 """Names that are those of a control only where no other variant has a usual name."""
-
-_NEAR = 0.1
-"""Shares of units that differ less than this from equal ones are meant to be equal."""
 
 
 def control_of(named: str | None, variants: Sequence[str]) -> str:
@@ -60,8 +57,7 @@ def weights_of(
         if missing:
             raise ExperimentError(f"weights: {missing[0]!r} is not in both weights and the table")
         return named, "planned"
-    equal = sum(counts.values()) / len(counts)
-    if all(abs(count - equal) <= _NEAR * equal for count in counts.values()):
+    if are_near_equal(counts):
         return dict.fromkeys(counts, 1.0), "planned"
     return counts, "observed"
 

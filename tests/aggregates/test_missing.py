@@ -163,6 +163,12 @@ def test_means_and_ratios_of_impressions(
     assert ways == {(way == "zero", True)}
 
 
+def without(y: pd.Series[float], x: np.ndarray) -> pd.Series[float]:
+    """Values less what covariates say of them, by least squares."""
+    slopes = np.linalg.lstsq(x - x.mean(axis=0), y - y.mean(), rcond=None)[0]
+    return y - (x - x.mean(axis=0)) @ slopes
+
+
 def test_refused_values_are_counted_by_variant(impressions: pd.DataFrame) -> None:
     loaded, frames = analysis(impressions, [{**MEAN, "missing": "refuse"}])
     rows = impressions[(impressions.ts >= START) & ~np.isfinite(impressions.amount)]
@@ -189,9 +195,7 @@ def test_cuped_is_of_the_units_that_count(impressions: pd.DataFrame, way: str) -
     now, old = (rows[of] for of in (rows.ts >= START, rows.ts < START))
     units = by_unit(now, now.amount, None, way).set_index("user")
     y0 = old.groupby("user").amount.sum().reindex(units.index)
-    x = np.column_stack([y0.fillna(0), y0.isna()])
-    slopes = np.linalg.lstsq(x - x.mean(axis=0), units.y - units.y.mean(), rcond=None)[0]
-    adjusted = units.y - (x - x.mean(axis=0)) @ slopes
+    adjusted = without(units.y, np.column_stack([y0.fillna(0), y0.isna()]))
     of = [adjusted[units.grp == name] for name in ("a", "b")]
     assert row.difference == pytest.approx(of[1].mean() - of[0].mean(), rel=1e-7)
     se = np.sqrt(sum(one.var(ddof=1) / len(one) for one in of))
@@ -334,9 +338,7 @@ def test_cuped_with_nulls_in_a_covariate_adjusts_by_who_has_one(table: pd.DataFr
     row = abeval.analyze(table, **asked)["spent"]
     own = table[np.isfinite(table.spent)]
     filled = own.before.fillna(own.before.mean())
-    x = np.column_stack([filled, own.before.isna()])
-    slopes = np.linalg.lstsq(x - x.mean(axis=0), own.spent - own.spent.mean(), rcond=None)[0]
-    adjusted = own.spent - (x - x.mean(axis=0)) @ slopes
+    adjusted = without(own.spent, np.column_stack([filled, own.before.isna()]))
     of = [adjusted[own.grp == name] for name in ("a", "b")]
     assert row.difference == pytest.approx(of[1].mean() - of[0].mean(), rel=1e-7)
     se = np.sqrt(sum(one.var(ddof=1) / len(one) for one in of))
