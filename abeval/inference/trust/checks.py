@@ -1,7 +1,10 @@
 """List the trust checks, and the metrics that they make untrusted."""
 
-from collections.abc import Sequence
+import tomllib
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
+from typing import Any
 
 from abeval.aggregates.aggregates import Aggregates
 from abeval.aggregates.wanted import reads_rows
@@ -13,81 +16,68 @@ from abeval.inference import context
 from abeval.inference.compare import Analysis
 from abeval.inference.comparison import Reason
 from abeval.inference.trust import audits, groups, hours, influence, rows, split
-from abeval.inference.trust.audits import SHARES
-from abeval.inference.trust.finding import Finding, Row, decided, skipped
+from abeval.inference.trust.finding import Find, Finding, Row, decided
 from abeval.metrics.definition import Metric
 from abeval.results import Check
 from abeval.results.analysis import CheckResult
 from abeval.results.trust import AAResult
 
-_NOT_AUDITED = skipped(
-    "the log is not audited by variant: sums have no rows to audit, and rows without a unit say "
-    "nothing of who they are of"
-)
-_NO_AUDITS = Row("audits", lambda _: _NOT_AUDITED, of="both")
+_FIND: Mapping[str, Find] = {
+    "clock": hours.clock,
+    "short_days": hours.short_days,
+    "missing_hours": hours.missing_hours,
+    "late_data": hours.late_data,
+    "audits": lambda analysis: [] if analysis.aggregates.audits else None,
+    "list_holes": audits.list_holes,
+    "nulls": audits.nulls,
+    "missing_clicks": audits.missing_clicks,
+    "served": audits.served,
+    "bots": influence.bots,
+    "influence": influence.influence_check,
+    "split": split.change_checks,
+    "srm": split.srm_check,
+    "srm:SEGMENT": split.segment_checks,
+    "crossover": rows.crossover,
+    "crossover_policies": rows.crossover_policies,
+    "assignment": rows.assignment,
+    "pre_period": groups.before_checks,
+    groups.DENOMINATORS: groups.denominator_checks,
+    groups.AA: lambda analysis: groups.aa_check(analysis, None),
+    "missing_values:METRIC:VARIANT": groups.known_checks,
+    "missing_days": rows.missing_days,
+    "lacking_column": rows.lacking_columns,
+    "impressions_outside_period": rows.outside_period,
+    "variant_spelling": rows.variant_spelling,
+}
 
-_HOURS = (
-    Row("clock", hours.clock, pairs=True),
-    Row("short_days", hours.short_days, pairs=True),
-    Row("missing_hours", hours.missing_hours),
-    Row("late_data", hours.late_data),
-)
 
-_AUDITS = (
-    Row("list_holes", audits.list_holes, pairs=True),
-    Row("list_start", SHARES["list_start"].find, pairs=True),
-    Row("lists_again", SHARES["lists_again"].find, pairs=True),
-    Row("nulls", audits.nulls, of="both", pairs=True),
-    Row("duplicates_by_variant", SHARES["duplicates_by_variant"].find, of="both", pairs=True),
-    Row("set_aside_by_variant", SHARES["set_aside_by_variant"].find, pairs=True),
-    Row("repeated_clicks", SHARES["repeated_clicks"].find, pairs=True),
-    # This check, and `served`, also judge each variant's own share, of however few units.
-    Row("clicks_before", SHARES["clicks_before"].find),
-    Row("click_delay", SHARES["click_delay"].find, pairs=True),
-    Row("repeated_lists", SHARES["repeated_lists"].find, pairs=True),
-    Row("missing_clicks", audits.missing_clicks, pairs=True),
-    Row("served", audits.served),
-    Row("silent_units", SHARES["silent_units"].find, pairs=True),
-)
+def _row(name: str, own: dict[str, Any]) -> Row:
+    """Make the row of a check; the function of a share, or of rows set aside, follows from it."""
+    share, aside = own.pop("share", None), own.pop("aside", "")
+    row = Row(name, **own)
+    if share is not None:
+        return row._replace(find=audits.Shares(row, **share).find)
+    if aside:
+        log, _, reason = name.partition("_")
+        tell = rows.duplicates if reason == "duplicate" else rows.left_out
+        return row._replace(find=lambda analysis: tell(analysis, log, reason, aside))
+    return row._replace(find=_FIND[name])
 
-_GROUPS = (
-    Row("bots", influence.bots),
-    Row("influence", influence.influence_check, of="both"),
-    Row("split", split.change_checks, of="both"),
-    Row("srm", split.srm_check, of="both"),
-    Row("srm:SEGMENT", split.segment_checks, of="both"),
-    Row("crossover", rows.crossover, of="both"),
-    Row("crossover_policies", rows.crossover_policies, of="both"),
-    Row("assignment", rows.assignment, of="both"),
-    Row("pre_period", groups.before_checks, of="both"),
-    Row(groups.DENOMINATORS, groups.denominator_checks, of="both"),
-    Row("missing_values:METRIC:VARIANT", groups.known_checks, of="both"),
-)
 
-_ROWS = (
-    Row("missing_days", rows.missing_days),
-    Row("lacking_column", rows.lacking_columns, of="both"),
-    Row("impressions_outside_period", rows.outside_period),
-    Row("LOG_duplicate", rows.duplicates, of="both"),
-    Row("LOG_null_unit", rows.left_out("null_unit"), of="both"),
-    Row("LOG_null_time", rows.left_out("null_time")),
-    Row("LOG_null_variant", rows.left_out("null_variant"), of="both"),
-    Row("LOG_repeated_unit", rows.left_out("repeated_unit"), of="units"),
-    Row("clicks_no_impression", rows.left_out("no_impression", "clicks")),
-    Row("clicks_late", rows.left_out("late", "clicks")),
-    Row("clicks_ambiguous_impression", rows.left_out("ambiguous_impression", "clicks")),
-    Row("variant_spelling", rows.variant_spelling, of="both"),
-)
+_TABLE = tomllib.loads(Path(__file__).with_name("checks.toml").read_text("utf-8"))
+
+ROWS = tuple(_row(name, own) for name, own in _TABLE.items())
+"""Every check, in the order of how much it can spoil."""
 
 
 def trust_checks(analysis: Analysis, aa: AAResult | None = None) -> tuple[Check, ...]:
     """Return every check, in the order of how much it can spoil."""
-    replays = Row(groups.AA, lambda analysis: groups.aa_check(analysis, aa), of="both")
-    audited = _AUDITS if analysis.aggregates.audits else (_NO_AUDITS,)
     kinds = ("units", "both") if analysis.experiment.of_units else ("log", "both")
     found: list[Finding] = []
-    for row in (*_HOURS, *audited, *_GROUPS, replays, *_ROWS):
-        if row.of in kinds:
+    for row in ROWS:
+        if row.name == groups.AA:
+            row = row._replace(find=lambda one: groups.aa_check(one, aa))
+        if row.of in kinds and (analysis.aggregates.audits or not row.audit):
             own = row.findings(analysis)
             found += [audits.without_few(analysis, one) for one in own] if row.pairs else own
     language = analysis.experiment.language

@@ -6,7 +6,7 @@ p-values are adjusted (Holm). So the chance of any false alarm is at most the bu
 depend on each other; at a level of its own, each further test would raise it.
 """
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Literal, NamedTuple
 
 from abeval.experiment.sections import TrustOptions
@@ -15,9 +15,6 @@ from abeval.metrics.definition import Metric
 from abeval.metrics.row_text import reading
 from abeval.results import Check, CheckStatus
 from abeval.stats import multiplicity
-
-CLICK_COLUMNS = frozenset({"click", "dwell", "dwell_ms"})
-"""What the rows of a click log give to impressions."""
 
 ROW_COLUMNS = frozenset({"unit_id", "variant", "ts", "request_id", "impression_id"})
 """What decides which rows there are, and whose: all metrics depend on it."""
@@ -40,17 +37,18 @@ class Finding(NamedTuple):
 
     Attributes:
         value: A number, or the p-value of a test; None where the check cannot be made.
-        calm: What it says where it passes, or why it cannot be made.
+        calm: What it says where it passes, or why it cannot be made; else as `checks.toml` has it.
         alarm: What it says where it does not pass, if that is something else.
-        limits: Of a number; None for a test, which has a part of the budget.
+        limits: Of a number, where they are not those of its row; a test has a part of the budget.
         metrics: Whose rows it touches, None for all.
         worst: `warn` for a test that may find an effect of the treatment.
         name: Where it is not that of its row; also the family of a test, up to ":".
         family: Of a test, where its name does not say it.
+        slots: What the sentences of its row name.
     """
 
     value: float | None
-    calm: str
+    calm: str = ""
     alarm: str = ""
     limits: Limits | None = None
     metrics: tuple[str, ...] | None = None
@@ -60,6 +58,7 @@ class Finding(NamedTuple):
     reason: str = ""
     remedy: str = ""
     family: str = ""
+    slots: Mapping[str, object] = {}
 
     @property
     def group(self) -> str:
@@ -77,26 +76,72 @@ def skipped(why: str, name: str = "", remedy: str = "") -> Finding:
     return Finding(None, why, least="skipped", name=name, remedy=remedy)
 
 
-class Row(NamedTuple):
-    """A row of the table of checks.
+Find = Callable[[Analysis], Finding | list[Finding] | None]
+"""What a check counts or tests: one finding, one for each of its parts, or None without data."""
 
-    Attributes:
-        name: Id of the check; capitals stand for what its findings name.
-        find: What it counts or tests: one finding, or one for each of its parts.
-        of: Whether it is of a log of impressions, of a table of one row a unit, or of both.
-        pairs: Whether it only compares variants, so that those of too few units are left out.
-    """
+
+class Row(NamedTuple):
+    """A check as `checks.toml` has it, which says what each key is."""
 
     name: str
-    find: Callable[[Analysis], Finding | list[Finding]]
+    find: Find = lambda _: None
     of: Literal["log", "units", "both"] = "log"
+    audit: bool = False
     pairs: bool = False
+    limits: Sequence[float | str] = ()
+    difference: Literal["", "fail", "large", "warn"] = ""
+    columns: Sequence[str] = ()
+    absent: str = ""
+    calm: str = ""
+    alarm: str = ""
+    reason: str = ""
+    remedy: str = ""
 
     def findings(self, analysis: Analysis) -> list[Finding]:
-        """Return what it finds, by its name."""
+        """Return what it finds, by its name and in its words."""
         found = self.find(analysis)
         several = [found] if isinstance(found, Finding) else found
-        return [one._replace(name=one.name or self.name) for one in several]
+        return [
+            self._said(analysis, one)
+            for one in ([skipped(self.absent)] if several is None else several)
+        ]
+
+    def _said(self, analysis: Analysis, one: Finding) -> Finding:
+        """Fill in what the row says: its sentences, limits, and whose metrics it touches."""
+        one = one._replace(name=one.name or self.name)
+        if one.value is None:
+            return one._replace(limits=None, reason="")
+        calm, alarm, reason, remedy = (
+            getattr(one, words) or getattr(self, words).format(**one.slots)
+            for words in ("calm", "alarm", "reason", "remedy")
+        )
+        limits, metrics = one.limits, one.metrics
+        if limits is None and self.limits:
+            options = analysis.experiment.trust
+            stated = [getattr(options, at) if isinstance(at, str) else at for at in self.limits]
+            limits = Limits(stated[0], stated[1] if len(stated) > 1 else None)
+        if limits is None and self.difference:
+            kind = "warn" if one.worst == "warn" else self.difference
+            limits, reason = of_difference(analysis.experiment.trust, kind)
+        if metrics is None and self.columns:
+            metrics = touched(analysis.metrics, self.columns)
+        return one._replace(
+            calm=calm, alarm=alarm, limits=limits, metrics=metrics, reason=reason, remedy=remedy
+        )
+
+
+_LARGE = 10
+
+
+def of_difference(options: TrustOptions, kind: str) -> tuple[Limits, str]:
+    """Return from which sure difference on a check warns and fails, and why."""
+    sure = "a difference of the shares that is sure (an error has the chance 1e-6)"
+    warn, fail = options.difference_warn, options.difference_fail
+    if kind == "warn":
+        why = f"{sure}; it never fails, because the treatment may make one"
+        return Limits(fail, None), why
+    why = f"{sure}: nothing that a treatment does to people makes one"
+    return Limits(*((warn, fail) if kind == "fail" else (fail, min(1.0, _LARGE * fail)))), why
 
 
 def decided(findings: Sequence[Finding], options: TrustOptions) -> tuple[Check, ...]:

@@ -101,16 +101,7 @@ def _of_balance(row: Balance) -> Finding:
     name = f"pre_period:{row.metric}:{row.variant}"
     if row.p_adjusted is None:
         return skipped(f"{row.metric} before the experiment cannot be compared: {row.reason}", name)
-    calm, alarm = (
-        f"{row.metric} of {row.variant} {words} before the experiment: {row.control:.4g} against "
-        f"{row.treatment:.4g} (p = {row.p_adjusted:.2g} after Holm over metrics and variants)"
-        for words in ("shows no difference", "differed")
-    )
-    remedy = (
-        "look for an earlier experiment on the same units, and for units lost or added after "
-        "their assignment; CUPED does not mend it"
-    )
-    return Finding(row.p_value, calm, alarm, name=name, remedy=remedy)
+    return Finding(row.p_value, name=name, slots=vars(row))
 
 
 class Beside(NamedTuple):
@@ -138,19 +129,13 @@ def denominator_checks(analysis: Analysis) -> list[Finding]:
         return [skipped(one) for one in unknown]
     moved = _moved(analysis, bottoms)
     words = [f"{name} of {variant}: {one.words}" for (name, variant), one in moved.items()]
-    alarm = (
-        "the treatment moves what a ratio divides by, so the ratio compares other rows than "
-        "control's: "
-    )
+    also = f"; {unknown[0]}" if unknown else ""
     return [
         Finding(
             min(p_values.values()),
-            "; ".join(["what the ratios divide by shows no difference", *unknown]),
-            alarm + "; ".join([*words, *unknown]),
             metrics=tuple(dict.fromkeys(name for name, _ in moved)),
             worst="warn",
-            remedy="judge by totals per unit: the ratio decides only what that of its numerator "
-            "says too",
+            slots={"moved": "; ".join(words), "unknown": also},
         )
     ]
 
@@ -207,11 +192,7 @@ def known_checks(analysis: Analysis) -> list[Finding]:
     Otherwise other units than control's are compared.
     """
     control, rule = analysis.experiment.control, Rule(analysis.experiment.alpha)
-    remedy = (
-        "look at why values are missing; where the treatment decides who has one, compare the "
-        "share of units with a value as a metric, or all units by "
-        f"{analysis.experiment.spelled('missing', 'zero', '[[metrics]]')}"
-    )
+    all_units = analysis.experiment.spelled("missing", "zero", "[[metrics]]")
     found = []
     for metric, variant in analysis.rows:
         if metric.known is None or metric.name in analysis.aggregates.refused:
@@ -221,20 +202,14 @@ def known_checks(analysis: Analysis) -> list[Finding]:
         share = replace(metric, kind="mean", unit="share", value=None, per=None, covariates=())
         compared = compare_within(share, moments, Arms(control, variant), rule)
         numbers = compared.numbers
-        if numbers.p_value is None or numbers.control is None or numbers.treatment is None:
+        if numbers.p_value is None:
             why = codes.reason(compared.reason, compared.units_needed)
-            found.append(
-                skipped(f"{metric.name}: units with a value cannot be compared: {why}", name)
-            )
+            words = f"{metric.name}: units with a value cannot be compared: {why}"
+            found.append(skipped(words, name))
             continue
-        words = (
-            f"units with a value of {metric.name}: {control} {numbers.control:.2%}, "
-            f"{variant} {numbers.treatment:.2%} (p = {numbers.p_value:.2g})"
-        )
-        alarm = f"{words}: the units that are compared are not alike"
-        found.append(
-            Finding(numbers.p_value, words, alarm, metrics=(metric.name,), name=name, remedy=remedy)
-        )
+        own = {"metric": metric.name, "base": control, "variant": variant, "all_units": all_units}
+        slots = {**vars(numbers), **own}
+        found.append(Finding(numbers.p_value, metrics=(metric.name,), name=name, slots=slots))
     return found
 
 
@@ -252,13 +227,16 @@ def aa_check(analysis: Analysis, aa: AAResult | None) -> Finding:
     besides = "".join(f"; {one}" for one in (*aa.notes, *refused))
     return Finding(
         min(doubts.values()),
-        f"{len(doubts)} metrics keep their level in {runs:,} A/A replays{besides}",
-        f"tests at level {aa.alpha:.3g} reject more than {100 * aa.alpha:.3g}% of A/A replays "
-        f"({listed}){besides}",
         metrics=tuple(doubtful),
         worst="warn",
-        remedy="few units have most of the value: cap it (cap = 0.99), or test by "
-        '[inference] resample = "permutation"',
+        slots={
+            "metrics": len(doubts),
+            "runs": runs,
+            "besides": besides,
+            "listed": listed,
+            "alpha": aa.alpha,
+            "percent": 100 * aa.alpha,
+        },
     )
 
 

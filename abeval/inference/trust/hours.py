@@ -10,7 +10,7 @@ from abeval.aggregates.audit_arrays import CLUSTERS
 from abeval.experiment.model import Experiment
 from abeval.inference.compare import Analysis
 from abeval.inference.trust.audits import SHOWN, Cells, cells_of, compared, uneven
-from abeval.inference.trust.finding import Finding, Limits, skipped
+from abeval.inference.trust.finding import Finding, skipped
 from abeval.results import format as fmt
 from abeval.stats import faults
 
@@ -18,11 +18,10 @@ MOST_HOURS = 24 * 400
 """Of a longer log, as one time of 1970 makes it, hours are not compared; a [period] cuts it."""
 
 _NO_HOURS = "no times, more than 400 days, or no audit, so hours cannot be compared"
-_DAY_WARN, _DAY_FAIL, _DAY_CHANCE = 0.25, 0.4, 1e-4
+_DAY_CHANCE = 1e-4
 _LAST_HOURS = 6
 _FEWEST_DAYS = 3
 _FEWEST_ROWS = 200.0
-_THIN = 0.5
 
 
 def _span(aggregates: Aggregates) -> range:
@@ -78,10 +77,10 @@ def _rhythm(parts: Mapping[str, faults.Sums]) -> faults.Rhythm:
     return faults.Rhythm([parts[str(h)] for h in range(24)], [parts["cos"], parts["sin"]])
 
 
-def clock(analysis: Analysis) -> Finding:
+def clock(analysis: Analysis) -> Finding | None:
     """Find a variant whose rhythm of the day is that of other hours."""
     if not _span(analysis.aggregates):
-        return skipped(_NO_HOURS)
+        return None
     shifts = _shifts(analysis)
     listed = [
         f"{who} is {'' if shift.exact else 'about '}{abs(shift.hours)} "
@@ -89,19 +88,11 @@ def clock(analysis: Analysis) -> Finding:
         f"{'later' if shift.hours > 0 else 'earlier'} than {analysis.experiment.control}"
         for who, shift in shifts[:SHOWN]
     ]
-    return Finding(
-        float(max((abs(shift.hours) for _, shift in shifts), default=0)),
-        "people come at the same hours of the day in all variants",
-        f"the daily rhythm of one variant is shifted: {fmt.listing(listed)}",
-        Limits(1.0, 1.0),
-        reason="the rhythm of the hours of a day is that of other hours: its mean hour is another "
-        "for sure, and a shift by whole hours takes three quarters of the distance away",
-        remedy="look at the time zones and clocks of the services that write the log (`ts_zone`); "
-        "days and the ends of the period are wrong too",
-    )
+    furthest = float(max((abs(shift.hours) for _, shift in shifts), default=0))
+    return Finding(furthest, slots={"listed": fmt.listing(listed)})
 
 
-def short_days(analysis: Analysis) -> Finding:
+def short_days(analysis: Analysis) -> Finding | None:
     """Find days on which one variant lacks rows against the days before, and against those after.
 
     The other variant and the days around tell how many rows to expect.
@@ -111,7 +102,7 @@ def short_days(analysis: Analysis) -> Finding:
         return skipped(why)
     before, after = (cells_of(aggregates, f"day_{side}") for side in ("before", "after"))
     if not before or aggregates.stretches:
-        return skipped("one day alone, or a split that changed: no day can be compared")
+        return None
     short = sorted(_shortest(analysis, before, after), key=lambda one: one[0])
     last = max(before)
     listed = [
@@ -119,18 +110,7 @@ def short_days(analysis: Analysis) -> Finding:
         f"{' (the last day)' if day == last else ''}"
         for kept, variant, day in short[:SHOWN]
     ]
-    return Finding(
-        1 - short[0][0] if short else 0.0,
-        "no day lacks rows of one variant alone",
-        f"rows of one variant are lost: {fmt.listing(listed)}, by the other variant and the days "
-        "around it",
-        Limits(_DAY_WARN, _DAY_FAIL),
-        reason="a variant's rows of one day against those of seven days before and after, over the "
-        "same of the other variant (sure: an error has the chance 1e-4); an effect that grows or "
-        "fades does not take a quarter of a single day",
-        remedy="look for files or events of that day that are not loaded yet, or were dropped, for "
-        "the variant; load them again, or leave the day out of [period]",
-    )
+    return Finding(1 - short[0][0] if short else 0.0, slots={"listed": fmt.listing(listed)})
 
 
 def _shortest(analysis: Analysis, before: Cells, after: Cells) -> Iterator[tuple[float, str, str]]:
@@ -167,15 +147,7 @@ def missing_hours(analysis: Analysis) -> Finding:
     total = sum(map(len, gaps.values()))
     lack = "hour lacks" if total == 1 else "hours lack"
     listed = fmt.listing([f"{name} {_listed(hours)}" for name, hours in gaps.items() if hours])
-    return Finding(
-        float(total),
-        "no hour lacks the rows of one variant alone",
-        f"{total} {lack} rows of one variant alone: {listed}",
-        Limits(1.0, 1.0),
-        reason="less than half of the rows that the other variants and the hours around make "
-        "expect, with a chance of 1e-6 over all hours",
-        remedy="load the missing files or events again, or leave the hours out of [period]",
-    )
+    return Finding(float(total), slots={"total": total, "lack": lack, "listed": listed})
 
 
 def _gaps(experiment: Experiment, hours: Mapping[str, faults.Hours], variant: str) -> list[int]:
@@ -208,11 +180,11 @@ def _listed(hours: Sequence[int]) -> str:
     return "from " + fmt.listing(shown) + (f" and {more} more times" if more > 0 else "")
 
 
-def late_data(analysis: Analysis) -> Finding:
+def late_data(analysis: Analysis) -> Finding | None:
     """Find last hours with less than half of the rows of these hours on any day before."""
     span = _span(analysis.aggregates)
     if not span:
-        return skipped(_NO_HOURS)
+        return None
     rows = np.sum([hours.rows for hours in _hours(analysis.aggregates, span).values()], axis=0)
     days = (rows.size - _LAST_HOURS) // 24
     # The last hours of each day, counted back from the end of the log, the latest first.
@@ -223,13 +195,4 @@ def late_data(analysis: Analysis) -> Finding:
             f"fewer than {_FEWEST_DAYS} days, or too few rows, to tell whether the log is whole"
         )
     share = min(1.0, last / min(earlier))
-    return Finding(
-        1 - share,
-        f"the last {_LAST_HOURS} hours of the log have as many rows as on the days before",
-        f"the last {_LAST_HOURS} hours of the log have {share:.0%} of the fewest rows that these "
-        "hours had on a day before: more may be on its way",
-        Limits(_THIN, None),
-        reason=f"the last {_LAST_HOURS} hours against the fewest rows of these hours on a day "
-        "before",
-        remedy="analyse again when the log is whole, or let [period] end before",
-    )
+    return Finding(1 - share, slots={"hours": _LAST_HOURS, "share": share})

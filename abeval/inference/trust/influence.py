@@ -13,7 +13,7 @@ from abeval.aggregates.sums import CAPPED, WHOLE, pooled
 from abeval.inference.compare import Analysis
 from abeval.inference.comparison import picked
 from abeval.inference.trust.audits import cells_of, percent
-from abeval.inference.trust.finding import Finding, Limits, skipped
+from abeval.inference.trust.finding import Finding, skipped
 from abeval.metrics.definition import Metric, scales
 from abeval.results import Influence
 from abeval.results import format as fmt
@@ -201,10 +201,10 @@ def _looks(analysis: Analysis) -> Iterator[tuple[Apart | None, str, str]]:
             yield apart(deviations[variant], others, population), metric.name, variant
 
 
-def influence_check(analysis: Analysis) -> Finding:
+def influence_check(analysis: Analysis) -> Finding | None:
     """Find the units that make much of a variance, far beyond all others: as bots and faults do."""
     if not analysis.aggregates.extremes:
-        return skipped("units are not looked at one by one ([privacy] min_units, sums, or no mean)")
+        return None
     looks, options = [*_looks(analysis)], analysis.experiment.trust
     left = fmt.listing([*dict.fromkeys(metric for one, metric, _ in looks if one is None)])
     few = (
@@ -215,22 +215,15 @@ def influence_check(analysis: Analysis) -> Finding:
     if not groups:
         none = f"no mean or ratio with a variance of {FEWEST_UNITS} units or more"
         return skipped(few if left else none)
-    also = f"; {few}" if left else ""
     groups.sort(key=lambda group: -group[0].times)
     worst, metric, variant = groups[0]
     # The same units are apart in several metrics, in some of them less.
     metrics = [n for one, n, v in groups if v == variant and one.times >= options.influence_warn]
+    described = _described(worst, metric, variant) + _owed(analysis, worst, metric, variant)
     return Finding(
         worst.times,
-        f"no unit, and no group of units, stands apart from all others{also}",
-        f"{_described(worst, metric, variant)}{_owed(analysis, worst, metric, variant)}{also}",
-        Limits(options.influence_warn, options.influence_fail),
-        tuple(metrics) or None,
-        reason="how many times as far out as the next those units are that make 30 % of a "
-        "variance: the largest of few buyers is seldom 10 times as far out, a fault often 100 "
-        "times; of units that chance does not put into one variant (p < .001) the square of it",
-        remedy="look whether they are people (bots, testers, shared ids); cap the metric "
-        "([[metrics]] cap), or filter bots alike in all variants",
+        metrics=tuple(metrics) or None,
+        slots={"described": described, "few": f"; {few}" if left else ""},
     )
 
 
@@ -262,12 +255,11 @@ def _owed(analysis: Analysis, group: Apart, name: str, worst: str) -> str:
     return ""
 
 
-def bots(analysis: Analysis) -> Finding:
+def bots(analysis: Analysis) -> Finding | None:
     """Compare how much of each variant units make that no person can be."""
     cells = dict(cells_of(analysis.aggregates, "machine"))
     if not cells:
-        why = "without times, or with [privacy] min_units, units are not looked at one by one"
-        return skipped(why)
+        return None
     gaps, machines = cells.pop("gap").values(), cells["impressions"]
     if sum(one.clusters for one in gaps) > max(_MANY, _COMMON * sum(one.x for one in gaps)):
         return skipped("lists come at regular distances by themselves, to many units")
@@ -283,21 +275,8 @@ def bots(analysis: Analysis) -> Finding:
         ", ".join(f"{variant} {one.clusters:,}" for variant, one in cells[name].items())
         for name in ("impressions", worst)
     )
-    shown = fmt.listing(
-        [f"{percent(share)} in {variant}" for variant, share in made[worst].items()]
-    )
+    shown = [f"{percent(share)} in {variant}" for variant, share in made[worst].items()]
     usual = max(gaps, key=lambda one: one.clusters)
     every = f"; a list about every {usual.y / 1000:,.0f} seconds" if usual.clusters else ""
-    options = analysis.experiment.trust
-    return Finding(
-        spread[worst],
-        f"machines make no more of one variant than of another: {counts}",
-        f"units that no person can be (bots): {counted}; of all {worst} they make {shown}{every}",
-        Limits(options.difference_warn, options.difference_fail),
-        reason="by how much the share of a variant's impressions, or clicks, that machines make "
-        "differs from control's: units whose lists come at one distance (of 50 or more, three of "
-        "five within a fifth of their median), or that are active in 22 hours of a day, as no "
-        "person is",
-        remedy="look for crawlers, monitors, test accounts, and ids that many people share "
-        "(guests); leave them out alike in all variants, by what was known before the assignment",
-    )
+    slots = {"counts": counts, "counted": counted, "worst": worst, "every": every}
+    return Finding(spread[worst], slots={**slots, "shares": fmt.listing(shown)})

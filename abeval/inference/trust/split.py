@@ -344,9 +344,6 @@ def change_checks(analysis: Analysis) -> list[Finding]:
     found = Finding(
         float(len(stretches) - 1),
         "",
-        limits=Limits(1, None),
-        reason="a change is found where p < 1e-6: at one split, if entries do not move, in 0 of "
-        "9,000",
     )
     if not placing.knows_assignment(experiment):
         weights = ", ".join(f'"{name}" = {v.weight:g}' for name, v in experiment.variants.items())
@@ -408,19 +405,16 @@ def _of_segment(analysis: Analysis, segment: str, *, movable: bool) -> Finding:
     if worst is None:
         return skipped(f"no units by {segment}", name)
     cell, p_value, without = worst
-    alarm = (
-        f"{segment} = {cell!r} does not match the weights (p = {p_value:.2g} after "
-        f"Holm; without it, all other units together p = {without:.2g})"
-    )
-    calm = f"units match the weights in each of {len(counts)} cells of {segment}"
-    found = Finding(p_value, calm, alarm, name=name, remedy=LOST, family="segments")
-    if not movable:
-        return found
-    alarm += (
+    moved = (
         f", though all units together do: {segment} is a property that the treatment "
         "may have changed, so its table is not to be trusted"
     )
-    return found._replace(alarm=alarm, remedy=_KNOW, metrics=(), worst="warn")
+    slots = {"segment": segment, "cells": len(counts), "cell": cell, "p": p_value}
+    found = Finding(p_value, name=name, remedy=LOST, family="segments")
+    if not movable:
+        return found._replace(slots={**slots, "without": without, "moved": ""})
+    slots |= {"without": without, "moved": moved}
+    return found._replace(slots=slots, remedy=_KNOW, metrics=(), worst="warn")
 
 
 def _worst_cell(
