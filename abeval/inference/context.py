@@ -1,7 +1,9 @@
 """Say what stands beside the effects: who was analysed, what was left out, how to read them."""
 
-from collections.abc import Iterator, Sequence
+import tomllib
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
+from pathlib import Path
 from zoneinfo import ZoneInfo
 
 from abeval.aggregates.aggregates import Aggregates
@@ -99,21 +101,27 @@ def ramps(stretches: Stretches) -> tuple[Ramp, ...]:
     return tuple(Ramp(one.start, one.end, one.shares, one.weights) for one in stretches)
 
 
+_Note = tuple[str, Mapping[str, object]]
+"""The key of a sentence in `notes.toml`, and what it names."""
+
+_NOTES = tomllib.loads(Path(__file__).with_name("notes.toml").read_text("utf-8"))
+
+
 def notes(analysis: Analysis) -> tuple[str, ...]:
     """Say in sentences how to read the numbers."""
     experiment, aggregates = analysis.experiment, analysis.aggregates
-    return (
+    said = (
         *_of_the_plan(experiment, analysis.metrics),
         *_of_the_rows(experiment, aggregates),
         *_of_the_look(experiment, aggregates),
         *_small_arms(analysis),
         *_of_the_split(experiment, aggregates),
-        *experiment.overrides,
-        *aggregates.notes,
     )
+    own = (_NOTES[key].format(**slots) for key, slots in said)
+    return (*own, *experiment.overrides, *aggregates.notes)
 
 
-def _of_the_plan(experiment: Experiment, metrics: Sequence[Metric]) -> Iterator[str]:
+def _of_the_plan(experiment: Experiment, metrics: Sequence[Metric]) -> Iterator[_Note]:
     """Say what values divide by, and which corrections and looks the plan has."""
     family, units = experiment.inference.family, "units with an impression in the period"
     if experiment.of_units:
@@ -122,67 +130,47 @@ def _of_the_plan(experiment: Experiment, metrics: Sequence[Metric]) -> Iterator[
         units = "exposed units, zeros included"
     known = [metric.name for metric in metrics if metric.known is not None]
     by_known = f"; {fmt.listing(known)} by those with a value" if known else ""
-    yield f"Metrics per unit divide by {units}{by_known}."
-    after = f"after {family.capitalize()} over goals × variants"
+    yield "units", {"units": units, "known": by_known}
     if len(metrics) * len(experiment.treatments) > 1:
-        yield (
-            "Intervals are not adjusted for the number of metrics, unless a row says so; the "
-            f"status of a goal follows its p-value {'unadjusted' if family == 'none' else after}."
-        )
+        after = f"after {family.capitalize()} over goals × variants"
+        yield "several", {"after": "unadjusted" if family == "none" else after}
     count = sum(metric.role == "guardrail" for metric in metrics)
     if count > 1:
         side = fmt.percent(experiment.alpha / 2)
         stops = "unadjusted" if family == "none" else f"after Holm over the {count}"
-        yield (
-            f"To ship, each of the {count} guardrails has to hold, at {side} one-sided without a "
-            f"correction, because all must; a guardrail stops a variant if it is worse {stops}."
-        )
-    planned = experiment.inference.planned_units
-    plan = "with planned_units they would be tighter"
+        yield "guardrails", {"count": count, "side": side, "stops": stops}
+    planned, plan = experiment.inference.planned_units, "with planned_units they would be tighter"
     if planned is not None:
         plan = f"they are tightest at the planned {planned:,} units"
-    valid = {
-        "fixed": "for one look, at the planned end",
-        "group_sequential": "over all planned looks together",
-        "always_valid": "at every look, however often you look, from "
-        f"{START_UNITS} units in each variant on, once a metric's standard error is "
-        f"{fmt.percent(START_PRECISION)} of its value or less; {plan}",
-    }
-    yield f"Intervals and p-values are valid {valid[experiment.inference.looks]}."
+    precision = fmt.percent(START_PRECISION)
+    slots = {"start": START_UNITS, "precision": precision, "plan": plan}
+    yield experiment.inference.looks, slots
     if experiment.unit == ROW_UNIT:
-        yield "Every row is its own unit: several rows of one user count as independent."
+        yield "rows", {}
 
 
-def _of_the_rows(experiment: Experiment, aggregates: Aggregates) -> Iterator[str]:
+def _of_the_rows(experiment: Experiment, aggregates: Aggregates) -> Iterator[_Note]:
     """Say what the logs lack, and which of their rows are not compared."""
     if early := early_end(experiment, aggregates):
-        yield f"{early.capitalize()}: the experiment still runs, or the log has lost its last days."
+        yield "early", {"early": early.capitalize()}
     outcome = "is refused" if experiment.metrics else "is not shown"
     for metric, columns in aggregates.refused.items():
-        yield f"{metric} {outcome}: the logs lack {', '.join(columns)}."
+        yield "refused", {"metric": metric, "outcome": outcome, "columns": ", ".join(columns)}
+    log = experiment.logs.rows_name
     others = sum(one.rows for one in aggregates.accounts if one.reason == "not_compared")
     if others:
         names = [*other_variants(aggregates.facts)]
         shown = [repr(name) for name in names[:_NAMED]]
         shown += [f"{len(names) - _NAMED} more"] if len(names) > _NAMED else []
-        yield (
-            f"{others:,} {experiment.logs.rows_name} of variants that the experiment does not name "
-            f"are not compared{f': {fmt.listing(shown)}' if shown else ''}."
-        )
-    before = _rows(aggregates, experiment.logs.rows_name, USED_BEFORE)
-    if before:
-        yield (
-            f"{before:,} of the used impressions are from before the period; they only "
-            "serve to compare the groups before it."
-        )
+        listed = f": {fmt.listing(shown)}" if shown else ""
+        yield "others", {"others": others, "rows": log, "names": listed}
+    if before := _rows(aggregates, log, USED_BEFORE):
+        yield "before", {"before": before}
     if experiment.period is None and len(aggregates.days):
         known = sum(day.impressions for day in aggregates.days)
         missing = _rows(aggregates, "impressions", USED) - known
         if missing > 0:
-            yield (
-                f"Used impressions without a usable time: {missing:,}. They count in the totals, "
-                "and on no day."
-            )
+            yield "timeless", {"missing": missing}
 
 
 def _rows(aggregates: Aggregates, log: str, reason: str) -> int:
@@ -199,51 +187,38 @@ def early_end(experiment: Experiment, aggregates: Aggregates) -> str:
     return f"the log ends on {days[-1]}, day {planned.index(days[-1]) + 1} of {len(planned)}"
 
 
-def _of_the_look(experiment: Experiment, aggregates: Aggregates) -> Iterator[str]:
+def _of_the_look(experiment: Experiment, aggregates: Aggregates) -> Iterator[_Note]:
     """Say which of the planned looks this is."""
     control = aggregates.units_of(experiment.control)
     others = sum(aggregates.units_of(name) for name in experiment.treatments)
     looks = looks_of(experiment, (control, others), aggregates.days)
-    if not isinstance(looks, Planned):
-        return
-    shares = [fmt.percent(share) for share in looks.shares]
-    if looks.planned:
-        yield f"This is look {len(shares)} of {looks.of}, at {shares[-1]} of the plan."
-    else:
-        yield (
-            f"This look, at {shares[-1]} of the plan, is not a planned one: its boundary is valid "
-            f"only if the looks so far were at {fmt.listing(shares)}."
-        )
+    if isinstance(looks, Planned):
+        shares = [fmt.percent(share) for share in looks.shares]
+        slots = {"look": len(shares), "looks": looks.of, "share": shares[-1]}
+        key = "look" if looks.planned else "unplanned"
+        yield key, {**slots, "shares": fmt.listing(shares)}
 
 
-def _of_the_split(experiment: Experiment, aggregates: Aggregates) -> Iterator[str]:
+def _of_the_split(experiment: Experiment, aggregates: Aggregates) -> Iterator[_Note]:
     """Say that the split changed, and which units this leaves out."""
     stretches = aggregates.stretches
-    if not stretches:
-        return
-    yield (
-        f"The split changed: units are compared within {len(stretches)} stretches of entry days "
-        "of one split, each weighed by its share of all units. Quantiles, AUC, catalogue metrics "
-        "and exact tests are then refused."
-    )
-    for variant in experiment.treatments:
-        arms = Arms(experiment.control, variant)
+    if stretches:
+        yield "stretches", {"stretches": len(stretches)}
+    for arms in [Arms(experiment.control, name) for name in experiment.treatments]:
         compared = [stretches[place] for place in comparable(aggregates, arms)]
         counts = {
             one.start: sum(one.units.get(name, 0) for name in arms)
             for one in stretches
             if one not in compared
         }
-        skipped = {start: units for start, units in counts.items() if units}
-        if skipped:
-            yield (
-                f"{variant}: {sum(skipped.values()):,} units of the stretches from "
-                f"{fmt.listing([*skipped])} are not compared, because {variant} or "
-                f"{experiment.control} has fewer than {MIN_STRETCH} there."
-            )
+        if any(counts.values()):
+            days = fmt.listing([start for start, units in counts.items() if units])
+            units = sum(counts.values())
+            slots = {"variant": arms.treatment, "control": arms.control, "units": units}
+            yield "skipped", {**slots, "days": days, "least": MIN_STRETCH}
 
 
-def _small_arms(analysis: Analysis) -> Iterator[str]:
+def _small_arms(analysis: Analysis) -> Iterator[_Note]:
     """Name uneven splits where tests of other kinds than means and ratios reject too often."""
     experiment, aggregates = analysis.experiment, analysis.aggregates
     resampled, metrics = experiment.inference.resample is not None, analysis.metrics
@@ -253,8 +228,5 @@ def _small_arms(analysis: Analysis) -> Iterator[str]:
         small, large = sorted((control, aggregates.units_of(variant)))
         # Measured: too often at 9,000/1,000, at the level at 27,000/3,000 and at even splits.
         if 0 < small < _SMALL_ARM and large > _UNEVEN * small:
-            yield (
-                f"{variant} and {experiment.control} have uneven numbers of units, and the "
-                f"smaller has {small:,}: if their values are skewed, tests of "
-                f"{fmt.listing(names)} reject about 6 % here, instead of 5 %."
-            )
+            slots = {"variant": variant, "control": experiment.control, "units": small}
+            yield "small", {**slots, "names": fmt.listing(names)}

@@ -7,7 +7,7 @@ depend on each other; at a level of its own, each further test would raise it.
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from abeval.experiment.sections import TrustOptions
 from abeval.inference.compare import Analysis
@@ -45,6 +45,7 @@ class Finding(NamedTuple):
         name: Where it is not that of its row; also the family of a test, up to ":".
         family: Of a test, where its name does not say it.
         slots: What the sentences of its row name.
+        state: Which of the row's states it found.
     """
 
     value: float | None
@@ -59,6 +60,7 @@ class Finding(NamedTuple):
     remedy: str = ""
     family: str = ""
     slots: Mapping[str, object] = {}
+    state: str = ""
 
     @property
     def group(self) -> str:
@@ -96,38 +98,37 @@ class Row(NamedTuple):
     alarm: str = ""
     reason: str = ""
     remedy: str = ""
+    states: Mapping[str, Mapping[str, Any]] = {}
 
     def findings(self, analysis: Analysis) -> list[Finding]:
         """Return what it finds, by its name and in its words."""
         found = self.find(analysis)
-        several = [found] if isinstance(found, Finding) else found
+        several = [skipped(self.absent)] if found is None else found
+        several = [several] if isinstance(several, Finding) else several
         return [
-            self._said(analysis, one)
-            for one in ([skipped(self.absent)] if several is None else several)
+            self._replace(**self.states.get(one.state, {}))._said(analysis, one) for one in several
         ]
 
     def _said(self, analysis: Analysis, one: Finding) -> Finding:
         """Fill in what the row says: its sentences, limits, and whose metrics it touches."""
-        one = one._replace(name=one.name or self.name)
-        if one.value is None:
-            return one._replace(limits=None, reason="")
+        name, limits, metrics = one.name or self.name, one.limits, one.metrics
+        if one.least == "skipped":
+            return one._replace(name=name, limits=None, reason="")
         calm, alarm, reason, remedy = (
             getattr(one, words) or getattr(self, words).format(**one.slots)
             for words in ("calm", "alarm", "reason", "remedy")
         )
-        limits, metrics = one.limits, one.metrics
         if limits is None and self.limits:
             options = analysis.experiment.trust
-            stated = [getattr(options, at) if isinstance(at, str) else at for at in self.limits]
-            limits = Limits(stated[0], stated[1] if len(stated) > 1 else None)
-        if limits is None and self.difference:
+            warn, *fail = (getattr(options, x) if isinstance(x, str) else x for x in self.limits)
+            limits = Limits(warn, fail[0] if fail else None)
+        elif limits is None and self.difference:
             kind = "warn" if one.worst == "warn" else self.difference
             limits, reason = of_difference(analysis.experiment.trust, kind)
         if metrics is None and self.columns:
             metrics = touched(analysis.metrics, self.columns)
-        return one._replace(
-            calm=calm, alarm=alarm, limits=limits, metrics=metrics, reason=reason, remedy=remedy
-        )
+        said = one._replace(calm=calm, alarm=alarm, reason=reason, remedy=remedy)
+        return said._replace(name=name, limits=limits, metrics=metrics)
 
 
 _LARGE = 10

@@ -17,7 +17,7 @@ from abeval.experiment.model import Experiment
 from abeval.experiment.problems import NOT_JOINED, arms_of, joined_line, near_miss
 from abeval.inference.compare import Analysis
 from abeval.inference.comparison import or_none
-from abeval.inference.trust.finding import Finding, Limits, skipped
+from abeval.inference.trust.finding import Finding, skipped
 from abeval.logs import placing
 from abeval.logs.accounting import other_variants
 from abeval.logs.placing import Entered, Stretch, Stretches, entered_by, planned_splits
@@ -27,32 +27,6 @@ from abeval.results.trust import SplitDay, SplitPlace
 from abeval.stats import multiplicity, srm
 from abeval.stats.records import Refusal
 from abeval.stats.srm import CHI_SQUARE_MINIMUM, SRM
-
-LOST = "look for units lost after assignment, redirects, bots, or a filter that acts on one variant"
-
-_ANNOUNCE = (
-    "if it was meant to change, write [[assignment.splits]]; if not, look for what lost units of "
-    "one variant then"
-)
-
-_SETTLE = (
-    "map [logs.exposures] (ts: when a unit was assigned), or write how traffic was split. If it "
-    "was ramped, one [[assignment.splits]] with `from` and the planned `weights` for each change, "
-    "such as from = {change}. If it never changed: [[assignment.splits]] from = {start}, "
-    "weights = {{ {weights} }}. If neither is so, look for what lost units of one variant then"
-)
-
-_KNOW = (
-    'with known = "before" a segment has the value from before the experiment, with known = '
-    '"exposure" that of the first exposure: then units were lost if its cells are uneven'
-)
-
-_EVERYWHERE = (
-    "it is alike on all days and at all hours of entry, and in all segments: likely a wrong "
-    "weight, a redirect, a slow page that is left, or a filter of bots in one variant"
-)
-
-_IN_SEGMENT = "look at assignment, redirect and logging there, such as of one client's release"
 
 _LISTED = 5
 """Variants that the experiment does not name are listed up to these."""
@@ -73,15 +47,6 @@ _WHEN: dict[str, Callable[[Entered], str]] = {
     "hour of the day": lambda one: f"{one.entry_hour:02}:00",
 }
 """When units entered: the cell of an entry."""
-
-_LIKELY = {
-    "entry day": "look at what was released, ramped or cleaned then; a log that begins or ends in "
-    "mid-day for one variant does the same",
-    "entry hour": "look at what was released, restarted or down then, and for files of these hours "
-    "that are missing",
-    "hour of the day": "look at what runs at that hour each day (jobs, caches, budgets that are "
-    "used up), and for clocks of one variant in another time zone",
-}
 
 
 def _by_segment(analysis: Analysis, name: str) -> dict[str, list[list[int]]]:
@@ -176,20 +141,21 @@ def _some_hours(counts: Mapping[str, list[int]], weights: np.ndarray) -> dict[st
     return many | ({"(hours with few units)": np.sum(few, axis=0).tolist()} if few else {})
 
 
-def _where(analysis: Analysis) -> str:
-    """Return where it goes wrong, since when, and what is likely; empty without places."""
+def _where(analysis: Analysis) -> tuple[str, dict[str, str]]:
+    """Return the state that says where it goes wrong, and its slots; empty without places."""
     places = split_places(analysis)
     if not places:
-        return ""
-    seen, first = _seen(analysis), places[0]
+        return "", {}
+    first, slots = places[0], {"seen": _seen(analysis)}
     if first.p_value >= _NAMED:
-        return f"{_EVERYWHERE}{seen}"
-    likely = _LIKELY.get(first.dimension, _IN_SEGMENT)
+        return "everywhere", slots
+    is_time = first.dimension in _WHEN
     where = f", in no single one of its {first.cells}"
     if first.worst_p_value < _NAMED:
-        cell = first.worst if first.dimension in _WHEN else f"= {first.worst!r}"
+        cell = first.worst if is_time else f"= {first.worst!r}"
         where = f" {cell} (all others together p = {first.p_value_without:.2g})"
-    return f"it shows most by {first.dimension}{where}: {likely}{seen}"
+    slots["place"] = f"it shows most by {first.dimension}{where}"
+    return first.dimension if is_time else "in a segment", slots
 
 
 def _seen(analysis: Analysis) -> str:
@@ -249,18 +215,18 @@ def srm_check(analysis: Analysis) -> Finding:
     try:
         split = _split(analysis)
     except Refusal as refusal:
-        return Finding(None, f"sample ratio: {refusal}", least="fail", remedy=LOST)
-    p_value, alarm = split.test.p_value, split.alarm
-    remedy = f"{LOST}{split.remedy}"
+        words = f"sample ratio: {refusal}"
+        return Finding(None, words, words, least="fail", slots={"also": ""})
+    p_value, state, more = split.test.p_value, "", dict[str, str]()
     if empty := [name for name in experiment.variants if aggregates.units_of(name) == 0]:
-        alarm, remedy = _nobody(analysis, empty)
-    elif p_value < _NAMED and (where := _where(analysis)):
-        alarm = f"{alarm}; {where}"
-    calm = f"units match the weights{split.where}: {split.listed}"
-    return Finding(p_value, calm, alarm, remedy=remedy)
+        state, more = "nobody", _nobody(analysis, empty)
+    elif p_value < _NAMED:
+        state, more = _where(analysis)
+    slots = {"where": split.where, "listed": split.listed, "also": split.remedy}
+    return Finding(p_value, state=state, slots={"alarm": split.alarm, **slots, **more})
 
 
-def _nobody(analysis: Analysis, empty: Sequence[str]) -> tuple[str, str]:
+def _nobody(analysis: Analysis, empty: Sequence[str]) -> dict[str, str]:
     """Say which variants of the log those without a unit may be, and what to do."""
     experiment, aggregates = analysis.experiment, analysis.aggregates
     rows_of = other_variants(aggregates.facts)
@@ -268,21 +234,22 @@ def _nobody(analysis: Analysis, empty: Sequence[str]) -> tuple[str, str]:
     log, arms = experiment.logs.rows_name, arms_of(experiment.variants)
     nobody = f"nobody is in {fmt.listing([repr(name) for name in empty])}"
     if not others:
-        return (
-            f"{nobody}: the {log} have rows of the other variants only",
-            f"leave out of [variants] what has not started; else look for {log} that are missing, "
-            "and at the assignment",
-        )
+        return {
+            "alarm": f"{nobody}: the {log} have rows of the other variants only",
+            "remedy": f"leave out of [variants] what has not started; else look for {log} that are "
+            "missing, and at the assignment",
+        }
     listed = fmt.listing([f"{name!r} ({others[name]:,} rows)" for name in [*others][:_LISTED]])
     wanted = [arm for name in empty for arm in arms[name]]
     near = {arm: name for arm in wanted for name in others if f"`{name}`" in near_miss(arm, others)}
     meant = "".join(f"; {arm!r} is likely {name!r}" for arm, name in near.items())
     likely = [*near.values()][:1] or [*others][:1]
-    return (
-        f"{nobody}, but the {log} have variants that the experiment does not name: {listed}{meant}",
-        f"write the names under [variants] as the {log} have them, or which of these names one "
-        f"joins, such as {joined_line(empty[0], likely)}",
-    )
+    return {
+        "alarm": f"{nobody}, but the {log} have variants that the experiment does not name: "
+        f"{listed}{meant}",
+        "remedy": f"write the names under [variants] as the {log} have them, or which of these "
+        f"names one joins, such as {joined_line(empty[0], likely)}",
+    }
 
 
 def _split(analysis: Analysis) -> _Split:
@@ -341,25 +308,18 @@ def change_checks(analysis: Analysis) -> list[Finding]:
     stretches = placing.entry_stretches(experiment, analysis.aggregates.entered)
     if not stretches:
         return []
-    found = Finding(
-        float(len(stretches) - 1),
-        "",
-    )
+    changes = float(len(stretches) - 1)
+    slots: dict[str, object] = {"changes": _changes(experiment, stretches)}
+    slots["stretches"] = len(stretches)
     if not placing.knows_assignment(experiment):
         weights = ", ".join(f'"{name}" = {v.weight:g}' for name, v in experiment.variants.items())
         start, change = (stretch.start for stretch in stretches[:2])
-        remedy = _SETTLE.format(start=start, change=change, weights=weights)
+        slots |= {"start": start, "change": change, "weights": weights}
         words = unexplained_words(experiment, stretches)
-        return [found._replace(calm=words, limits=Limits(1, 1), remedy=remedy)]
-    within = (
-        f"units are compared within {len(stretches)} stretches of entry days of one split, each "
-        "weighed alike in all variants"
-    )
+        return [Finding(changes, words, state="unexplained", slots=slots)]
     if experiment.schedule:
-        words = f"the split changed as [[assignment.splits]] says; {within}"
-        return [found._replace(value=0.0, calm=words)]
-    words = f"the split changed {_changes(experiment, stretches)}, which no schedule announces"
-    return [found._replace(calm=f"{words}; {within}", remedy=_ANNOUNCE)]
+        return [Finding(0.0, slots=slots, state="scheduled")]
+    return [Finding(changes, slots=slots, state="unannounced")]
 
 
 def unexplained_words(experiment: Experiment, stretches: Stretches) -> str:
@@ -405,16 +365,9 @@ def _of_segment(analysis: Analysis, segment: str, *, movable: bool) -> Finding:
     if worst is None:
         return skipped(f"no units by {segment}", name)
     cell, p_value, without = worst
-    moved = (
-        f", though all units together do: {segment} is a property that the treatment "
-        "may have changed, so its table is not to be trusted"
-    )
     slots = {"segment": segment, "cells": len(counts), "cell": cell, "p": p_value}
-    found = Finding(p_value, name=name, remedy=LOST, family="segments")
-    if not movable:
-        return found._replace(slots={**slots, "without": without, "moved": ""})
-    slots |= {"without": without, "moved": moved}
-    return found._replace(slots=slots, remedy=_KNOW, metrics=(), worst="warn")
+    found = Finding(p_value, name=name, family="segments", slots={**slots, "without": without})
+    return found._replace(state="moved", metrics=(), worst="warn") if movable else found
 
 
 def _worst_cell(
