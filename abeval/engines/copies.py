@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 Rows = tuple[Sequence[object], Iterable[Sequence[object]]]
 """The names of columns, and rows."""
 
-_DIALECT = ", delim = ',', quote = '\"', escape = '\"'"
+_DIALECT = "delim = ',', quote = '\"', escape = '\"'"
 _EXACT = 2**53
 """Whole numbers below it are exact as numbers with a point, which is all that workbooks have."""
 

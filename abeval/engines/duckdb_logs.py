@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from functools import cache, partial
 from itertools import count
 from pathlib import Path
@@ -246,8 +247,27 @@ _FRAME = "abeval_frame"
 """The relation of a frame while it is copied."""
 
 
-_FIRST = 20
-"""So many columns are looked at first for rows without any value."""
+class _Files(NamedTuple):
+    """What reads files, as SQL."""
+
+    sql: str
+
+
+@dataclass
+class _Stored:
+    """What a table was made of.
+
+    Attributes:
+        rows: Files as `_Files`, or a frame.
+        types: Those of all columns of the rows, of which the table may have some.
+        load: Reads every column.
+        blank: How many rows were removed, since no column has a value.
+    """
+
+    rows: object
+    types: Types
+    load: Callable[[], None]
+    blank: int = 0
 
 
 class Logs:
@@ -260,12 +280,9 @@ class Logs:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        self._found = cache(partial(text_files.column_types, self._run))
-        self._left_out: dict[str, tuple[Types, Callable[[], None]]] = {}
-        self._blank_rows: dict[str, int] = {}
-        # Table → what it was made of: the SQL that reads files, or a frame; and the one left over.
-        self._made_of: dict[str, object] = {}
-        self._spare: str | None = None
+        self._described = cache(partial(text_files.column_types, self._run))
+        self._stored: dict[str, _Stored] = {}
+        self._spare = ""
 
     def _run(self, sql: str) -> Sequence[tuple[object, ...]]:
         """Run a statement and fetch its rows."""
@@ -275,10 +292,9 @@ class Logs:
     def add_log(self, name: str, source: "LogSource", reads: str | None = None) -> None:
         """Make files or a table readable as the relation `name`.
 
-        Of CSV files, only the columns that are named in `reads` are kept, if that is given.
+        Of text files, only the columns that are named in `reads` are kept, if that is given.
         """
-        self._left_out.pop(name, None)
-        self._blank_rows.pop(name, None)
+        self._stored.pop(name, None)
         log = sources.log_name(name)
         remote = next((path for path in source.paths if "://" in path), None)
         if remote is not None and not self._reads_remote:
@@ -331,62 +347,37 @@ class Logs:
             hint = f"paths by variant are for files without a column {text_files.VARIANT}"
         with log_errors(f"{log} cannot be read from {', '.join(source.paths)}", hint):
             if files.kind == "parquet":
-                rows = f"from {text_files.parquet_rows(files, source)}"
-                if files.variants:
-                    rows = (
-                        f"select * replace ({text_files.variant_of_file(files)} as variant) {rows}"
-                    )
-                self._view_rows(name, rows, source)
+                self._view_rows(name, f"from {text_files.parquet_rows(files, source)}", source)
                 # One row of each column is read, to refuse damaged files here. Its values are not
                 # fetched: Python may lack what some types need, such as pytz for times with a zone.
                 self._run(f"select columns(*) is null from {quoted(name)} limit 1")
                 return
-            if files.kind == "csv":
-                # Types are those of the first rows; where a later row does not fit, those of all.
-                sample = ""
-                try:
-                    types = self._load_csv(name, files, source, reads, sample)
-                except duckdb.Error as error:
-                    if "utf-8" in str(error) or "sniff" in str(error):
-                        check_utf8(log, files.read)
-                    sample = ", sample_size = -1"
-                    types = self._load_csv(name, files, source, reads, sample)
-                if self._drop_blank(name, types):
-                    types = self._load_csv(name, files, source, None, sample)
-                    self._drop_blank(name)
-                sources.check_split(log, list(types), files.read)
-                self._leave_out(name, types, partial(Logs.add_log, self, name, source))
-            else:
-                types = self._found(text_files.json_rows(files))
-                texts = text_files.text_columns(name, source, types)
-                named = None if reads is None else " ".join([reads, *source.columns.values()])
-                columns = text_files.with_fields(types, named)
-                self._keep(name, text_files.json_rows(files, types, texts), columns)
-                self._drop_blank(name)
-            if files.variants:
-                variant = f"variant = {text_files.variant_of_file(files)}"
-                self._run(f"update {quoted(name)} set {variant}")
+            # Types are those of the first rows; where a later row does not fit, those of all.
+            try:
+                self._load_text(name, files, source, reads)
+            except duckdb.Error:
+                if files.kind == "csv":
+                    check_utf8(log, files.read)
+                self._load_text(name, files, source, reads, "sample_size = -1")
         self._type_time(name, source)
 
-    def _load_csv(
-        self, name: str, files: sources.Files, source: "LogSource", reads: str | None, sample: str
-    ) -> Types:
-        """Parse CSV files into the table `name`; return the types of all their columns."""
-        types = self._found(text_files.csv_rows(files, sample))
-        read = text_files.csv_rows(files, sample, text_files.text_columns(name, source, types))
+    def _load_text(
+        self,
+        name: str,
+        files: sources.Files,
+        source: "LogSource",
+        reads: str | None,
+        sample: str = "",
+    ) -> None:
+        """Keep the rows of text files as the table `name`."""
+        types = self._described(text_files.text_rows(files, sample))
+        texts = text_files.text_columns(name, source, types)
+        rows = _Files(text_files.text_rows(files, sample, types, texts))
         columns = text_files.read_columns(name, source, types, reads)
-        try:
-            kept = self._keep(name, read, text_files.whole_ids(source, types, columns))
-        except duckdb.Error as error:
-            if text_files.NOT_AS_WRITTEN not in str(error):
-                raise
-            kept = self._keep(name, read, ", ".join(map(quoted, columns)))
-        ids = [
-            column
-            for column in text_files.mapped(source, types)
-            if types[column] != "VARCHAR" and kept.get(column) == "VARCHAR"
-        ]
-        return {**types, **kept, **text_files.settle_ids(name, ids, self._run)}
+        self._store(name, _Stored(rows, types, partial(self.add_log, name, source)), columns)
+        text_files.settle_ids(name, source, types, self._run)
+        if files.kind == "csv":
+            sources.check_split(sources.log_name(name), list(types), files.read)
 
     @query_errors()
     def add_frame(
@@ -397,39 +388,54 @@ class Logs:
         reads: str | None = None,
     ) -> None:
         """Copy a frame (pandas, Polars, Arrow, Ibis, a relation) into the relation `name`."""
-        self._left_out.pop(name, None)
-        self._blank_rows.pop(name, None)
+        self._stored.pop(name, None)
         _check_names(frame, sources.log_name(name))
         hint = "each column needs one type and a unique name"
         with log_errors(f"{sources.log_name(name)}: the frame cannot be read", hint):
             if source is None:
-                self._copy(name, frame, None)
+                self._copy(name, frame, {}, [])
                 return
-            if self._take_over(name, frame, reads is None):
-                types = self._left_out.pop(name, ({}, None))[0]
-            else:
-                empty = None if reads is None else described(frame)
-                types = {}
-                if empty is not None:
-                    with self._registered(empty):
-                        types = text_files.column_types(self._run, _FRAME)
-                columns = text_files.read_columns(name, source, types, reads)
-                self._copy(name, frame, {c: i for i, c in enumerate(types) if c in columns} or None)
-                if self._drop_blank(name, types):
-                    self._copy(name, frame, None)
-                    self._drop_blank(name)
-                self._made_of[name] = frame
-        self._leave_out(name, types, partial(self.add_frame, name, frame, source))
+            empty = None if reads is None else described(frame)
+            types = dict[str, str]()
+            if empty is not None:
+                with self._registered(empty):
+                    types = text_files.column_types(self._run, _FRAME)
+            columns = text_files.read_columns(name, source, types, reads)
+            stored = _Stored(frame, types, partial(self.add_frame, name, frame, source))
+            self._store(name, stored, columns)
         self._type_time(name, source)
 
-    def _copy(self, name: str, frame: object, columns: Mapping[str, int] | None) -> None:
-        listed = "*" if columns is None else ", ".join(map(quoted, columns))
-        with self._registered(scanned(frame, columns, sources.log_name(name))):
-            self._run(f"create or replace table {quoted(name)} as select {listed} from {_FRAME}")
-        types = text_files.column_types(self._run, quoted(name))
-        if text_files.fields(types):
-            whole = f"select {text_files.with_fields(types)} from {quoted(name)}"
-            self._run(f"create or replace table {quoted(name)} as {whole}")
+    def _store(self, name: str, stored: _Stored, columns: Sequence[str]) -> None:
+        """Keep some columns as a table, and no row in which no column has a value."""
+        types = stored.types
+        if self._take_over(name, stored, len(columns) == len(types)):
+            return
+        self._copy(name, stored.rows, types, columns)
+        if len(columns) < len(types) and self._run(f"from {self._blank(name)} limit 1"):
+            self._copy(name, stored.rows, types, [*types])
+        ((blank,),) = self._run(f"delete from {self._blank(name)}")
+        stored.blank = int(str(blank))
+        self._stored[name] = stored
+
+    def _copy(self, name: str, rows: object, types: Types, columns: Sequence[str]) -> None:
+        """Make a table of some columns of rows; of all where none is named."""
+        listed = ", ".join(map(quoted, columns)) or "*"
+        create = f"create or replace table {quoted(name)} as select"
+        if isinstance(rows, _Files):
+            self._run(f"{create} {listed} from {rows.sql}")
+        else:
+            places = {column: place for place, column in enumerate(types) if column in columns}
+            with self._registered(scanned(rows, places or None, sources.log_name(name))):
+                self._run(f"{create} {listed} from {_FRAME}")
+        kept = text_files.column_types(self._run, quoted(name))
+        if text_files.fields(kept):
+            self._run(f"{create} {text_files.with_fields(kept)} from {quoted(name)}")
+
+    def _blank(self, name: str) -> str:
+        """Write the rows of a table in which no column has a value."""
+        columns = text_files.column_types(self._run, quoted(name))
+        no_value = " and ".join(f"{quoted(column)} is null" for column in columns)
+        return f"{quoted(name)} where {no_value}"
 
     @contextmanager
     def _registered(self, rows: object) -> Iterator[None]:
@@ -441,78 +447,49 @@ class Logs:
             if isinstance(rows, Stream):
                 rows.close()
 
-    def _drop_blank(self, name: str, types: Types | None = None) -> bool:
-        """Remove the rows of a table in which no column has a value, and count them.
-
-        Of a table that has not all columns (`types`) none are removed, but told whether some may be
-        blank.
-        """
-        columns, table = [*text_files.column_types(self._run, quoted(name))], quoted(name)
-        is_blank = ""
-        # Thousands of columns are named only where the first ones have no value.
-        for some in (columns[:_FIRST], columns):
-            is_blank = " and ".join(f"{quoted(column)} is null" for column in some)
-            ((rows,),) = self._run(f"select count(*) from {table} where {is_blank}")
-            if not rows:
-                return False
-        if types and len(columns) < len(types):
-            return True
-        self._run(f"delete from {table} where {is_blank}")
-        self._blank_rows[name] = self._blank_rows.get(name, 0) + int(str(rows))
-        return False
-
     def blank_rows(self, name: str) -> int:
         """Count rows of a log that were not read, since no column has a value."""
-        return self._blank_rows.get(name, 0)
-
-    def _leave_out(self, name: str, types: Types, load: Callable[[], None]) -> None:
-        """Note that a relation has not all columns, and what reads them all."""
-        if types and len(text_files.column_types(self._run, quoted(name))) < len(types):
-            self._left_out[name] = types, load
+        return self._stored[name].blank if name in self._stored else 0
 
     @query_errors()
     def columns(self, relation: str) -> Mapping[str, str]:
         """List column names and types of a relation, in order; of a log, also those left out."""
         types = text_files.column_types(self._run, quoted(relation))
-        return {**self._left_out[relation][0], **types} if relation in self._left_out else types
+        return {**self._stored[relation].types, **types} if relation in self._stored else types
 
     @query_errors()
     def complete(self, name: str) -> None:
         """Read a log once more with every column, where some were left out."""
-        if name in self._left_out:
-            self._left_out[name][1]()
+        if name in self._stored and self._lacks_columns(name):
+            self._stored[name].load()
+
+    def _lacks_columns(self, name: str) -> bool:
+        has = text_files.column_types(self._run, quoted(name))
+        return len(has) < len(self._stored[name].types)
 
     def spare(self, name: str) -> None:
         """Leave a relation that is read no more to the next log of the same rows."""
-        self._spare = name if name in self._made_of else None
+        self._spare = name
 
-    def _keep(self, name: str, read: str, columns: str) -> Types:
-        """Keep columns of files as a table; those of a spare table are enough for its next log."""
-        if not self._take_over(name, read, is_whole=False):
-            self._run(f"create or replace table {quoted(name)} as select {columns} from {read}")
-            self._made_of[name] = read
-        return text_files.column_types(self._run, quoted(name))
-
-    def _take_over(self, name: str, rows: object, is_whole: bool) -> bool:
+    def _take_over(self, name: str, stored: _Stored, is_whole: bool) -> bool:
         """Rename the spare table to `name` if it is of these rows; tell whether it was.
 
         `is_whole` says that every column is needed.
         """
-        spare, made_of = self._spare, self._made_of.get(self._spare or "")
+        spare, before = self._spare, self._stored.get(self._spare)
         # Frames of equal values may be of other types: only itself is the same.
-        is_same = made_of is rows or (isinstance(made_of, str) and made_of == rows)
-        if spare is None or not is_same:
+        is_read = isinstance(stored.rows, _Files)
+        if before is None or not (
+            before.rows == stored.rows if is_read else before.rows is stored.rows
+        ):
             return False
-        self._spare = None
-        del self._made_of[spare]
-        if is_whole and spare in self._left_out:
+        self._spare = ""
+        if is_whole and self._lacks_columns(spare):
             return False
+        del self._stored[spare]
         self._run(f"drop table if exists {quoted(name)}")
         self._run(f"alter table {quoted(spare)} rename to {quoted(name)}")
-        if spare in self._left_out:
-            self._left_out[name] = self._left_out.pop(spare)
-        self._blank_rows[name] = self._blank_rows.pop(spare, 0)
-        self._made_of[name] = rows
+        self._stored[name] = replace(before, load=stored.load)
         return True
 
     def _view_rows(self, name: str, sql: str, source: "LogSource") -> None:

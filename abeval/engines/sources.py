@@ -108,7 +108,7 @@ def files_of(log: str, source: "LogSource", folder: Path) -> Files:
     if kind != "csv":
         return Files(kind, read, empty, variants)
     given = (("delim", source.delimiter), ("decimal_separator", source.decimal))
-    dialect = "".join(f", {key} = {literal(value)}" for key, value in given if value is not None)
+    dialect = ", ".join(f"{key} = {literal(value)}" for key, value in given if value is not None)
     return Files(kind, read, empty, variants, dialect, source.encoding or _marked(read[0]))
 
 

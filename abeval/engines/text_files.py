@@ -14,7 +14,7 @@ from duckdb import sqltype
 from duckdb.sqltypes import DuckDBPyType
 
 from abeval.engines.sources import Files, exact, log_name, partitions
-from abeval.engines.sql import cast_query, literal, quoted
+from abeval.engines.sql import by_value, cast_query, literal, quoted
 from abeval.errors import LogError
 from abeval.experiment.sources import IDS, LogSource, canonical_columns
 
@@ -24,9 +24,6 @@ VARIANT = "variant"
 _WHOLE = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT")
 _OF_STRINGS = ("DATE", "TIME", "TIMESTAMP", "TIMESTAMP WITH TIME ZONE", "UUID")
 """Types that DuckDB makes of strings of JSON."""
-
-NOT_AS_WRITTEN = "abeval: a value would not keep its digits"
-"""What the error of an id says that would not be as it is written."""
 
 Rows = Callable[[str], Sequence[tuple[object, ...]]]
 """Runs SQL and fetches its rows."""
@@ -45,59 +42,57 @@ def parquet_rows(files: Files, source: LogSource) -> str:
     folders = partitions(files.read)
     options = f"union_by_name = true, hive_partitioning = {'true' if folders else 'false'}"
     names = mapped(source, sorted(folders), _NAMES)
-    options += _as_text("hive_types", names) + _named_by_file(files)
-    return f"read_parquet({listed(files.read)}, {options})"
+    return _read("parquet", files, options, _as_text("hive_types", names))
 
 
-def _named_by_file(files: Files) -> str:
-    """Write the option by which a file's name is the variant of its rows, where it is."""
-    return f", filename = {literal(VARIANT)}" if files.variants else ""
+def _read(kind: str, files: Files, *options: str) -> str:
+    """Write the call that reads files; the name of a file says its variant where paths do."""
+    named = f"filename = {literal(VARIANT)}" if files.variants else ""
+    arguments = ", ".join(filter(None, [listed(files.read), *options, named]))
+    read = f"read_{kind}({arguments})"
+    if not files.variants:
+        return read
+    values = {file: literal(variant) for file, variant in files.variants.items()}
+    return f"(select * replace ({by_value(VARIANT, values)} as {VARIANT}) from {read})"
 
 
-def variant_of_file(files: Files) -> str:
-    """Write the variant of a row by the name of its file."""
-    cases = " ".join(
-        f"when {literal(file)} then {literal(variant)}" for file, variant in files.variants.items()
-    )
-    return f"case {VARIANT} {cases} else {VARIANT} end"
+def text_rows(
+    files: Files, sample: str, types: Types | None = None, texts: Sequence[str] = ()
+) -> str:
+    """Write what reads CSV or JSON files, some columns as text where they are strings.
 
-
-def csv_rows(files: Files, sample: str, texts: Sequence[str] = ()) -> str:
-    """Write what reads CSV files, some columns as text.
-
-    `sample` is the option of how many rows tell the types; empty for the first ones.
+    `sample` is the option of how many rows of CSV tell the types; empty for the first ones.
     """
+    if files.variants:
+        texts = [column for column in texts if column != VARIANT]
+    if files.kind == "json":
+        return _json_rows(files, types, texts)
     # By itself DuckDB leaves out lines at the top, up to a second header, and "comments".
     every = "union_by_name = true, header = true, skip = 0, comment = ''"
     folders = {name.lower() for name in partitions(files.read)}
     kinds = _as_text("hive_types", [c for c in texts if c.lower() in folders])
-    own = (c for c in texts if c.lower() not in folders and not (files.variants and c == VARIANT))
-    kinds += _as_text("types", [*own]) + _named_by_file(files)
-    options = f"{every}, dateformat = '%Y-%m-%d'{files.dialect}{sample}{kinds}"
-    return f"read_csv({listed(files.read)}, {options})"
+    own = _as_text("types", [c for c in texts if c.lower() not in folders])
+    return _read("csv", files, every, "dateformat = '%Y-%m-%d'", files.dialect, sample, kinds, own)
 
 
 def _as_text(option: str, columns: Sequence[str]) -> str:
     """Write an option by which columns are read as text."""
     texts = ", ".join(f"{literal(column)}: 'VARCHAR'" for column in dict.fromkeys(columns))
-    return f", {option} = {{{texts}}}" if texts else ""
+    return f"{option} = {{{texts}}}" if texts else ""
 
 
-def json_rows(files: Files, types: Types | None = None, texts: Sequence[str] = ()) -> str:
-    """Write what reads JSON files, some columns as text where they are strings.
-
-    Without `types`, all rows are looked at: DuckDB would drop a key that only later rows have.
-    """
-    every = f"{listed(files.read)}, union_by_name = true{_named_by_file(files)}"
+def _json_rows(files: Files, types: Types | None, texts: Sequence[str]) -> str:
+    """Look at all rows, without `types`: DuckDB would drop a key that only later rows have."""
     strings = [column for column in texts if types and types[column] in _OF_STRINGS]
     if types is None or not strings:
-        many = f"sample_size = -1, maximum_sample_files = {len(files.read)}"
-        return f"read_json({every}, {many})"
-    typed = {**types, **dict.fromkeys(strings, "VARCHAR")}
-    if files.variants:
-        del typed[VARIANT]
-    kinds = ", ".join(f"{literal(c)}: {literal(kind)}" for c, kind in typed.items())
-    return f"read_json({every}, columns = {{{kinds}}})"
+        options = f"sample_size = -1, maximum_sample_files = {len(files.read)}"
+    else:
+        typed = {**types, **dict.fromkeys(strings, "VARCHAR")}
+        if files.variants:
+            del typed[VARIANT]
+        kinds = ", ".join(f"{literal(c)}: {literal(kind)}" for c, kind in typed.items())
+        options = f"columns = {{{kinds}}}"
+    return _read("json", files, "union_by_name = true", options)
 
 
 def column_types(rows: Rows, relation: str) -> dict[str, str]:
@@ -126,11 +121,9 @@ def fields(types: Types) -> dict[str, str]:
     return {name: text for name, text in sql.items() if name.lower() not in known}
 
 
-def with_fields(types: Types, reads: str | None = None) -> str:
-    """Write all columns, and as further ones the fields of structs that the text `reads` names."""
-    text = None if reads is None else reads.lower()
-    named = {name: sql for name, sql in fields(types).items() if not text or name.lower() in text}
-    return ", ".join(["*", *(f"{sql} as {quoted(name)}" for name, sql in named.items())])
+def with_fields(types: Types) -> str:
+    """Write all columns, and the fields of structs as further ones."""
+    return ", ".join(["*", *(f"{sql} as {quoted(name)}" for name, sql in fields(types).items())])
 
 
 _POINTS = "[0-9]{1,3}([.][0-9]{3})+"
@@ -195,42 +188,27 @@ def _is_plain(column: str) -> bool:
     return column.isprintable() and not {*column} & {*"\"'\\"}
 
 
-def _is_as_written(column: str) -> str:
-    text = quoted(column)
-    return f"trim({text}) = cast(try_cast({text} as bigint) as varchar)"
+def settle_ids(name: str, source: LogSource, types: Types, rows: Rows) -> None:
+    """Make whole numbers of ids that all are so, and doubles of numbers with a point.
 
-
-def whole_ids(source: LogSource, types: Types, columns: Sequence[str]) -> str:
-    """Write columns, with ids that look whole as whole numbers; an error where one is not."""
-    whole = [column for column in mapped(source, types) if types[column] in _WHOLE]
-    return ", ".join(
-        f"case when {quoted(c)} is null or {_is_as_written(c)} then cast({quoted(c)} as bigint) "
-        f"else error({literal(NOT_AS_WRITTEN)}) end as {quoted(c)}"
-        if c in whole
-        else quoted(c)
-        for c in columns
-    )
-
-
-def settle_ids(name: str, columns: Sequence[str], rows: Rows) -> dict[str, str]:
-    """Make whole numbers of the ids that all are, and doubles of numbers with a point.
-
-    `map_columns` refuses these: 123 and 123.0 would be two ids. Returns the new types.
+    `types` are those that DuckDB found. `map_columns` refuses doubles: 123 and 123.0 would be two
+    ids.
     """
-    types = dict[str, str]()
-    for column in columns:
-        text = quoted(column)
-        decimal = f"regexp_full_match(trim({text}), '-?[0-9]+([.][0-9]*)?')"
-        ((whole, decimals),) = rows(
-            f"select bool_and({_is_as_written(column)}), "
-            f"bool_and({decimal}) and bool_or(contains({text}, '.')) from {quoted(name)}"
-        )
-        kind = "BIGINT" if whole else "DOUBLE" if decimals else None
-        if kind is not None:
-            types[column] = kind
+    now = column_types(rows, quoted(name))
+    for column in mapped(source, now):
+        if now[column] != "VARCHAR" or types[column] == "VARCHAR":
+            continue
+        text, table = quoted(column), quoted(name)
+        is_whole = f"trim({text}) = cast(try_cast({text} as bigint) as varchar)"
+        has_point = f"bool_or(contains({text}, '.'))"
+        ((whole, points),) = rows(f"select bool_and({is_whole}), {has_point} from {table}")
+        if points:
+            is_decimal = f"regexp_full_match(trim({text}), '-?[0-9]+([.][0-9]*)?')"
+            ((points,),) = rows(f"select bool_and({is_decimal}) from {table}")
+        if whole or points:
+            kind = "BIGINT" if whole else "DOUBLE"
             cast = f"set data type {kind} using cast({text} as {kind})"
-            rows(f"alter table {quoted(name)} alter {text} {cast}")
-    return types
+            rows(f"alter table {table} alter {text} {cast}")
 
 
 _CLOCK = "[ T][0-9]{1,2}:[0-9]{2}(:[0-9]{2}([.,][0-9]+)?)?"

@@ -111,9 +111,9 @@ _PARQUET_KINDS = {
 
 def _of_text(connection: duckdb.DuckDBPyConnection, files: Files, file: str) -> dict[str, str]:
     is_csv = files.kind == "csv"
-    options = ", header = true, skip = 0, comment = ''" if is_csv else ", sample_size = -1"
-    options += f", hive_partitioning = false{files.dialect}"
-    read = f"read_{files.kind}({listed([file])}{options})"
+    options = "header = true, skip = 0, comment = ''" if is_csv else "sample_size = -1"
+    every = [listed([file]), options, "hive_partitioning = false", files.dialect]
+    read = f"read_{files.kind}({', '.join(filter(None, every))})"
     described = connection.execute(f"describe from {read}").fetchall()
     return {str(name): _TEXT_KINDS.get(str(type_), str(type_)) for name, type_, *_ in described}
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import logging
+import os
 import shutil
 import socket
 import subprocess
+import sys
 import time
 import warnings
 from collections.abc import Iterator
@@ -80,6 +82,7 @@ def spark_session(master: str = "local[2]") -> Iterator[Any]:
     for name, value in SETTINGS.items():
         builder = builder.config(name, value)
     logging.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL)
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     with warnings.catch_warnings():
         # pyspark has warnings of its own, about pandas and open sockets.
         warnings.simplefilter("ignore")

@@ -25,6 +25,10 @@ UNITS = 400
 
 @pytest.fixture
 def users() -> pd.DataFrame:
+    return table_of_users()
+
+
+def table_of_users() -> pd.DataFrame:
     rng = np.random.default_rng(5)
     group = rng.choice(["control", "new"], UNITS)
     return pd.DataFrame(

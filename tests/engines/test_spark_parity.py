@@ -41,7 +41,7 @@ from abeval.time.time_sums import aa
 from benchmarks.plants.run import simulate_plant
 from tests.aggregates import events_world
 from tests.assignment.schemes import SETTINGS, WEIGHTS, odd_ids, scheme
-from tests.engines import nasty
+from tests.engines import nasty, test_copies
 from tests.engines.expressions import EXPRESSIONS, NASTY, REFUSED, listed
 from tests.engines.parity import Both, difference, first_difference
 from tests.engines.sessions import INTERPRETED, spark_session
@@ -333,6 +333,37 @@ def test_frames_tables_and_files_of_spark_are_read(session: Any, tmp_path: Path)
     with pytest.raises(LogError, match="no table 'showm'; did you mean `shown`"):
         missing.analyze(engine=session)
     session.catalog.dropTempView("shown")
+
+
+@pytest.mark.parametrize("name", test_copies.WORLDS)
+def test_a_file_of_any_kind_has_the_same_rows(session: Any, tmp_path: Path, name: str) -> None:
+    """Workbooks, databases, other encodings: DuckDB or Python reads them for Spark too."""
+    users = test_copies.table_of_users()
+    test_copies.made(name, tmp_path, users)
+    own = test_copies.NESTED if name == "nested.jsonl" else {}
+    unit, variant = own.get("user_id", "user_id"), own.get("group", "group")
+    entries = {"path": name, **test_copies.WORLDS[name][2], "columns": {"variant": variant}}
+    source = LogSource.model_validate(entries)
+    both = Both(DuckDBEngine(folder=tmp_path), SparkEngine(folder=tmp_path, session=session))
+    try:
+        both.add_log("raw_units", source.with_unit(unit))
+        assert both.columns("raw_units")[unit] == "BIGINT"
+        assert len(both.rows("select * from raw_units")) == len(users)
+    finally:
+        both.close()
+
+
+def test_executors_of_another_version_are_refused(
+    session: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    engine = SparkEngine(session=session)
+    spread = engine.spread("select 1 as n", "n", 1)
+    monkeypatch.setattr("abeval.engines.spark.session.version", "0.0.1")
+    with pytest.raises(QueryError, match=r"executors: .*but 0\.0\.1 runs the analysis") as refused:
+        spread.each(len)
+    assert "PYSPARK_PYTHON" in str(refused.value)
+    spread.close()
+    engine.close()
 
 
 def test_the_sessions_settings_are_put_back(session: Any) -> None:

@@ -7,6 +7,7 @@ import logging
 import os
 import pickle
 import socket
+import sys
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -16,6 +17,7 @@ from urllib.parse import urlsplit
 from abeval.engines.protocol import Cell, Result
 from abeval.errors import QueryError
 from abeval.experiment.sections import EngineOptions
+from abeval.version import __version__ as version
 
 if TYPE_CHECKING:
     import numpy as np
@@ -114,6 +116,8 @@ def _started(options: EngineOptions) -> "SparkSession":
     builder = builder.config("spark.ui.showConsoleProgress", "false")
     builder = builder.config("spark.log.level", "ERROR").config(map=dict(NO_HISTORY))
     if address.startswith("local"):
+        # By itself Spark takes the first `python3` of the path, which may lack abeval.
+        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
         # Two per core: the default of 200 is meant for a cluster.
         builder = builder.config("spark.sql.shuffle.partitions", 2 * threads)
     if options.memory is not None:
@@ -138,12 +142,21 @@ def _check_answers(address: str) -> None:
 def query_errors() -> Iterator[None]:
     """Raise what Spark raises as the error of a query."""
     from py4j.protocol import Py4JError
-    from pyspark.errors import PySparkException
+    from pyspark.errors import PySparkException, PythonException
 
     try:
         yield
+    except PythonException as error:
+        said = str(error).strip().splitlines()[-1]
+        raise QueryError(f"Python on Spark's executors: {said}", _EXECUTORS) from error
     except (PySparkException, Py4JError) as error:
         raise QueryError(f"Spark could not run a query: {_message(error)}") from error
+
+
+_EXECUTORS = (
+    "executors need this version of abeval, with NumPy and PyArrow, in this version of Python; "
+    "PYSPARK_PYTHON names theirs"
+)
 
 
 def _message(error: Exception) -> str:
@@ -232,6 +245,10 @@ class SparkRows:
         def answered(batches: "Iterator[pa.RecordBatch]") -> "Iterator[pa.RecordBatch]":
             import pyarrow as pa
 
+            from abeval.version import __version__
+
+            if __version__ != version:
+                raise ImportError(f"this is abeval {__version__}, but {version} runs the analysis")
             listed = [batch for batch in batches if batch.num_rows]
             if listed:
                 answer = pickle.dumps(work(arrays_of(pa.Table.from_batches(listed))))
