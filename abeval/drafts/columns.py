@@ -2,11 +2,11 @@
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Literal
+from dataclasses import dataclass, field
+from typing import Any, Literal
 
-from abeval.drafts.words import yes_and_no
-from abeval.engines.protocol import Engine, whole
+from abeval.drafts import words
+from abeval.engines.protocol import Engine, row_count
 from abeval.engines.sql import literal, quoted
 
 Kind = Literal["boolean", "integer", "real", "time", "text", "other"]
@@ -21,6 +21,8 @@ _KINDS: Mapping[Kind, tuple[str, ...]] = {
     "real": ("DOUBLE", "FLOAT", "DECIMAL"),
 }
 """Kind → how the names of its types begin."""
+
+_PER_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 
 
 @dataclass(frozen=True)
@@ -42,9 +44,17 @@ class Column:
     distinct: int
     low: float | None
     high: float | None
-    values: tuple[tuple[str, int], ...]
+    values: Mapping[str, int]
     is_whole: bool = False
     looks: Literal["time", "number", ""] = ""
+
+    def named(self, *roles: str) -> bool:
+        """Say whether its name is in the list of a role."""
+        return words.named(self.name, *roles)
+
+    def says(self, *roles: str) -> bool:
+        """Say whether one of the words of its name is in the list of a role."""
+        return words.says(self.name, *roles)
 
     @property
     def is_number(self) -> bool:
@@ -60,7 +70,7 @@ class Column:
     def answers(self) -> tuple[list[str], list[str]] | None:
         """Return the spellings of yes and of no, if it is text of nothing else."""
         is_text = self.kind == "text" and 2 <= self.distinct == len(self.values)
-        return yes_and_no([value for value, _ in self.values]) if is_text else None
+        return words.yes_and_no([*self.values]) if is_text else None
 
     @property
     def number(self) -> str:
@@ -84,6 +94,52 @@ class Column:
         """Say whether it holds whole numbers from 0 or 1 on, more than two of them."""
         return self.is_number and self.is_whole and (self.low or 0) >= 0 and (self.high or 0) > 1
 
+    @property
+    def time_unit(self) -> str | None:
+        """Guess the unit of whole numbers since 1970 that lie between 2000 and 2100."""
+        if self.kind != "integer" or self.low is None or self.high is None:
+            return None
+        ends = self.low / 946_684_800, self.high / 4_102_444_800
+        return next((u for u, n in _PER_SECOND.items() if ends[0] >= n >= ends[1]), None)
+
+    @property
+    def moment(self) -> str:
+        """Write SQL of its times as a timestamp in UTC."""
+        name = quoted(self.name)
+        if self.kind == "integer":
+            per_second = _PER_SECOND[self.time_unit or "s"]
+            return f"make_timestamp(cast({name} * {1e6 / per_second} as bigint))"
+        if self.type == "TIMESTAMP WITH TIME ZONE":
+            return f"{name} at time zone 'UTC'"
+        return f"try_cast({name} as timestamp)"
+
+
+@dataclass(frozen=True)
+class Origin:
+    """Where the rows of a table come from.
+
+    Attributes:
+        name: The file's, or the type of the rows.
+        paths: Variant → paths as the experiment file names them; under the empty name where files
+            say no variant. Empty for a frame.
+        where: SQL that chooses the rows among those of the files; empty for all.
+        read: How the files are read, as entries of the log.
+        reasons: Entry of `read` that nobody named → how sure it is, and why.
+        questions: What a person has to say of the files, and of their rows.
+    """
+
+    name: str = ""
+    paths: Mapping[str, list[str]] = field(default_factory=dict)
+    where: str = ""
+    read: Mapping[str, str] = field(default_factory=dict)
+    reasons: Mapping[str, str] = field(default_factory=dict)
+    questions: tuple[str, ...] = ()
+
+    @property
+    def files(self) -> list[str]:
+        """List the paths of all variants."""
+        return [path for paths in self.paths.values() for path in paths]
+
 
 @dataclass(frozen=True)
 class Table:
@@ -91,13 +147,14 @@ class Table:
 
     Attributes:
         rows: Its rows, but those in which every column is empty.
-        clusters: Columns of which each value comes again, and has one variant.
+        clusters: Ids of which each value comes again, and has one variant; the coarsest first.
     """
 
     relation: str
     rows: int
     columns: tuple[Column, ...]
-    clusters: frozenset[str] = frozenset()
+    clusters: tuple[Column, ...] = ()
+    origin: Origin = Origin()
 
 
 AT_ONCE = 50
@@ -110,63 +167,52 @@ FIRST = 10_000
 """Rows of which the text is read."""
 
 _IS_NUMBER = r"^[-+]?[$€£¥₽₹]?\s?\d[\d\s.,'']*\s?[%$€£¥₽₹]?$"
-_MEASURES = 4
 
 
 def look(engine: Engine, relation: str) -> Table:
     """Measure the columns of a relation."""
-    types = engine.columns(relation)
-    kinds = {name: _kind(type) for name, type in types.items()}
-    filled = " or ".join(f"{quoted(name)} is not null" for name in types)
-    ((counted,),) = engine.rows(f"select count(*) from {quoted(relation)} where {filled}")
-    rows = whole(counted)
+    source = quoted(relation)
+    kinds = {name: _kind(type) for name, type in engine.columns(relation).items()}
+    filled = " or ".join(f"{quoted(name)} is not null" for name in kinds)
+    rows = row_count(engine, f"{source} where {filled}")
 
     def measured(
-        names: Sequence[str],
-        measure: Callable[[str], str],
-        at_once: int = AT_ONCE,
-        source: str = quoted(relation),
-    ) -> list[object]:
+        names: Sequence[str], sql: Callable[[str], str], at_once: int = AT_ONCE, of: str = source
+    ) -> dict[str, Any]:
+        """Return name → its measure, of many columns by one query."""
         values: list[object] = []
         for start in range(0, len(names), at_once):
-            listed = ", ".join(map(measure, names[start : start + at_once]))
-            values += engine.rows(f"select {listed} from {source}")[0]
-        return values
+            listed = ", ".join(map(sql, names[start : start + at_once]))
+            values += engine.rows(f"select {listed} from {of}")[0]
+        return dict(zip(names, values, strict=True))
 
-    flat = measured(list(types), lambda name: _measures(quoted(name), kinds[name]), 1000)
-    each = {name: flat[i * _MEASURES : (i + 1) * _MEASURES] for i, name in enumerate(types)}
-    about = {name: int(str(m[1])) for name, m in each.items()}
-    whole_ends = [n for n in types if kinds[n] == "real" and all(map(_is_whole, each[n][2:]))]
-    no_fraction = measured(whole_ends, lambda n: f"bool_and({quoted(n)} = floor({quoted(n)}))")
-    are_whole = {n for n, test in zip(whole_ends, no_fraction, strict=True) if test}
-    are_whole |= {name for name, kind in kinds.items() if kind == "integer"}
-    ids = [n for n in types if about[n] > FEW / 2 and (kinds[n] == "text" or n in are_whole)]
+    plain = measured(list(kinds), lambda name: _measures(quoted(name), kinds[name]), 1000)
+    about = {name: int(measures[1]) for name, measures in plain.items()}
+    are_whole = {name for name, (*_, low, high, test) in plain.items() if test and _ends(low, high)}
+    ids = [n for n in kinds if about[n] > FEW / 2 and (kinds[n] == "text" or n in are_whole)]
     if len(ids) > AT_ONCE:
         ids = [name for name in ids if about[name] >= NEARLY * rows]
-    exact = measured(ids, lambda name: f"count(distinct {quoted(name)})")
-    distinct = about | {name: int(str(n)) for name, n in zip(ids, exact, strict=True)}
-    few = [name for name in types if 0 < distinct[name] <= FEW]
+    distinct = about | measured(ids, lambda name: f"count(distinct {quoted(name)})")
+    few = [name for name in kinds if 0 < distinct[name] <= FEW]
     counts = measured(few, lambda name: f"to_json(histogram(cast({quoted(name)} as varchar)))")
-    values = {name: json.loads(str(text)) for name, text in zip(few, counts, strict=True)}
+    first = f"(select * from {source} limit {FIRST})"
     texts = [name for name, kind in kinds.items() if kind == "text"]
-    first = f"(select * from {quoted(relation)} limit {FIRST})"
-    shares = measured(texts, lambda name: _looks(quoted(name)), source=first)
-    looks = {name: (shares[2 * i], shares[2 * i + 1]) for i, name in enumerate(texts)}
+    looks = measured(texts, lambda name: _looks(quoted(name)), of=first)
     columns: list[Column] = []
-    for name, (filled_rows, _, low, high) in each.items():
-        listed = tuple(sorted(values.get(name, {}).items(), key=lambda one: (-one[1], one[0])))
-        time, number = (float(str(share or 0)) >= NEARLY for share in looks.get(name, (0, 0)))
+    for name, type in engine.columns(relation).items():
+        count, _, low, high, _ = plain[name]
+        values = json.loads(counts.get(name, "{}"))
         column = Column(
             name,
-            types[name],
+            type,
             kinds[name],
-            int(str(filled_rows)),
-            len(listed) or distinct[name],
-            None if low is None else float(str(low)),
-            None if high is None else float(str(high)),
-            listed,
+            int(count),
+            len(values) or distinct[name],
+            low,
+            high,
+            dict(sorted(values.items(), key=lambda one: (-one[1], one[0]))),
             name in are_whole,
-            "time" if time else "number" if number else "",
+            looks.get(name) or "",
         )
         columns.append(column)
     return Table(relation, rows, tuple(columns))
@@ -180,20 +226,29 @@ def _kind(type: str) -> Kind:
 
 
 def _measures(column: str, kind: Kind) -> str:
+    """Write the count of a column, about its different values, its ends, and if it is whole."""
     value = f"cast({column} as int)" if kind == "boolean" else column
-    has_ends = kind in ("boolean", "integer", "real")
-    ends = f"min({value}), max({value})" if has_ends else "null, null"
-    return f"count({column}), approx_count_distinct({column}), {ends}"
+    numbers = "null, null, 0"
+    if kind in ("boolean", "integer", "real"):
+        is_whole = {"integer": "1", "real": f"cast(bool_and({value} = floor({value})) as int)"}
+        numbers = f"min({value}), max({value}), {is_whole.get(kind, '0')}"
+    measures = f"count({column}), approx_count_distinct({column}), {numbers}"
+    return f"cast([{measures}] as double[])"
 
 
-def _is_whole(end: object) -> bool:
-    return end is not None and float(str(end)).is_integer()
+def _ends(*ends: float | None) -> bool:
+    """Say whether both ends of a column are whole numbers; an empty one has none."""
+    return all(end is not None and end.is_integer() for end in ends)
 
 
 def _looks(column: str) -> str:
+    """Write what most texts of a column look like."""
     time = f"try_cast({column} as timestamp) is not null and {column} not similar to '\\d+'"
     number = f"regexp_matches(trim({column}), '{_IS_NUMBER}')"
-    return ", ".join(
-        f"avg(case when {column} is null then null when {test} then 1 else 0 end)"
-        for test in (time, number)
+    parts = ((time, "time"), (number, "number"))
+    cases = (
+        f"when avg(case when {test} then 1 when {column} is not null then 0 end) >= {NEARLY} "
+        f"then '{kind}'"
+        for test, kind in parts
     )
+    return f"case {' '.join(cases)} else '' end"
