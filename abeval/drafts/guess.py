@@ -47,6 +47,8 @@ class Guess:
         question: What a person must say of it.
         over: The denominator, of a ratio.
         decreases: Whether less of it is better.
+        is_share: Whether its metric is one, whatever the column holds.
+        name: The name of its metric; by the column where it is empty.
     """
 
     entry: str
@@ -56,6 +58,8 @@ class Guess:
     question: str = ""
     over: Column | None = None
     decreases: bool = False
+    is_share: bool = False
+    name: str = ""
 
 
 @dataclass(frozen=True)

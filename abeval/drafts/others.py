@@ -19,7 +19,7 @@ from abeval.engines.protocol import Engine
 from abeval.engines.sql import quoted
 from abeval.experiment.sources import CANONICAL_COLUMNS
 
-Kind = Literal["impressions", "items", "clicks", "exposures", "units", "events"]
+Kind = Literal["sums", "impressions", "items", "clicks", "exposures", "units", "events"]
 
 JOINED = 0.5
 """Share of a table's rows, or units, that are those of the main table, from which on they join."""
@@ -56,16 +56,16 @@ class Log:
         return self.table.origin.name
 
     @property
+    def is_clicks(self) -> bool:
+        """Say whether its name is that of clicks."""
+        return words.says(self.name, "clicks")
+
+    @property
     def outcomes(self) -> list[Column]:
         """List columns of numbers that are outcomes by their names."""
         taken = {c.name for e, c in self.columns.items() if e in ("unit_id", "ts")}
         own = [g.column for g in value_guesses(self.table, taken) if g.entry == "outcome"]
         return [column for column in own if column is not None and column.says("outcome")]
-
-    @property
-    def is_clicks(self) -> bool:
-        """Say whether its name is that of clicks."""
-        return words.says(self.name, "clicks")
 
     @property
     def is_event(self) -> bool:
@@ -81,15 +81,6 @@ class Log:
     def shows_rows(self) -> bool:
         """Say whether it has a unit, and clicks, items or positions."""
         return "unit_id" in self.columns and bool(self.columns.keys() - {"unit_id", "ts"})
-
-    @property
-    def has_entries_alone(self) -> bool:
-        """Say whether it has units, times and what may be variants, and nothing else."""
-        names = {c.name for e, c in self.columns.items() if e in ("unit_id", "ts")}
-        names |= {column.name for column in variant_candidates(self.table)}
-        return {"unit_id", "ts"} <= self.columns.keys() and {
-            c.name for c in self.table.columns
-        } <= names
 
 
 def log_of(engine: Engine, table: Table) -> Log:
@@ -115,47 +106,41 @@ def main_and_others(engine: Engine, tables: Sequence[Table]) -> tuple[Log, list[
         shows = log.shows_rows and not log.is_event and not log.is_clicks
         return shown, shows, log.variant is not None, log.table.rows
 
-    main, *others = sorted((log_of(engine, table) for table in tables), key=rank, reverse=True)
-    ids = [c for c in main.table.columns if _is_id(c) and c.distinct == main.table.rows]
-    named = [one for one in others if "impression_id" in one.columns]
-    known = main.columns.values()
-    if ids and named and ids[0] not in known and "impression_id" not in main.columns:
+    logs = [log_of(engine, table) for table in tables]
+    main = max(logs, key=rank)
+    others = [log for log in logs if log is not main]
+    ids = [c for c in main.table.columns if c.named("id") and c.distinct == main.table.rows]
+    is_asked = any("impression_id" in log.columns for log in others)
+    is_known = "impression_id" in main.columns or (ids and ids[0] in main.columns.values())
+    if ids and is_asked and not is_known:
         # The `id` of the impressions is what another table calls the id of an impression.
         main = replace(main, columns={**main.columns, "impression_id": ids[0]})
-    order = [table.relation for table in tables]
-    return main, sorted(others, key=lambda log: order.index(log.table.relation))
+    return main, placed(engine, others, main)
 
 
 def placed(engine: Engine, logs: Sequence[Log], main: Log) -> list[Log]:
     """Guess what the tables beside the main one are; each kind but events once."""
-    by_relation: dict[str, Log] = {}
+    others: list[Log] = []
     for log in sorted(logs, key=lambda log: not log.is_clicks):
-        kinds = {one.kind for one in by_relation.values()} - {"events", None}
+        kinds = {one.kind for one in others} - {"events", None}
         readings = (place(engine, log, main) for place in (_items, _clicks, _of_units))
         twice = replace(log, reason="another file has these already")
-        own = (one for one in readings if one and one.kind not in kinds)
-        by_relation[log.table.relation] = next(own, twice)
-    return [by_relation[log.table.relation] for log in logs]
-
-
-def _is_id(column: Column) -> bool:
-    return words.whole(column.name) == "id"
+        others.append(next((one for one in readings if one and one.kind not in kinds), twice))
+    return others
 
 
 def _items(engine: Engine, log: Log, main: Log) -> Log | None:
     """Guess that each row is an item of the impressions."""
     is_called_so = words.says(log.name.rstrip("s"), "item_id")
-    ids = [c for c in log.table.columns if is_called_so and _is_id(c)]
+    ids = [c for c in log.table.columns if is_called_so and c.named("id")]
     item = log.columns.get("item_id") or next(iter(ids), None)
     seen, unit = main.columns.get("item_id"), log.columns.get("unit_id")
     is_of_units = unit not in (None, item) and "ts" in log.columns
     if item is None or seen is None or item.distinct < log.table.rows or is_of_units:
         return None
-    if _share(engine, (main.table, seen), (log.table, item)) < JOINED:
-        return None
-    columns = {"item_id": item}
-    columns |= {entry: c for entry, c in log.columns.items() if entry == "category"}
-    return replace(log, kind="items", columns=columns, reason="each row is an item")
+    columns = {e: c for e, c in log.columns.items() if e == "category"} | {"item_id": item}
+    items = replace(log, kind="items", columns=columns, reason="each row is an item")
+    return items if _followed(engine, main, items, ("item_id",))[0] >= JOINED else None
 
 
 def _clicks(engine: Engine, log: Log, main: Log) -> Log | None:
@@ -202,19 +187,17 @@ def _of_units(engine: Engine, log: Log, main: Log) -> Log:
     unit, seen = log.columns.get("unit_id"), main.columns.get("unit_id")
     if unit is None or seen is None:
         return replace(log, reason="no column has units, or items of the impressions")
-    share = _share(engine, (log.table, unit), (main.table, seen))
+    share, *_ = _followed(engine, log, main, ("unit_id",))
     if share < JOINED:
-        return replace(log, reason=f"{share:.0%} of its {unit.name} are units of the impressions")
+        return replace(log, reason=f"{share:.0%} of its rows are of units of the impressions")
     time = log.columns.get("ts")
+    known = (unit, time, *variant_candidates(log.table))
+    has_nothing_else = time is not None and all(column in known for column in log.table.columns)
     # The day of a sign-up describes a unit, by its name.
-    is_dated = time is not None and not (log.has_one_row and not time.named("time"))
-    columns = {"unit_id": unit}
-    if is_dated and time is not None:
-        columns["ts"] = time
-    places = log.has_one_row and not log.shows_rows and not main.variant
-    if log.variant and (log.has_entries_alone or places):
-        if log.has_entries_alone and time is not None:
-            columns["ts"] = time
+    is_dated = time is not None and (has_nothing_else or not log.has_one_row or time.named("time"))
+    columns = {e: c for e, c in log.columns.items() if e == "unit_id" or (e == "ts" and is_dated)}
+    is_placing = has_nothing_else or (log.has_one_row and not log.shows_rows and not main.variant)
+    if log.variant and is_placing:
         columns["variant"] = log.variant
         return replace(log, kind="exposures", columns=columns, reason="units with their variant")
     if not is_dated and log.has_one_row:
@@ -235,20 +218,6 @@ def casts_of(log: Log, main: Log) -> dict[str, str]:
         if entry in _IDS and is_other:
             casts[column.name] = "varchar" if seen.kind == "text" else "bigint"
     return casts
-
-
-def _share(engine: Engine, part: tuple[Table, Column], every: tuple[Table, Column]) -> float:
-    """Return the share of the ids of a column that another one has."""
-    ids, known = (
-        f"select distinct {_text(column)} as id from {quoted(table.relation)} "
-        f"where {quoted(column.name)} is not null"
-        for table, column in (part, every)
-    )
-    ((share,),) = engine.rows(
-        "select avg(case when b.id is null then 0 else 1 end) "
-        f"from ({ids}) a left join ({known}) b on a.id = b.id"
-    )
-    return float(share or 0)
 
 
 def _followed(

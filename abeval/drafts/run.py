@@ -5,17 +5,18 @@ from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from abeval.drafts import guess, values
+from abeval.drafts import guess, values, words
 from abeval.drafts.columns import Origin, Table
-from abeval.drafts.counts import CountTable, Named, counts_of, number
+from abeval.drafts.counts import CountTable, Named, counts_of, number, questions_of, unit_of
 from abeval.drafts.design import Period, models_guess, period_guess
-from abeval.drafts.guess import Arms, Guess, arms, arms_of, variant_of
+from abeval.drafts.guess import Arms, Guess, arms, arms_of, asked, variant_of
 from abeval.drafts.origins import tables_of
-from abeval.drafts.others import Kind, Log, main_and_others, placed
-from abeval.drafts.write import Findings, counts_file, experiment_file
+from abeval.drafts.others import Kind, Log, main_and_others
+from abeval.drafts.write import Findings, experiment_file
 from abeval.engines.duckdb import DuckDBEngine
 from abeval.engines.sql import quoted
 from abeval.errors import LogError
+from abeval.experiment.sources import ROW_UNIT
 
 
 @dataclass(frozen=True)
@@ -57,57 +58,66 @@ def draft(frame: object, name: str = "experiment") -> Draft:
 
 def _drafted(engine: DuckDBEngine, tables: Sequence[Table], name: str) -> Draft:
     counts = counts_of(engine, tables[0], Named()) if len(tables) == 1 else None
-    if counts is not None:
-        return _of_counts(name, tables[0], counts)
-    found = _findings(engine, tables)
+    found = _findings(engine, tables) if counts is None else _of_counts(tables[0], counts)
     file = experiment_file(name, found)
-    guesses = [
-        *found.guesses,
-        *(
-            Guess(f"{log.kind}: {log.name}", None, "likely", log.reason)
-            for log in found.others
-            if log.kind is not None
-        ),
+    beside = [
+        Guess(f"{log.kind}: {log.name}", None, "likely", log.reason)
+        for log in found.others
+        if log.kind is not None
     ]
     if found.period is not None:
         reason = f"from {found.period.start} on: {found.period.reason}"
-        guesses.append(Guess("period", None, "likely", reason))
-    return Draft(file.text, tuple(guesses), tuple(file.questions))
+        beside.append(Guess("period", None, "likely", reason))
+    return Draft(file.text, (*found.guesses, *beside), tuple(file.questions))
 
 
-def _of_counts(name: str, table: Table, counts: CountTable) -> Draft:
-    """Draft the file of a table of counts."""
+def _of_counts(table: Table, counts: CountTable) -> Findings:
+    """Say what the columns of a table of counts are."""
+    columns = {column.name: column for column in table.columns}
+    variant, n = columns[counts.variant], counts.outcomes[0].n
     units: dict[str, int] = {}
     for row in counts.rows:
-        own = int(number(row[counts.outcomes[0].n]) or 0)
-        units[row[counts.variant]] = units.get(row[counts.variant], 0) + own
-    file = counts_file(name, counts, arms(units, {}), next(iter(table.origin.files), None))
-    reasons = {counts.variant: ("variant", f"{len(units)} values")}
+        own = units.get(row[counts.variant], 0)
+        units[row[counts.variant]] = own + int(number(row[n]) or 0)
+    by_day = "; 'day': days are the units" if counts.day else ""
+    reason = f"'row': each of the {n} was assigned by itself{by_day}"
+    guesses = [Guess("unit", None, "likely", reason)]
+    guesses.append(Guess("variant", variant, "likely", f"{len(units)} values"))
     for one in counts.outcomes:
-        reason = f"of {one.n}" if one.spread is None else f"a mean, with {one.spread}"
-        reasons[one.column] = ("outcome", reason)
-    reasons |= dict.fromkeys(counts.segments, ("segment", "text"))
-    columns = {column.name: column for column in table.columns}
-    guesses = (
-        Guess(entry, columns[column], "likely", reason)
-        for column, (entry, reason) in reasons.items()
-    )
-    return Draft(file.text, tuple(guesses), tuple(file.questions))
+        is_plain = one.spread is None or words.says(one.metric, "outcome", "cost")
+        direction = f"direction: is more {one.metric} better, or less? Say its `direction`"
+        guess = Guess(
+            "outcome",
+            columns[one.column],
+            "likely",
+            f"of {one.n}" if one.spread is None else f"a mean, with {one.spread}",
+            "" if is_plain else direction,
+            columns[one.n],
+            decreases=one.is_worse,
+            is_share=one.spread is None,
+            name=one.metric,
+        )
+        guesses.append(guess)
+    segments = counts.segments if counts.day is None else ()
+    guesses += [Guess("segment", columns[part], "likely", "text") for part in segments]
+    for question in questions_of(counts, ""):
+        table = asked(table, question)
+    main = Log(table, {"variant": variant}, variant, "sums")
+    return Findings(main, (), guesses, arms(units, {}), unit_of(n), one_row=True)
 
 
 def _findings(engine: DuckDBEngine, tables: Sequence[Table]) -> Findings:
     """Guess what the tables are, and what the columns of the main one are."""
-    first, rest = main_and_others(engine, tables)
+    first, others = main_and_others(engine, tables)
     if first.table.rows == 0:
         raise LogError("the table has no rows", "give files with data")
-    others = placed(engine, rest, first)
     table = guess.staged(engine, first.table)
     unit, time = guess.unit_guess(table), guess.time_guess(table)
     of_units = guess.is_of_units(table, unit, time) and not any(log.kind for log in others)
     if of_units:
         unread = f"; {time.column.name} is not read" if time.column else ""
         time = Guess("ts", None, "likely", f"each unit has one row{unread}")
-    variant, arms, period = _assigned(engine, table, others, is_timed=not of_units)
+    variant, own_arms, period = _assigned(engine, table, others, is_timed=not of_units)
     own = [unit, variant, time]
     key = first.columns.get("impression_id")
     if key is not None and not key.named("impression_id"):
@@ -117,14 +127,16 @@ def _findings(engine: DuckDBEngine, tables: Sequence[Table]) -> Findings:
         own += canonical if guess.OF_ROWS & {g.entry for g in canonical} else []
     columns = {g.entry: g.column for g in own if g.column is not None}
     columns = {"unit_id" if entry == "unit" else entry: c for entry, c in columns.items()}
-    models = None if arms is None or of_units else models_guess(table, arms, _names(own))
+    models = models_guess(table, own_arms, _names(own)) if own_arms and not of_units else None
     scores = {column.name for column in models.scores.values()} if models else set()
     own += values.value_guesses(table, _names(own) | scores)
     own += guess.segment_guesses(table, _names(own) | scores)
     kind: Kind = "units" if of_units else "impressions"
     main = Log(table, columns, variant.column, kind)
-    found = Findings(main, others, own, arms, guess.has_one_row(unit), period, models)
-    settled = values.settled(engine, table, own, arms, found.has_ctr)
+    name = unit.column.name if unit.column else ROW_UNIT
+    one_row = guess.has_one_row(unit)
+    found = Findings(main, others, own, own_arms, name, one_row, period, models)
+    settled = values.settled(engine, table, own, own_arms, found.has_ctr)
     return replace(found, guesses=tuple(settled))
 
 
@@ -148,10 +160,10 @@ def _assigned(
     if variant.column is not None or exposures is None:
         return variant, arms_of(engine, inside, variant), period
     variant = variant_of(engine, exposures)
-    arms = arms_of(engine, exposures, variant)
+    own_arms = arms_of(engine, exposures, variant)
     reason = f"the exposures say it; {variant.reason}"
     period = period_guess(engine, main, exposures)
-    return replace(variant, column=None, reason=reason), arms, period
+    return replace(variant, column=None, reason=reason), own_arms, period
 
 
 def _since(engine: DuckDBEngine, table: Table, period: Period | None) -> Table:

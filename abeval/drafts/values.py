@@ -35,7 +35,9 @@ def value_guesses(table: Table, taken: Set[str]) -> Iterator[Guess]:
     clicks = next((c for c in counts if c.says("counted")), None)
     shown = next((c for c in counts if c.says("seen")), None)
     if clicks is not None and shown is not None:
-        yield Guess("ratio", clicks, "likely", f"{clicks.name} / {shown.name}", over=shown)
+        name = f"{words.slug(clicks.name)}_per_{words.slug(shown.name)}"
+        reason = f"{clicks.name} / {shown.name}"
+        yield Guess("ratio", clicks, "likely", reason, over=shown, name=name)
         values = [c for c in values if c not in (clicks, shown)]
     names = {"".join(words.words(column.name)) for column in own}
     guesses = [g for column in values if (g := _value_guess(column, table, names)) is not None]

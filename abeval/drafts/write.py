@@ -6,7 +6,6 @@ from dataclasses import dataclass, field
 import tomlkit
 
 from abeval.drafts.columns import Column
-from abeval.drafts.counts import CountTable, questions_of, unit_of
 from abeval.drafts.design import Models, Period
 from abeval.drafts.guess import Arms, Guess, are_near_equal
 from abeval.drafts.origins import DONE
@@ -28,48 +27,43 @@ class File:
 
     def ask(self, *questions: str) -> None:
         """Add questions; an empty one is none."""
-        self.questions += filter(None, questions)
+        self.questions += [q for q in dict.fromkeys(questions) if q and q not in self.questions]
 
-    def section(self, *names: str, is_array: bool = False) -> None:
+    def section(self, *names: str) -> None:
         """Begin a table."""
-        joined = ".".join(tomlkit.key(name).as_string() for name in names)
-        self.lines += ["", f"[[{joined}]]" if is_array else f"[{joined}]"]
+        self.lines += ["", f"[{'.'.join(tomlkit.key(name).as_string() for name in names)}]"]
 
     def entry(self, key: str, value: object, note: str = "") -> None:
         """Write an entry, and why it is so."""
-        self.lines.append(_entry(key, value) + (f" # {' '.join(note.split())}" if note else ""))
+        self.lines.append(
+            f"{key} = {_value(value)}" + (f" # {' '.join(note.split())}" if note else "")
+        )
 
-    def remark(self, *lines: str) -> None:
-        """Write comments."""
-        self.lines += [f"# {' '.join(line.split())}" for line in lines]
-
-    def metric(self, fields: Mapping[str, object], note: str = "") -> None:
+    def metric(self, fields: Mapping[str, object], note: str) -> None:
         """Write a metric."""
-        self.section("metrics", is_array=True)
+        self.lines += ["", "[[metrics]]"]
         for key, value in fields.items():
             self.entry(key, value, note if key == "name" else "")
 
     @property
     def text(self) -> str:
         """Return the file: the name and the questions come first."""
-        head = [_entry("name", self.name)]
+        head = [f"name = {_value(self.name)}"]
         if self.questions:
-            head += [
-                "# Answer each, then remove it; until then the analysis is a DRAFT and decides "
-                "nothing.",
-                f"questions = {tomlkit.item(self.questions).multiline(True).as_string()}",
-            ]
+            until = "until then the analysis is a DRAFT and decides nothing."
+            listed = tomlkit.item(self.questions).multiline(True).as_string()
+            head += [f"# Answer each, then remove it; {until}", f"questions = {listed}"]
         return "\n".join([*head, *self.lines]) + "\n"
 
 
-def _entry(key: str, value: object) -> str:
+def _value(value: object) -> str:
+    """Write a value in TOML."""
     if isinstance(value, Mapping):
-        text = f"{{ {', '.join(_entry(name, one) for name, one in value.items())} }}"
-    elif isinstance(value, str) and '"' in value and "'" not in value and value.isprintable():
-        text = f"'{value}'"
-    else:
-        text = tomlkit.item(value).as_string()
-    return f"{tomlkit.key(key).as_string()} = {text}"
+        entries = (f"{tomlkit.key(k).as_string()} = {_value(own)}" for k, own in value.items())
+        return f"{{ {', '.join(entries)} }}"
+    if isinstance(value, str) and '"' in value and "'" not in value and value.isprintable():
+        return f"'{value}'"
+    return str(tomlkit.item(value).as_string())
 
 
 @dataclass(frozen=True)
@@ -77,7 +71,7 @@ class Findings:
     """What was found in the files.
 
     Attributes:
-        main: The impressions, or the table of units.
+        main: The impressions, or the table of units, or of counts.
         one_row: Whether no unit has a second row.
     """
 
@@ -85,18 +79,10 @@ class Findings:
     others: Sequence[Log]
     guesses: Sequence[Guess]
     arms: Arms | None
+    unit: str
     one_row: bool
     period: Period | None = None
     models: Models | None = None
-
-    @property
-    def of_units(self) -> bool:
-        """Say whether rows are units, whose date is not when they came."""
-        return self.main.kind == "units"
-
-    def guess(self, entry: str) -> Guess:
-        """Return the guess of an entry."""
-        return next(guess for guess in self.guesses if guess.entry == entry)
 
     @property
     def has_ctr(self) -> bool:
@@ -105,70 +91,29 @@ class Findings:
 
 
 def experiment_file(name: str, found: Findings) -> File:
-    """Write the file of logs or of a table of units."""
-    file, unit = File(name), found.guess("unit")
-    of_rows = "row" if unit.column is None else unit.column.name
-    file.entry("unit", of_rows, f"{unit.certainty}: {unit.reason}")
-    file.ask(unit.question)
+    """Write the file, and the questions that it asks."""
+    file = File(name)
+    unit, variant, *_ = found.guesses
+    file.entry("unit", found.unit, f"{unit.certainty}: {unit.reason}")
+    file.ask(unit.question, *found.main.table.origin.questions)
     if found.arms is None:
-        _ask_for_variants(file, found)
+        file.entry("control", "?")
+        has_files = len(found.main.table.origin.files) > 1
+        by_file = " Or is each file of one variant: path = { NAME = FILE, … }?" if has_files else ""
+        file.ask(
+            f"variant: {variant.reason}{by_file} Name it in `columns`, and its values as "
+            "[variants.NAME]; if units are assigned by hash, give [assignment] a `salt`"
+        )
     else:
-        file.ask(found.guess("variant").question)
+        file.ask(variant.question)
         file.entry("control", found.arms.control, f"{found.arms.certainty}: {found.arms.reason}")
         _write_period(file, found.period)
         _write_variants(file, found.arms, found.models)
     events = _names_of_events(found.others)
     _write_logs(file, found, events)
-    named = [g.column for g in found.guesses if g.entry == "segment" and g.column is not None]
-    if named:
-        file.lines.append("")
-        file.remark("Properties that the treatment cannot change may be segments:", "[segments]")
-        file.remark(*(_entry(slug(column.name), quoted(column.name)) for column in named))
+    _write_segments(file, found)
     _write_metrics(file, found, events)
     return file
-
-
-def counts_file(name: str, table: CountTable, arms: Arms, path: str | None) -> File:
-    """Write the file of a table of counts."""
-    file, n = File(name), table.outcomes[0].n
-    by_day = "; 'day': days are the units" if table.day else ""
-    file.entry("unit", unit_of(n), f"'row': each of the {n} was assigned by itself{by_day}")
-    file.ask(*questions_of(table, ""))
-    for one in table.outcomes:
-        if one.spread is not None and not says(one.metric, "outcome", "cost"):
-            file.ask(f"direction: is more {one.metric} better, or less? Say its `direction`")
-    file.entry("control", arms.control, f"{arms.certainty}: {arms.reason}")
-    _write_variants(file, arms, None)
-    file.section("logs", "sums")
-    if path is not None:
-        file.entry("path", path)
-    file.entry("columns", {"variant": table.variant})
-    if table.segments and table.day is None:
-        file.section("segments")
-        for part in table.segments:
-            file.entry(slug(part), _column(part))
-    for one in table.outcomes:
-        fields = {"name": one.metric, "role": "goal"}
-        fields |= {"numerator": _column(one.column), "denominator": _column(one.n)}
-        fields |= {"unit": "share"} if one.spread is None else {}
-        fields |= {"direction": "decrease"} if one.is_worse else {}
-        file.metric(fields)
-    return file
-
-
-def _column(name: str) -> str:
-    return name if name.isascii() and name.isidentifier() else quoted(name)
-
-
-def _ask_for_variants(file: File, found: Findings) -> None:
-    reason = found.guess("variant").reason
-    file.remark(f"NOT SURE: {reason} Name it in `columns` below")
-    file.remark("and its values as [variants.NAME]; without such a column, give")
-    file.remark("[assignment] a `salt`: units are then assigned by hash.")
-    file.entry("control", "?")
-    by_file = " Or is each file of one variant: path = { NAME = FILE, … }?"
-    has_files = len(found.main.table.origin.files) > 1
-    file.ask(f"variant: {reason}{by_file if has_files else ''}")
 
 
 def _write_period(file: File, period: Period | None) -> None:
@@ -242,54 +187,26 @@ def _free(taken: set[str], *names: str) -> str:
 
 def _write_logs(file: File, found: Findings, events: Mapping[str, str]) -> None:
     """Write `[logs]`, and ask about tables that the draft does not read."""
-    notes = {g.entry: f"{g.certainty}: {g.reason}" for g in found.guesses}
-    unit = found.main.columns.get("unit_id")
-    used = [found.main, *(log for log in found.others if log.kind not in (None, "events"))]
-    for log in (*used, *(log for log in found.others if log.kind == "events")):
-        path = ("events", events[log.table.relation]) if log.kind == "events" else (str(log.kind),)
-        file.section("logs", *path)
-        _write_log(file, log, found.main)
-        if log is found.main and (known := _known_before(found)):
-            hint = 'likely: they were before; [inference] adjust = "cuped" makes use of them'
-            file.entry("covariates", known, hint)
-        columns = {
-            entry: column.name
-            for entry, column in log.columns.items()
-            if column.name != entry
-            and not (entry == "unit_id" and unit is not None and column.name == unit.name)
-        }
-        if columns:
-            file.section("logs", *path, "columns")
-        for entry, name in columns.items():
-            file.entry(entry, name, notes.get(entry, "") if log is found.main else "")
-    for question in dict.fromkeys(q for log in used for q in log.table.origin.questions):
-        file.ask(question)
-    for log in found.others:
+    for log in (found.main, *sorted(found.others, key=lambda log: log.kind == "events")):
         origin = log.table.origin
         named = ", ".join(origin.files) + (f" where {origin.where}" if origin.where else "")
         named += f", table {origin.name}" if "table" in origin.read else ""
-        if log.kind is not None:
-            file.ask(log.question and f"{named}: {log.question}")
+        if log.kind is None:
+            file.ask(
+                f"{named} is not used: {log.reason}. Are its rows [logs.clicks] (unit, item and "
+                "time), [logs.exposures] (unit, variant and time), [logs.units] (one row a unit) "
+                "or [logs.events.NAME] (unit and time)?"
+            )
             continue
-        file.lines.append("")
-        file.remark(f"NOT SURE: {named} is not used: {log.reason}. Its rows may be")
-        file.remark(
-            "[logs.clicks] (unit, item and time), [logs.exposures] (unit, variant and time),"
-        )
-        file.remark("[logs.units] (one row a unit), or [logs.events.NAME] (unit and time).")
-        kinds = "clicks, exposures, a table of units, or events"
-        file.ask(f"{named} is not used: {log.reason}. Are its rows {kinds}?")
+        name = events.get(log.table.relation)
+        file.section("logs", *(["events", name] if name else [log.kind]))
+        _write_log(file, log, found)
+        file.ask(*origin.questions, log.question and f"{named}: {log.question}")
 
 
-def _known_before(found: Findings) -> list[str]:
-    """Return the covariates of a table of units."""
-    known = (g.column for g in found.guesses if g.entry == "covariate" and found.of_units)
-    return [c.name if c.name.isidentifier() else c.number for c in known if c is not None]
-
-
-def _write_log(file: File, log: Log, main: Log) -> None:
-    """Write the entries of a log but its columns."""
-    origin = log.table.origin
+def _write_log(file: File, log: Log, found: Findings) -> None:
+    """Write the entries of a log."""
+    origin, is_main = log.table.origin, log is found.main
     files = {name: own[0] if len(own) == 1 else own for name, own in origin.paths.items()}
     if files and "" not in files and "variant" in CANONICAL_COLUMNS.get(str(log.kind), ()):
         file.entry("path", files, "likely: each variant has its own files")
@@ -299,51 +216,59 @@ def _write_log(file: File, log: Log, main: Log) -> None:
         file.entry(key, value, origin.reasons.get(key, "sure: it is named so"))
     if origin.where:
         file.entry("where", origin.where)
-    if casts := casts_of(log, main):
+    if casts := casts_of(log, found.main):
         query = cast_query(casts, "try_cast")
         file.entry("query", query, "likely: ids are text in one log, or have a point")
-    time, dwell = log.columns.get("ts"), log.columns.get("dwell")
-    if time is not None and time.kind == "integer":
-        file.entry("time_unit", time.time_unit)
-    if dwell is not None and dwell.name.endswith("ms"):
+    if "ts" in log.columns and log.columns["ts"].time_unit:
+        file.entry("time_unit", log.columns["ts"].time_unit)
+    if "dwell" in log.columns and log.columns["dwell"].name.endswith("ms"):
         file.entry("dwell_unit", "ms")
     if log.join:
         file.entry("join", list(log.join), f"likely: {log.reason}")
+    known = [g.column for g in found.guesses if g.entry == "covariate" and log.kind == "units"]
+    if is_main and known:
+        names = [c.name if c.name.isidentifier() else c.number for c in known if c is not None]
+        hint = 'likely: they were before; [inference] adjust = "cuped" makes use of them'
+        file.entry("covariates", names, hint)
+    notes = {g.entry: f"{g.certainty}: {g.reason}" for g in found.guesses if is_main}
+    for entry, column in log.columns.items():
+        if column.name != entry and (entry != "unit_id" or column.name != found.unit):
+            file.entry(f"columns.{entry}", column.name, notes.get(entry, ""))
+
+
+def _write_segments(file: File, found: Findings) -> None:
+    """Write the segments of a table of counts; those of other logs may be named by a person."""
+    named = [g.column.name for g in found.guesses if g.entry == "segment" and g.column is not None]
+    if named and found.main.kind == "sums":
+        file.section("segments")
+        for name in named:
+            file.entry(slug(name), quoted(name))
+    elif named:
+        what = "properties that the treatment cannot change"
+        file.lines += ["", f"# [segments] may have {what}: {', '.join(map(slug, named))}"]
 
 
 def _write_metrics(file: File, found: Findings, events: Mapping[str, str]) -> None:
-    """Write goals and diagnostics, and as comments what may be others; ask what is not sure."""
+    """Write goals and diagnostics; ask what is not sure."""
     taken = {*builtin_metrics(30, 30)}
     metrics = list[tuple[dict[str, object], str]]()
-    beside = list[dict[str, object]]()
+    values = ("outcome", "ratio") if found.has_ctr else ("outcome", "ratio", "diagnostic")
     for guess in found.guesses:
-        is_value = guess.entry in ("outcome", "ratio")
-        if guess.column is None or not (is_value or guess.entry in ("diagnostic", "covariate")):
-            continue
-        if is_value or (guess.entry == "diagnostic" and not found.has_ctr):
+        if guess.column is not None and guess.entry in values:
             fields = _fields(guess, guess.column, found, taken)
             metrics.append((fields, f"{guess.certainty}: {guess.reason}"))
-        elif guess.entry == "diagnostic" or not found.of_units:
-            beside.append(_fields(guess, guess.column, found, taken))
     for log in found.others:
-        if log.table.relation in events:
-            name = events[log.table.relation]
+        if name := events.get(log.table.relation):
             note = f"likely: of the rows of {name} since the exposure"
             metrics += [(fields, note) for fields in _of_events(name, log)]
     if found.has_ctr and metrics:
         metrics.insert(0, ({"name": "ctr", "role": "goal"}, "clicks / impressions"))
     elif found.has_ctr:
-        file.lines.append("")
-        file.remark("All built-in metrics of these logs are shown, and the goal is CTR. To")
-        file.remark("choose others, add entries for all:", "[[metrics]]", 'name = "ctr"')
+        all_of_them = "All built-in metrics of these logs are shown, and the goal is CTR"
+        file.lines += ["", f"# {all_of_them}; [[metrics]] choose others"]
     for fields, note in metrics:
         file.metric(fields, note)
-    if beside:
-        file.lines.append("")
-        file.remark("Others, and what was known before:")
-    for fields in beside:
-        file.remark("[[metrics]]", *(_entry(key, value) for key, value in fields.items()))
-    file.ask(*(g.question for g in found.guesses if g.entry not in ("unit", "variant")))
+    file.ask(*(guess.question for guess in found.guesses[2:]))
     doubtful = [g.column for g in found.guesses if g.entry == "outcome" and g.reason == DOUBT]
     names = ", ".join(column.name for column in doubtful if column is not None)
     if names:
@@ -360,24 +285,22 @@ def _fields(guess: Guess, column: Column, found: Findings, taken: set[str]) -> d
     rows, unit = found.main.table.rows, found.main.columns.get("unit_id")
     of_place = unit is not None and not unit.named("unit") and rows % unit.distinct > 0
     is_mean = of_place or (column.says("averaged") and not column.is_share)
-    name, value = slug(column.name), column.number
+    name, value = guess.name or slug(column.name), column.number
     fields: dict[str, object] = {"value": value}
     if guess.over is not None:
-        name = f"{name}_per_{slug(guess.over.name)}"
         fields = {"numerator": value, "denominator": quoted(guess.over.name)}
     elif is_mean and not found.one_row:
         fields = {"numerator": value, "denominator": "1"}
     elif not found.one_row:
         name = f"{name}_per_unit"
-    name = _free(taken, name, f"{name}_value")
-    if column.is_share and (found.one_row or of_place):
+    if guess.is_share or (column.is_share and (found.one_row or of_place)):
         fields["unit"] = "share"
     if guess.decreases:
         fields["direction"] = "decrease"
     if column.rows < rows:
         fields["missing"] = "drop"
     role = "diagnostic" if guess.certainty == "not sure" else "goal"
-    return {"name": name, "role": role, **fields}
+    return {"name": _free(taken, name, f"{name}_value"), "role": role, **fields}
 
 
 def _of_events(name: str, log: Log) -> Iterator[dict[str, object]]:
