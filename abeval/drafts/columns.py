@@ -1,8 +1,9 @@
 """Measure what a table's columns hold: types, ranges, and how often a value comes again."""
 
 import json
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from abeval.drafts import words
@@ -172,7 +173,8 @@ _IS_NUMBER = r"^[-+]?[$€£¥₽₹]?\s?\d[\d\s.,'']*\s?[%$€£¥₽₹]?$"
 def look(engine: Engine, relation: str) -> Table:
     """Measure the columns of a relation."""
     source = quoted(relation)
-    kinds = {name: _kind(type) for name, type in engine.columns(relation).items()}
+    types = engine.columns(relation)
+    kinds = {name: _kind(type) for name, type in types.items()}
     filled = " or ".join(f"{quoted(name)} is not null" for name in kinds)
     rows = row_count(engine, f"{source} where {filled}")
 
@@ -182,39 +184,31 @@ def look(engine: Engine, relation: str) -> Table:
         """Return name → its measure, of many columns by one query."""
         values: list[object] = []
         for start in range(0, len(names), at_once):
-            listed = ", ".join(map(sql, names[start : start + at_once]))
+            listed = ", ".join(map(sql, map(quoted, names[start : start + at_once])))
             values += engine.rows(f"select {listed} from {of}")[0]
         return dict(zip(names, values, strict=True))
 
-    plain = measured(list(kinds), lambda name: _measures(quoted(name), kinds[name]), 1000)
-    about = {name: int(measures[1]) for name, measures in plain.items()}
-    are_whole = {name for name, (*_, low, high, test) in plain.items() if test and _ends(low, high)}
-    ids = [n for n in kinds if about[n] > FEW / 2 and (kinds[n] == "text" or n in are_whole)]
-    if len(ids) > AT_ONCE:
-        ids = [name for name in ids if about[name] >= NEARLY * rows]
-    distinct = about | measured(ids, lambda name: f"count(distinct {quoted(name)})")
-    few = [name for name in kinds if 0 < distinct[name] <= FEW]
-    counts = measured(few, lambda name: f"to_json(histogram(cast({quoted(name)} as varchar)))")
-    first = f"(select * from {source} limit {FIRST})"
     texts = [name for name, kind in kinds.items() if kind == "text"]
-    looks = measured(texts, lambda name: _looks(quoted(name)), of=first)
-    columns: list[Column] = []
-    for name, type in engine.columns(relation).items():
-        count, _, low, high, _ = plain[name]
-        values = json.loads(counts.get(name, "{}"))
-        column = Column(
-            name,
-            type,
-            kinds[name],
-            int(count),
-            len(values) or distinct[name],
-            low,
-            high,
-            dict(sorted(values.items(), key=lambda one: (-one[1], one[0]))),
-            name in are_whole,
-            looks.get(name) or "",
-        )
-        columns.append(column)
+    numbers = [name for name, kind in kinds.items() if kind in ("boolean", "integer", "real")]
+    counts = measured(list(kinds), lambda c: f"[count({c}), approx_count_distinct({c})]", 1000)
+    ends = measured(numbers, _ends, 1000)
+    ids = [
+        n for n in kinds if counts[n][1] > FEW / 2 and (n in texts or (n in ends and ends[n][2]))
+    ]
+    if len(ids) > AT_ONCE:
+        ids = [name for name in ids if counts[name][1] >= NEARLY * rows]
+    exact = measured(ids, lambda c: f"count(distinct {c})")
+    distinct = {name: exact.get(name, about) for name, (_, about) in counts.items()}
+    few = [name for name in kinds if 0 < distinct[name] <= FEW]
+    values = measured(few, lambda c: f"to_json(histogram(cast({c} as varchar)))")
+    looks = measured(texts, _looks, of=f"(select * from {source} limit {FIRST})")
+    columns = []
+    for name, type in types.items():
+        own = dict(Counter(json.loads(values.get(name, "{}"))).most_common())
+        low, high, is_whole = ends.get(name, (None, None, False))
+        different = len(own) or distinct[name]
+        column = Column(name, type, kinds[name], counts[name][0], different, low, high, own)
+        columns.append(replace(column, is_whole=bool(is_whole), looks=looks.get(name) or ""))
     return Table(relation, rows, tuple(columns))
 
 
@@ -225,30 +219,19 @@ def _kind(type: str) -> Kind:
     return "integer" if type.endswith(("INT", "INTEGER")) else "other"
 
 
-def _measures(column: str, kind: Kind) -> str:
-    """Write the count of a column, about its different values, its ends, and if it is whole."""
-    value = f"cast({column} as int)" if kind == "boolean" else column
-    numbers = "null, null, 0"
-    if kind in ("boolean", "integer", "real"):
-        is_whole = {"integer": "1", "real": f"cast(bool_and({value} = floor({value})) as int)"}
-        numbers = f"min({value}), max({value}), {is_whole.get(kind, '0')}"
-    measures = f"count({column}), approx_count_distinct({column}), {numbers}"
-    return f"cast([{measures}] as double[])"
-
-
-def _ends(*ends: float | None) -> bool:
-    """Say whether both ends of a column are whole numbers; an empty one has none."""
-    return all(end is not None and end.is_integer() for end in ends)
+def _ends(column: str) -> str:
+    """Write the smallest and the largest number, and whether none has a fraction."""
+    value = f"cast({column} as double)"
+    is_whole = f"bool_and(isfinite({value}) and {value} = floor({value}))"
+    return f"[min({value}), max({value}), cast({is_whole} as double)]"
 
 
 def _looks(column: str) -> str:
     """Write what most texts of a column look like."""
-    time = f"try_cast({column} as timestamp) is not null and {column} not similar to '\\d+'"
-    number = f"regexp_matches(trim({column}), '{_IS_NUMBER}')"
-    parts = ((time, "time"), (number, "number"))
-    cases = (
-        f"when avg(case when {test} then 1 when {column} is not null then 0 end) >= {NEARLY} "
-        f"then '{kind}'"
-        for test, kind in parts
+    is_time = f"try_cast({column} as timestamp) is not null and {column} not similar to '\\d+'"
+    is_number = f"regexp_matches(trim({column}), '{_IS_NUMBER}')"
+    time, number = (
+        f"avg(cast({test} as int)) filter (where {column} is not null) >= {NEARLY}"
+        for test in (is_time, is_number)
     )
-    return f"case {' '.join(cases)} else '' end"
+    return f"case when {time} then 'time' when {number} then 'number' else '' end"

@@ -216,37 +216,29 @@ def _stem(name: str, role: str) -> str | None:
 
 def _outcomes(numbers: Mapping[str, Role], named: Named) -> tuple[Outcome, ...]:
     """Return the metrics that the caller names, else those that names of columns say."""
-    if named.metrics is not None:
-        for metric, pair in named.metrics.items():
-            for one in pair:
-                if one is not None and one not in numbers:
-                    what = f"metric {metric}: no column of numbers is called {one!r}"
-                    raise LogError(what, f"there are: {', '.join(numbers)}")
-        return tuple(
-            _outcome(numbers, metric, column, n or _units_of(numbers))
-            for metric, (column, n) in named.metrics.items()
-        )
-    means = _of(numbers, "mean")
-    plain = [*_of(numbers, "counted"), *(mean for mean in means if _spread_of(numbers, mean))]
-    columns = plain or means or _of(numbers, "rate")
-    units = _units_of(numbers)
-    if not columns:
-        what = f"no column is plainly what was counted of the {units}"
+    means, metrics = _of(numbers, "mean"), named.metrics
+    if metrics is None:
+        plain = [*_of(numbers, "counted"), *(one for one in means if _spread_of(numbers, one))]
+        names = {one: one for one in plain or means or _of(numbers, "rate")}
+        names |= {one: _stem(one, "mean") or "mean" for one in means if one in names}
+        metrics = {words.slug(name): (column, None) for column, name in names.items()}
+    outcomes = []
+    for metric, (column, n) in metrics.items():
+        for one in (column, n):
+            if one is not None and one not in numbers:
+                what = f"metric {metric}: no column of numbers is called {one!r}"
+                raise LogError(what, f"there are: {', '.join(numbers)}")
+        spread = _spread_of(numbers, column)
+        if column in means and spread is None:
+            what = f"{column} is a mean, and no column has its standard deviation or error"
+            raise LogError(what, "add it, such as `sd`, `se` or `variance`")
+        is_rate = numbers[column] == "rate"
+        outcomes.append(Outcome(metric, column, n or _units_of(numbers), spread, is_rate))
+    if not outcomes:
+        what = f"no column is plainly what was counted of the {_units_of(numbers)}"
         other = next(iter(_of(numbers, "other")), "conversions")
         raise LogError(what, f"name it: --metric {other}, or metrics=[{other!r}]")
-    named_so = {column: _stem(column, "mean") if column in means else column for column in columns}
-    return tuple(
-        _outcome(numbers, words.slug(name or "mean"), column, units)
-        for column, name in named_so.items()
-    )
-
-
-def _outcome(numbers: Mapping[str, Role], metric: str, column: str, n: str) -> Outcome:
-    spread = _spread_of(numbers, column)
-    if numbers[column] == "mean" and spread is None:
-        what = f"{column} is a mean, and no column has its standard deviation or error"
-        raise LogError(what, "add it, such as `sd`, `se` or `variance`")
-    return Outcome(metric, column, n, spread, numbers[column] == "rate")
+    return tuple(outcomes)
 
 
 def _spread_of(numbers: Mapping[str, Role], column: str) -> str | None:
@@ -272,23 +264,24 @@ def _units_of(numbers: Mapping[str, Role]) -> str:
 
 def questions_of(table: CountTable, unit: str) -> Iterator[str]:
     """Yield what a table of counts leaves open, and how to answer it."""
-    n = table.outcomes[0].n
-    if unit == ROW_UNIT:
+    n, by_user = table.outcomes[0].n, "bring sums by user (docs/sums.md)"
+    if unit == ROW_UNIT or (table.day is not None and unit == DAY_UNIT):
         return
-    if table.day is not None and unit != DAY_UNIT:
+    if table.day is not None:
         yield (
             f"unit: do the {n} of one day come back on others? If hardly, the days are the units: "
             "unit = 'day' (--unit day). If they do, by days alone chance looks like an effect: "
-            "bring sums by user (docs/sums.md)"
+            f"{by_user}"
         )
-    elif table.day is None and any(one.of_views for one in table.outcomes):
+        return
+    if any(one.of_views for one in table.outcomes):
         yield (
             f"unit: was each of the {n} assigned by itself? If so, unit = 'row' (--unit row); if "
-            "users were, bring sums by user (docs/sums.md)"
+            f"users were, {by_user}"
         )
-    for one in table.outcomes if table.day is None else ():
+    for one in table.outcomes:
         if one.may_repeat and not one.of_views:
             yield (
                 f"{one.metric}: does each of the {n} count at most once in {one.column}? If so, "
-                "unit = 'row' (--unit row); if not, bring sums by user (docs/sums.md)"
+                f"unit = 'row' (--unit row); if not, {by_user}"
             )

@@ -13,9 +13,13 @@ from abeval.engines.sql import quoted
 
 @dataclass(frozen=True)
 class Period:
-    """When units had variants by this column, and the time before; ends are exclusive."""
+    """When units had variants by this column, and the time before; ends are exclusive.
+
+    `rows` is SQL that chooses the rows since its start.
+    """
 
     variant: str
+    rows: str
     before: date
     start: date | datetime
     end: date
@@ -52,7 +56,8 @@ def period_guess(engine: Engine, main: Table, placing: Table) -> Period | None:
     if start.date() <= first.date() or whole(rows) * share < FEW:
         return None
     begins = start.replace(minute=0, second=0, microsecond=0) if early else start.date()
-    return Period(named[0].name, first.date(), begins, last.date() + timedelta(days=1), reason)
+    end, since = last.date() + timedelta(days=1), f"{own.moment} >= '{begins.isoformat()}'"
+    return Period(named[0].name, since, first.date(), begins, end, reason)
 
 
 @dataclass(frozen=True)

@@ -1,14 +1,13 @@
 """Guess what a table's columns are: the unit, the variant, the time, and those of a log."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Literal
+from dataclasses import dataclass, replace
+from typing import Literal, NamedTuple
 
 from abeval.drafts import words
 from abeval.drafts.columns import FEW, Column, Origin, Table, look
 from abeval.engines.protocol import Engine, whole
 from abeval.engines.sql import literal, quoted
-from abeval.experiment.problems import folded, spelled_alike
 
 Certainty = Literal["sure", "likely", "not sure"]
 
@@ -27,10 +26,10 @@ NEAR = 0.1
 """Shares of units that differ less than this from equal ones are meant to be equal."""
 
 LOG_COLUMNS = (
-    *("item_id", "position", "score", "propensity", "request_id", "impression_id", "dwell"),
-    "category",
+    *("click", "item_id", "position", "score", "propensity", "request_id", "impression_id"),
+    *("dwell", "category"),
 )
-"""Roles that are columns of logs, besides unit, time, variant and click."""
+"""Roles that are columns of logs, besides unit, time and variant."""
 
 OF_ROWS = {"click", "item_id", "request_id", "impression_id"}
 """Columns without one of which a score or a category is a property of the unit."""
@@ -62,34 +61,24 @@ class Guess:
     name: str = ""
 
 
-@dataclass(frozen=True)
-class Arms:
-    """The values of the variant column.
-
-    Attributes:
-        units: Value → units, most first.
-        joined: Value → its spellings, itself first, where it has several.
-    """
+class Arms(NamedTuple):
+    """The values of the variant column: each with its units, and the control, surely or not."""
 
     units: Mapping[str, int]
     control: str
-    certainty: Certainty
-    reason: str
-    joined: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    is_sure: bool
 
 
 def looked(engine: Engine, relation: str, origin: Origin) -> Table:
     """Measure a table, and find the ids of which each value has one variant."""
     table = replace(look(engine, relation), origin=origin)
-    variants = variant_candidates(table)[:1]
-    ids = [c for c in table.columns if names_id(c) and variants and c not in variants]
-    repeated = [c for c in ids if variants[0].distinct < c.distinct <= c.rows - REPEATS]
-    clusters = [
-        column
-        for column in sorted(repeated, key=lambda c: c.distinct)[:FEW]
-        if _constant(engine, table, column, variants)[variants[0].name] > 0.99
-    ]
-    return replace(table, clusters=tuple(clusters))
+    for variant in variant_candidates(table)[:1]:
+        ids = [c for c in table.columns if names_id(c) and c != variant]
+        ids = [c for c in ids if variant.distinct < c.distinct <= c.rows - REPEATS]
+        ids = sorted(ids, key=lambda c: c.distinct)[:FEW]
+        clusters = [c for c in ids if _constant(engine, table, c, variant) > 0.99]
+        table = replace(table, clusters=tuple(clusters))
+    return table
 
 
 def rows_where(engine: Engine, table: Table, relation: str, where: str) -> Table:
@@ -205,7 +194,7 @@ def variant_candidates(table: Table, weakly: bool = False) -> list[Column]:
         return [c for c in fitting if min(c.values.values()) >= RARE * c.rows]
     texts = [c for c in others if c.kind == "text" and any(map(names_control, c.values))]
     own = [c for c in few if c.named("variant") or c in texts or (c in others and _is_tested(c))]
-    return sorted(own, key=lambda c: (not _has_sure_control(c), rank(c, "variant")))
+    return sorted(own, key=lambda c: (not _likeness(c)[0], rank(c, "variant")))
 
 
 def _is_tested(column: Column) -> bool:
@@ -215,10 +204,12 @@ def _is_tested(column: Column) -> bool:
     return is_named and min(rows) > 0.9 * max(rows)
 
 
-def _has_sure_control(column: Column) -> bool:
+def _likeness(column: Column) -> tuple[bool, bool]:
+    """Say whether values have a sure control, or are letters, and whether the name is known."""
     letters = sorted(value.strip().lower() for value in column.values)
     is_ab = letters == list("abcdefghijkl")[: len(letters)]
-    return is_ab or any(names_control(value, surely=True) for value in column.values)
+    is_sure = is_ab or any(names_control(value, surely=True) for value in column.values)
+    return is_sure, column.named("variant")
 
 
 def names_control(value: str, surely: bool = False) -> bool:
@@ -234,30 +225,23 @@ def names_control(value: str, surely: bool = False) -> bool:
 def variant_of(engine: Engine, table: Table, weakly: bool = False) -> Guess:
     """Guess the column of the variant: the first candidate of which units have one value."""
     unit = unit_guess(table)
-    candidates = [c for c in variant_candidates(table, weakly) if c != unit.column]
-    constant = _constant(engine, table, unit.column, candidates)
-    fitting = [c for c in candidates if constant[c.name] >= ONE_VARIANT]
+    candidates = [c for c in variant_candidates(table, weakly) if c != unit.column][:FEW]
+    shares = {c.name: _constant(engine, table, unit.column, c) for c in candidates}
+    fitting = [c for c in candidates if shares[c.name] >= ONE_VARIANT]
     if not fitting:
         reason = "no column names the variant of a unit: which one is it?"
         return Guess("variant", None, "not sure", reason)
-    best = fitting[0]
-    share, is_named, is_sure = constant[best.name], best.named("variant"), _has_sure_control(best)
-    rivals = [
-        c.name
-        for c in fitting[1:]
-        if (c.named("variant") or not is_named) and (_has_sure_control(c) or not is_sure)
-    ]
+    best, share, by_row = fitting[0], shares[fitting[0].name], has_one_row(unit)
+    rivals = [c.name for c in fitting[1:] if _likeness(c) == _likeness(best)]
     reason = f"its values are {', '.join(map(repr, best.values))}"
-    if is_named and not has_one_row(unit):
+    if not by_row:
         reason = "each unit has one" if share == 1 else f"{share:.1%} of the units have one"
     if rivals:
         reason += f"; or is it {' or '.join(rivals[:3])}?"
-    is_clear = not rivals and (is_named or is_sure or _is_tested(best))
-    if not is_clear and not best.named("variant_sure"):
-        question = f"variant: is it {best.name}? {reason}"
-        return Guess("variant", best, "not sure", reason, question)
-    is_certain = is_named and not rivals and not has_one_row(unit) and share > 0.99
-    return Guess("variant", best, "sure" if is_certain else "likely", reason)
+    if best.named("variant_sure") or (not rivals and (any(_likeness(best)) or _is_tested(best))):
+        is_sure = best.named("variant") and not rivals and not by_row and share > 0.99
+        return Guess("variant", best, "sure" if is_sure else "likely", reason)
+    return Guess("variant", best, "not sure", reason, f"variant: is it {best.name}? {reason}")
 
 
 def arms_of(engine: Engine, table: Table, guessed: Guess) -> Arms | None:
@@ -267,24 +251,18 @@ def arms_of(engine: Engine, table: Table, guessed: Guess) -> Arms | None:
         return None
     counted = "count(*)" if unit is None else f"count(distinct {quoted(unit.name)})"
     rows = engine.rows(
-        f"select min(cast({quoted(variant.name)} as varchar)) as v, {counted} as n "
+        f"select cast({quoted(variant.name)} as varchar) as v, {counted} as n "
         f"from {quoted(table.relation)} where {quoted(variant.name)} is not null "
-        f"group by {_spelled_once(variant)} order by n desc, v"
+        "group by v order by n desc, v"
     )
-    joined = {names[0]: names for names in spelled_alike(variant.values)}
-    first = {folded(name): name for name in joined}
-    units = {first.get(folded(str(value)), str(value)): whole(count) for value, count in rows}
-    return arms(units, joined)
+    return arms({str(value): whole(count) for value, count in rows})
 
 
-def arms(units: Mapping[str, int], joined: Mapping[str, tuple[str, ...]]) -> Arms:
-    """Return the variants with their units and spellings, and guess the control."""
+def arms(units: Mapping[str, int]) -> Arms:
+    """Return the variants with their units, and guess the control."""
     sure = [value for value in units if names_control(value, surely=True)]
     likely = sure or [value for value in units if names_control(value)]
-    if len(likely) == 1:
-        return Arms(units, likely[0], "likely", "by its name", joined)
-    reason = "no name says it: the first by name is taken"
-    return Arms(units, min(likely or units), "not sure", reason, joined)
+    return Arms(units, min(likely or units), len(likely) == 1)
 
 
 def are_near_equal(units: Mapping[str, int]) -> bool:
@@ -293,59 +271,37 @@ def are_near_equal(units: Mapping[str, int]) -> bool:
     return all(abs(count - equal) <= NEAR * equal for count in units.values())
 
 
-def _constant(
-    engine: Engine, table: Table, unit: Column | None, candidates: Sequence[Column]
-) -> dict[str, float]:
-    """Return column → share of units that have one value of it."""
-    if unit is None or not candidates:
-        return {c.name: 1.0 for c in candidates}
-    counts = [f"count(distinct {_spelled_once(c)}) <= 1 as n_{i}" for i, c in enumerate(candidates)]
-    shares = [f"avg(cast(n_{i} as int))" for i in range(len(candidates))]
-    ((*values,),) = engine.rows(
-        f"select {', '.join(shares)} from (select {', '.join(counts)} "
-        f"from {quoted(table.relation)} where {quoted(unit.name)} is not null "
-        f"group by {quoted(unit.name)})"
+def _constant(engine: Engine, table: Table, unit: Column | None, column: Column) -> float:
+    """Return the share of units that have one value of a column, however it is spelled."""
+    if unit is None:
+        return 1.0
+    values = f"count(distinct lower(trim(cast({quoted(column.name)} as varchar))))"
+    ((share,),) = engine.rows(
+        f"select avg(cast(n <= 1 as int)) from (select {values} as n from {quoted(table.relation)} "
+        f"where {quoted(unit.name)} is not null group by {quoted(unit.name)})"
     )
-    return {c.name: float(value or 0) for c, value in zip(candidates, values, strict=True)}
-
-
-def _spelled_once(column: Column) -> str:
-    """Write SQL of a column; text is in lower case, without spaces around it."""
-    name = quoted(column.name)
-    return f"lower(trim(cast({name} as varchar)))" if column.kind == "text" else name
+    return float(share or 0)
 
 
 def time_guess(table: Table) -> Guess:
     """Guess the time of a row."""
-    columns = sorted(table.columns, key=lambda c: (c.kind != "time", rank(c, "time")))
-    for column in columns:
+    for column in sorted(table.columns, key=lambda c: (c.kind != "time", rank(c, "time"))):
         if column.kind == "time":
-            several = sum(c.kind == "time" for c in columns) > 1
-            return Guess("ts", column, "likely" if several else "sure", f"of type {column.type}")
-        if not column.named("time"):
-            continue
-        if column.time_unit is not None:
+            return Guess("ts", column, "sure", f"of type {column.type}")
+        if column.named("time") and column.time_unit is not None:
             reason = f"whole numbers since 1970, in {column.time_unit}"
             return Guess("ts", column, "likely", reason)
-        if column.looks == "time":
+        if column.named("time") and column.looks == "time":
             return Guess("ts", column, "likely", "text as ISO 8601 writes times")
-        if column.kind == "text":
-            reason = f"{column.name} is text: say its format, or leave days out"
-            return Guess("ts", None, "not sure", reason)
     return Guess("ts", None, "likely", "no column has times")
 
 
 def canonical_guesses(table: Table, taken: set[str]) -> Iterator[Guess]:
     """Guess click, item, position, score and the like, by name and content."""
     for column in (c for c in table.columns if c.name not in taken):
-        if column.named("click") and column.is_number:
-            if column.is_share:
-                yield Guess("click", column, "sure", "0 or 1")
-            continue
-        for role in LOG_COLUMNS:
-            if column.named(role) and _fits(role, column):
-                yield Guess(role, column, "likely", "by its name")
-                break
+        role = next((role for role in LOG_COLUMNS if column.named(role)), "")
+        if role and _fits(role, column):
+            yield Guess(role, column, "likely", "by its name")
 
 
 def _fits(role: str, column: Column) -> bool:
@@ -354,9 +310,9 @@ def _fits(role: str, column: Column) -> bool:
         return column.kind in ("text", "integer") and is_id
     if role == "category":
         return column.kind == "text"
-    fits = column.is_whole if role == "position" else column.is_number
-    is_share = role != "propensity" or (column.high or 0) <= 1
-    return fits and (column.low or 0) >= 0 and is_share
+    is_above = column.is_number and (column.low or 0) >= 0
+    own = {"click": column.is_share, "position": column.is_whole}
+    return is_above and own.get(role, role != "propensity" or (column.high or 0) <= 1)
 
 
 def segment_guesses(table: Table, taken: set[str]) -> Iterator[Guess]:

@@ -6,17 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from abeval.drafts import words
+from abeval.drafts import guess, words
 from abeval.drafts.columns import FEW, Column, Origin, Table
-from abeval.drafts.guess import (
-    MOST_VARIANTS,
-    asked,
-    looked,
-    names_control,
-    rows_where,
-    variant_candidates,
-    variant_of,
-)
 from abeval.engines.duckdb import DuckDBEngine
 from abeval.engines.encodings import likely_encodings
 from abeval.engines.protocol import Engine
@@ -41,13 +32,11 @@ def tables_of(
         for columns, origin in _readings(engine, file, read):
             key = columns, *origin.read.items()
             groups.setdefault(key, (origin, []))[1].append(file)
-    return [
-        part
+    tables = [
+        _table(engine, f"raw_table_{place}", origin, group, folder)
         for place, (origin, group) in enumerate(groups.values())
-        for part in _parts(
-            engine, _table(engine, f"raw_table_{place}", origin, group, folder), len(groups) == 1
-        )
     ]
+    return [part for table in tables for part in _parts(engine, table, len(tables) == 1)]
 
 
 def _table(
@@ -61,14 +50,14 @@ def _table(
         engine.add_log(relation, LogSource.model_validate(source))
         named = {variant: [_from(folder, path) for path in own] for variant, own in paths.items()}
         name = origin.read.get("table") or _name(files[0])
-        return looked(engine, relation, replace(origin, name=name, paths=named))
+        return guess.looked(engine, relation, replace(origin, name=name, paths=named))
 
     table = added()
     by_variant = _files_by_variant(files)
-    if by_variant and variant_of(engine, table).column is None:
+    if by_variant and guess.variant_of(engine, table).column is None:
         paths = by_variant
         table = added()
-    variants = variant_candidates(table) or variant_candidates(table, weakly=True)
+    variants = guess.variant_candidates(table) or guess.variant_candidates(table, weakly=True)
     if variants and variants[0].kind == "boolean":
         # In text files, names of variants are text, such as Yes.
         table = added(columns={"variant": variants[0].name})
@@ -92,12 +81,19 @@ def _reading(
     engine: DuckDBEngine, files: Files, file: Path, read: dict[str, str]
 ) -> tuple[tuple[str, ...], Origin]:
     """Read a file, and change what does not fit it."""
-    relation, reasons = f"raw_file {file} {read.get('table', '')}", dict[str, str]()
+    relation = f"raw_file {file} {read.get('table', '')}"
+    reasons, questions = dict[str, str](), list[str]()
 
     def add() -> Mapping[str, str]:
         engine.add_log(relation, LogSource.model_validate({"path": str(file), **read}))
         engine.spare(relation)
         return engine.columns(relation)
+
+    def change(key: str, value: str, reason: str, is_doubtful: bool) -> Mapping[str, str]:
+        read[key] = value
+        reasons[key] = f"{'not sure' if is_doubtful else 'likely'}: {reason}"
+        questions.extend([f"{key}: is it {value!r}? {reason}"] if is_doubtful else [])
+        return add()
 
     try:
         columns = add()
@@ -106,26 +102,16 @@ def _reading(
         encodings = next(filter(None, map(likely_encodings, files.read)), {}) if is_text else {}
         if not encodings:
             raise
-        read["encoding"], *others = encodings
         listed = ", ".join(f"{word!r} in {encoding}" for encoding, word in encodings.items())
-        certainty = "not sure" if others else "likely"
-        reasons["encoding"] = f"{certainty}: it is not UTF-8, and has words such as {listed}"
-        columns = add()
+        reason = f"it is not UTF-8, and has words such as {listed}"
+        columns = change("encoding", next(iter(encodings)), reason, len(encodings) > 1)
     if files.takes("decimal") and "decimal" not in read:
         texts = [name for name, kind in columns.items() if kind == "VARCHAR"]
         commas = decimal_commas(relation, texts, engine.rows)
-        if commas:
-            read["decimal"] = ","
-            column, example = min(commas.items(), key=lambda one: _is_of_thousands(one[1]))
-            certainty = "not sure" if _is_of_thousands(example) else "likely"
-            reasons["decimal"] = f"{certainty}: {column} has values such as {example}"
-            columns = add()
-    questions = tuple(
-        f"{key}: is it {read[key]!r}? {reason.removeprefix('not sure: ')}"
-        for key, reason in reasons.items()
-        if reason.startswith("not sure")
-    )
-    return tuple(columns), Origin(read=read, reasons=reasons, questions=questions)
+        for column, example in sorted(commas.items(), key=lambda one: _is_of_thousands(one[1]))[:1]:
+            reason = f"{column} has values such as {example}"
+            columns = change("decimal", ",", reason, _is_of_thousands(example))
+    return tuple(columns), Origin(read=read, reasons=reasons, questions=tuple(questions))
 
 
 def _is_of_thousands(number: str) -> bool:
@@ -169,7 +155,7 @@ def _files_by_variant(files: Sequence[Path]) -> dict[str, list[str]]:
     variants: dict[str, list[str]] = {}
     for file, own in named.items():
         variants.setdefault("_".join(w for w in own if w not in common), []).append(file)
-    if not 1 < len(variants) <= MOST_VARIANTS or not any(map(names_control, variants)):
+    if not 1 < len(variants) <= guess.MOST_VARIANTS or not any(map(guess.names_control, variants)):
         return {}
     return {variant: _shortened(own) for variant, own in variants.items()}
 
@@ -203,23 +189,23 @@ def _parts(engine: Engine, table: Table, is_alone: bool) -> Iterator[Table]:
     if is_coded or (is_alone and not shown):
         question = f"{column.name}: which of {listed} is an impression, and which a click?"
         is_doubtful = is_coded or any(words.says(value, "clicks") for value in column.values)
-        yield asked(table, question) if is_doubtful else table
+        yield guess.asked(table, question) if is_doubtful else table
         return
+    # Names of types of rows need no quotes.
+    name = column.name if column.name.isidentifier() else quoted(column.name)
     for place, value in enumerate(column.values):
-        # Names of types of rows need no quotes.
-        name = column.name if column.name.isidentifier() else quoted(column.name)
-        part = rows_where(engine, table, f"{table.relation}_{place}", f"{name} = {literal(value)}")
+        relation, where = f"{table.relation}_{place}", f"{name} = {literal(value)}"
+        part = guess.rows_where(engine, table, relation, where)
         part = replace(part, origin=replace(part.origin, name=value))
         question = f"{column.name}: are the impressions {value!r}? The types are {listed}"
-        yield asked(part, question) if len(shown) > 1 and value == shown[0] else part
+        yield guess.asked(part, question) if len(shown) > 1 and value == shown[0] else part
 
 
 def says_shown(name: str) -> int:
     """Say how well a name says that rows are what units saw; 0 where it does not."""
-    places = [words.LISTS["shown"].get(word) for word in words.words(name)]
-    return max(
-        (len(words.LISTS["shown"]) - place for place in places if place is not None), default=0
-    )
+    listed = words.LISTS["shown"]
+    places = (len(listed) - listed[word] for word in words.words(name) if word in listed)
+    return max(places, default=0)
 
 
 def _types_rows(column: Column) -> bool:

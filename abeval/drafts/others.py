@@ -4,20 +4,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from abeval.drafts import words
+from abeval.drafts import guess, words
 from abeval.drafts.columns import Column, Table
-from abeval.drafts.guess import (
-    canonical_guesses,
-    time_guess,
-    unit_guess,
-    variant_candidates,
-    variant_of,
-)
 from abeval.drafts.origins import DONE, says_shown
 from abeval.drafts.values import value_guesses
 from abeval.engines.protocol import Engine
 from abeval.engines.sql import quoted
-from abeval.experiment.sources import CANONICAL_COLUMNS
+from abeval.experiment.sources import CANONICAL_COLUMNS, OWN_TABLE
 
 Kind = Literal["sums", "impressions", "items", "clicks", "exposures", "units", "events"]
 
@@ -36,6 +29,7 @@ class Log:
 
     Attributes:
         variant: The column of which most units have one value.
+        alias: Its name in the experiment file, of events.
         kind: What it is; None where that is not clear, and it is not used.
         join: What ties clicks to impressions, where the experiment file has to say it.
         reason: Why it is of this kind, or is not used.
@@ -46,6 +40,7 @@ class Log:
     columns: Mapping[str, Column]
     variant: Column | None = None
     kind: Kind | None = None
+    alias: str = ""
     join: tuple[str, ...] = ()
     reason: str = ""
     question: str = ""
@@ -87,12 +82,12 @@ def log_of(engine: Engine, table: Table) -> Log:
     """Find the columns of a log, and the variant of its units."""
     ids = [c for c in table.columns if c.may_be_id and c.named("unit")]
     # A table of few units, such as refunds, has ids of few values.
-    unit = unit_guess(table).column or next(iter(ids), None)
+    unit = guess.unit_guess(table).column or next(iter(ids), None)
     taken = set() if unit is None else {unit.name}
-    own = {g.entry: g.column for g in canonical_guesses(table, taken)}
-    every = {"unit_id": unit, "ts": time_guess(table).column, **own}
+    own = {g.entry: g.column for g in guess.canonical_guesses(table, taken)}
+    every = {"unit_id": unit, "ts": guess.time_guess(table).column, **own}
     columns = {entry: column for entry, column in every.items() if column is not None}
-    return Log(table, columns, variant_of(engine, table).column)
+    return Log(table, columns, guess.variant_of(engine, table).column)
 
 
 def main_and_others(engine: Engine, tables: Sequence[Table]) -> tuple[Log, list[Log]]:
@@ -120,12 +115,16 @@ def main_and_others(engine: Engine, tables: Sequence[Table]) -> tuple[Log, list[
 
 def placed(engine: Engine, logs: Sequence[Log], main: Log) -> list[Log]:
     """Guess what the tables beside the main one are; each kind but events once."""
-    others: list[Log] = []
+    others, taken = list[Log](), {*CANONICAL_COLUMNS, OWN_TABLE}
     for log in sorted(logs, key=lambda log: not log.is_clicks):
         kinds = {one.kind for one in others} - {"events", None}
         readings = (place(engine, log, main) for place in (_items, _clicks, _of_units))
         twice = replace(log, reason="another file has these already")
-        others.append(next((one for one in readings if one and one.kind not in kinds), twice))
+        own = next((one for one in readings if one and one.kind not in kinds), twice)
+        is_event = own.kind == "events"
+        others.append(
+            replace(own, alias=words.free(taken, words.slug(own.name)) if is_event else "")
+        )
     return others
 
 
@@ -191,7 +190,7 @@ def _of_units(engine: Engine, log: Log, main: Log) -> Log:
     if share < JOINED:
         return replace(log, reason=f"{share:.0%} of its rows are of units of the impressions")
     time = log.columns.get("ts")
-    known = (unit, time, *variant_candidates(log.table))
+    known = (unit, time, *guess.variant_candidates(log.table))
     has_nothing_else = time is not None and all(column in known for column in log.table.columns)
     # The day of a sign-up describes a unit, by its name.
     is_dated = time is not None and (has_nothing_else or not log.has_one_row or time.named("time"))

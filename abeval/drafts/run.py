@@ -1,5 +1,6 @@
 """Draft an experiment file for files or a frame."""
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
@@ -60,11 +61,8 @@ def _drafted(engine: DuckDBEngine, tables: Sequence[Table], name: str) -> Draft:
     counts = counts_of(engine, tables[0], Named()) if len(tables) == 1 else None
     found = _findings(engine, tables) if counts is None else _of_counts(tables[0], counts)
     file = experiment_file(name, found)
-    beside = [
-        Guess(f"{log.kind}: {log.name}", None, "likely", log.reason)
-        for log in found.others
-        if log.kind is not None
-    ]
+    used = [log for log in found.others if log.kind is not None]
+    beside = [Guess(f"{log.kind}: {log.name}", None, "likely", log.reason) for log in used]
     if found.period is not None:
         reason = f"from {found.period.start} on: {found.period.reason}"
         beside.append(Guess("period", None, "likely", reason))
@@ -75,35 +73,27 @@ def _of_counts(table: Table, counts: CountTable) -> Findings:
     """Say what the columns of a table of counts are."""
     columns = {column.name: column for column in table.columns}
     variant, n = columns[counts.variant], counts.outcomes[0].n
-    units: dict[str, int] = {}
+    units = Counter[str]()
     for row in counts.rows:
-        own = units.get(row[counts.variant], 0)
-        units[row[counts.variant]] = own + int(number(row[n]) or 0)
+        units[row[counts.variant]] += int(number(row[n]) or 0)
     by_day = "; 'day': days are the units" if counts.day else ""
     reason = f"'row': each of the {n} was assigned by itself{by_day}"
     guesses = [Guess("unit", None, "likely", reason)]
     guesses.append(Guess("variant", variant, "likely", f"{len(units)} values"))
     for one in counts.outcomes:
-        is_plain = one.spread is None or words.says(one.metric, "outcome", "cost")
-        direction = f"direction: is more {one.metric} better, or less? Say its `direction`"
-        guess = Guess(
-            "outcome",
-            columns[one.column],
-            "likely",
-            f"of {one.n}" if one.spread is None else f"a mean, with {one.spread}",
-            "" if is_plain else direction,
-            columns[one.n],
-            decreases=one.is_worse,
-            is_share=one.spread is None,
-            name=one.metric,
-        )
-        guesses.append(guess)
+        is_mean = one.spread is not None
+        reason = f"a mean, with {one.spread}" if is_mean else f"of {one.n}"
+        question = f"direction: is more {one.metric} better, or less? Say its `direction`"
+        is_asked = is_mean and not words.says(one.metric, "outcome", "cost")
+        own = Guess("outcome", columns[one.column], "likely", reason, question if is_asked else "")
+        own = replace(own, over=columns[one.n], name=one.metric, is_share=not is_mean)
+        guesses.append(replace(own, decreases=one.is_worse))
     segments = counts.segments if counts.day is None else ()
     guesses += [Guess("segment", columns[part], "likely", "text") for part in segments]
     for question in questions_of(counts, ""):
         table = asked(table, question)
     main = Log(table, {"variant": variant}, variant, "sums")
-    return Findings(main, (), guesses, arms(units, {}), unit_of(n), one_row=True)
+    return Findings(main, (), guesses, arms(units), unit_of(n), one_row=True)
 
 
 def _findings(engine: DuckDBEngine, tables: Sequence[Table]) -> Findings:
@@ -149,8 +139,10 @@ def _assigned(
     engine: DuckDBEngine, main: Table, others: Sequence[Log], is_timed: bool
 ) -> tuple[Guess, Arms | None, Period | None]:
     """Guess the variant and the period by the main table, else by the exposures beside it."""
-    period = period_guess(engine, main, main) if is_timed else None
-    inside = _since(engine, main, period)
+    period, inside = period_guess(engine, main, main) if is_timed else None, main
+    if period is not None:
+        engine.view("raw_since", f"select * from {quoted(main.relation)} where {period.rows}")
+        inside = replace(main, relation="raw_since")
     variant = variant_of(engine, inside)
     if period and (variant.column is None or variant.column.name != period.variant):
         period, inside, variant = None, main, variant_of(engine, main)
@@ -160,17 +152,6 @@ def _assigned(
     if variant.column is not None or exposures is None:
         return variant, arms_of(engine, inside, variant), period
     variant = variant_of(engine, exposures)
-    own_arms = arms_of(engine, exposures, variant)
     reason = f"the exposures say it; {variant.reason}"
     period = period_guess(engine, main, exposures)
-    return replace(variant, column=None, reason=reason), own_arms, period
-
-
-def _since(engine: DuckDBEngine, table: Table, period: Period | None) -> Table:
-    """Return the rows of a table since the period began."""
-    time = guess.time_guess(table).column
-    if period is None or time is None:
-        return table
-    rows = f"select * from {quoted(table.relation)} where {time.moment} >= "
-    engine.view("raw_since", f"{rows} timestamp '{period.start.isoformat()}'")
-    return replace(table, relation="raw_since")
+    return replace(variant, column=None, reason=reason), arms_of(engine, exposures, variant), period

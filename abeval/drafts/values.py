@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Sequence, Set
 from dataclasses import replace
 from itertools import pairwise
+from math import sqrt
 from statistics import NormalDist
 
 from abeval.drafts import words
@@ -71,7 +72,9 @@ def _value_guess(column: Column, table: Table, names: Set[str]) -> Guess | None:
     if is_known and not is_value:
         return None
     if _is_either(column, is_cost, table):
-        return Guess("outcome", column, "not sure", EITHER, decreases=is_cost)
+        question = f"direction: is more {column.name} better, or less? Give it a `role`"
+        question += " and a `direction`"
+        return Guess("outcome", column, "not sure", EITHER, question, decreases=is_cost)
     if not is_value:
         return Guess("outcome", column, "not sure", DOUBT)
     kind = "a count from" if column.is_count else "from"
@@ -116,47 +119,34 @@ def settled(
     What does not differ between variants decides nothing, whatever it is.
     """
     variant = next(g.column for g in guesses if g.entry == "variant")
-    doubtful = [g for g in guesses if g.entry == "outcome" and g.certainty == "not sure"]
-    is_sure = any(g.entry in ("outcome", "ratio") and g not in doubtful for g in guesses)
-    columns = [g.column for g in doubtful if g.column is not None]
-    moved = set() if has_ctr else {column.name for column in columns}
-    if moved and is_sure and variant is not None and arms is not None:
-        moved = _moved(engine, table, columns, variant, arms)
+    outcomes = [g for g in guesses if g.entry in ("outcome", "ratio")]
+    doubtful = [g.column for g in outcomes if g.certainty == "not sure" and g.column is not None]
+    moved = [] if has_ctr else doubtful
+    if moved and len(doubtful) < len(outcomes) and variant is not None and arms is not None:
+        moved = _moved(engine, table, doubtful, variant, arms)
     for one in guesses:
-        if one not in doubtful or one.column is None:
-            yield one
-        elif one.column.name not in moved:
-            yield replace(one, entry="diagnostic")
-        elif one.reason == EITHER:
-            question = f"direction: is more {one.column.name} better, or less? Give it a `role`"
-            yield replace(one, question=f"{question} and a `direction`")
-        else:
-            yield one
+        is_alike = one in outcomes and one.column in doubtful and one.column not in moved
+        yield replace(one, entry="diagnostic", question="") if is_alike else one
 
 
 def _moved(
     engine: Engine, table: Table, columns: Sequence[Column], variant: Column, arms: Arms
-) -> set[str]:
+) -> list[Column]:
     """Return the columns whose means differ between variants by more than chance."""
-    name = quoted(variant.name)
-    values = ", ".join(f"{c.number} as x_{i}" for i, c in enumerate(columns))
-    each = ", ".join(
-        f"avg(x_{i}), var_samp(x_{i}) / greatest(count(x_{i}), 1)" for i in range(len(columns))
-    )
+    name, numbers = quoted(variant.name), [f"x_{place}" for place in range(len(columns))]
+    values = ", ".join(f"{c.number} as {x}" for c, x in zip(columns, numbers, strict=True))
+    means = ", ".join(f"coalesce(avg({x}), 0)" for x in numbers)
+    errors = ", ".join(f"coalesce(var_samp({x}) / count({x}), 0)" for x in numbers)
     rows = engine.rows(
         f"with rows as (select cast({name} as varchar) as v, {values} "
         f"from {quoted(table.relation)} where {name} is not null) "
-        f"select v, {each} from rows group by v"
+        f"select v, {means}, {errors} from rows group by v"
     )
     measures = {v: [float(x or 0) for x in own] for v, *own in rows}
-    control = measures.get(arms.control)
-    if control is None:
-        return {column.name for column in columns}
-    limit = NormalDist().inv_cdf(1 - 0.025 / (len(columns) * max(len(measures) - 1, 1)))
-    return {
-        column.name
-        for place, column in enumerate(columns)
-        for own in measures.values()
-        if abs(own[2 * place] - control[2 * place])
-        > limit * (own[2 * place + 1] + control[2 * place + 1]) ** 0.5
-    }
+    control, number = measures[arms.control], len(columns)
+    limit = NormalDist().inv_cdf(1 - 0.025 / (number * max(len(measures) - 1, 1)))
+
+    def is_far(own: Sequence[float], i: int) -> bool:
+        return abs(own[i] - control[i]) > limit * sqrt(own[number + i] + control[number + i])
+
+    return [c for i, c in enumerate(columns) if any(is_far(own, i) for own in measures.values())]

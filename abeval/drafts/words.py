@@ -79,3 +79,15 @@ def slug(name: str) -> str:
     """
     joined = "_".join(part for part in words(name) if part.isascii()) or "value"
     return joined if joined[0].isalpha() else f"x_{joined}"
+
+
+def free(taken: set[str], *names: str) -> str:
+    """Take the first free one of names, else the first name with a number.
+
+    >>> free({"spend", "spend_2"}, "spend")
+    'spend_3'
+    """
+    numbered = (f"{names[0]}_{place}" for place in range(2, len(taken) + 3))
+    own = next(name for name in (*names, *numbered) if name not in taken)
+    taken.add(own)
+    return own

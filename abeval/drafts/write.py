@@ -5,15 +5,16 @@ from dataclasses import dataclass, field
 
 import tomlkit
 
+from abeval.drafts import words
 from abeval.drafts.columns import Column
 from abeval.drafts.design import Models, Period
 from abeval.drafts.guess import Arms, Guess, are_near_equal
 from abeval.drafts.origins import DONE
 from abeval.drafts.others import Log, casts_of
 from abeval.drafts.values import DOUBT
-from abeval.drafts.words import says, slug
+from abeval.drafts.words import slug
 from abeval.engines.sql import cast_query, quoted
-from abeval.experiment.sources import CANONICAL_COLUMNS, OWN_TABLE
+from abeval.experiment.sources import CANONICAL_COLUMNS
 from abeval.metrics.builtin import builtin_metrics
 
 
@@ -106,13 +107,13 @@ def experiment_file(name: str, found: Findings) -> File:
         )
     else:
         file.ask(variant.question)
-        file.entry("control", found.arms.control, f"{found.arms.certainty}: {found.arms.reason}")
+        by_name = "likely: by its name" if found.arms.is_sure else "not sure: the first by name"
+        file.entry("control", found.arms.control, by_name)
         _write_period(file, found.period)
         _write_variants(file, found.arms, found.models)
-    events = _names_of_events(found.others)
-    _write_logs(file, found, events)
+    _write_logs(file, found)
     _write_segments(file, found)
-    _write_metrics(file, found, events)
+    _write_metrics(file, found)
     return file
 
 
@@ -128,7 +129,7 @@ def _write_period(file: File, period: Period | None) -> None:
 
 def _write_variants(file: File, arms: Arms, models: Models | None) -> None:
     """Write the variants, and ask for what their names and units leave open."""
-    if arms.certainty == "not sure":
+    if not arms.is_sure:
         names = ", ".join(map(repr, arms.units))
         file.ask(f"control: is it {arms.control!r}? The variants are {names}")
     weights, total = likely_weights(arms.units), sum(arms.units.values())
@@ -139,11 +140,6 @@ def _write_variants(file: File, arms: Arms, models: Models | None) -> None:
         file.section("variants", value)
         share = f"{arms.units[value] / total:.2%} of the units"
         file.entry("weight", weight, f"{share}: write the share that was intended")
-        if value in arms.joined:
-            alike = list(arms.joined[value])
-            file.entry("of", alike, "not sure: they differ only in capitals or spaces")
-            names = ", ".join(map(repr, alike))
-            file.ask(f"variants: are {names} one variant? They are joined")
         if models is not None and value in models.served:
             file.entry("model", models.served[value], "likely: by its name")
     for name, column in models.scores.items() if models else ():
@@ -168,24 +164,7 @@ def likely_weights(units: Mapping[str, int]) -> dict[str, float]:
     return {value: round(share, 2) or round(share, 6) for value, share in shares.items()}
 
 
-def _names_of_events(others: Sequence[Log]) -> dict[str, str]:
-    """Return the relations of logs of events, each with a name that follows from its file's."""
-    taken, names = {*CANONICAL_COLUMNS, OWN_TABLE}, dict[str, str]()
-    for log in others:
-        if log.kind == "events":
-            names[log.table.relation] = _free(taken, slug(log.name))
-    return names
-
-
-def _free(taken: set[str], *names: str) -> str:
-    """Take the first free one of names, else the first name with a number."""
-    numbered = (f"{names[0]}_{place}" for place in range(2, len(taken) + 3))
-    own = next(name for name in (*names, *numbered) if name not in taken)
-    taken.add(own)
-    return own
-
-
-def _write_logs(file: File, found: Findings, events: Mapping[str, str]) -> None:
+def _write_logs(file: File, found: Findings) -> None:
     """Write `[logs]`, and ask about tables that the draft does not read."""
     for log in (found.main, *sorted(found.others, key=lambda log: log.kind == "events")):
         origin = log.table.origin
@@ -198,8 +177,7 @@ def _write_logs(file: File, found: Findings, events: Mapping[str, str]) -> None:
                 "or [logs.events.NAME] (unit and time)?"
             )
             continue
-        name = events.get(log.table.relation)
-        file.section("logs", *(["events", name] if name else [log.kind]))
+        file.section("logs", log.kind, *filter(None, [log.alias]))
         _write_log(file, log, found)
         file.ask(*origin.questions, log.question and f"{named}: {log.question}")
 
@@ -248,7 +226,7 @@ def _write_segments(file: File, found: Findings) -> None:
         file.lines += ["", f"# [segments] may have {what}: {', '.join(map(slug, named))}"]
 
 
-def _write_metrics(file: File, found: Findings, events: Mapping[str, str]) -> None:
+def _write_metrics(file: File, found: Findings) -> None:
     """Write goals and diagnostics; ask what is not sure."""
     taken = {*builtin_metrics(30, 30)}
     metrics = list[tuple[dict[str, object], str]]()
@@ -258,9 +236,8 @@ def _write_metrics(file: File, found: Findings, events: Mapping[str, str]) -> No
             fields = _fields(guess, guess.column, found, taken)
             metrics.append((fields, f"{guess.certainty}: {guess.reason}"))
     for log in found.others:
-        if name := events.get(log.table.relation):
-            note = f"likely: of the rows of {name} since the exposure"
-            metrics += [(fields, note) for fields in _of_events(name, log)]
+        note = f"likely: of the rows of {log.alias} since the exposure"
+        metrics += [(fields, note) for fields in _of_events(log)]
     if found.has_ctr and metrics:
         metrics.insert(0, ({"name": "ctr", "role": "goal"}, "clicks / impressions"))
     elif found.has_ctr:
@@ -300,15 +277,16 @@ def _fields(guess: Guess, column: Column, found: Findings, taken: set[str]) -> d
     if column.rows < rows:
         fields["missing"] = "drop"
     role = "diagnostic" if guess.certainty == "not sure" else "goal"
-    return {"name": _free(taken, name, f"{name}_value"), "role": role, **fields}
+    return {"name": words.free(taken, name, f"{name}_value"), "role": role, **fields}
 
 
-def _of_events(name: str, log: Log) -> Iterator[dict[str, object]]:
+def _of_events(log: Log) -> Iterator[dict[str, object]]:
     """Make metrics of a log of events: units that have a row, and sums of its outcomes."""
     # Of types of rows, such as logins, those that are called so are outcomes.
-    is_goal = not log.table.origin.where or says(log.name, *DONE)
-    fields = {"role": "goal" if is_goal else "diagnostic", "log": name}
-    yield {"name": f"any_{name}", **fields}
-    for column in log.outcomes:
-        sums = {"per_unit": "sum", "value": column.number}
-        yield {"name": f"{name}_{slug(column.name)}", **fields, **sums}
+    is_goal = not log.table.origin.where or words.says(log.name, *DONE)
+    fields = {"role": "goal" if is_goal else "diagnostic", "log": log.alias}
+    if log.kind == "events":
+        yield {"name": f"any_{log.alias}", **fields}
+        for column in log.outcomes:
+            sums = {"per_unit": "sum", "value": column.number}
+            yield {"name": f"{log.alias}_{slug(column.name)}", **fields, **sums}
