@@ -14,6 +14,7 @@ from abeval.drafts.others import Log, casts_of
 from abeval.drafts.values import DOUBT
 from abeval.drafts.words import slug
 from abeval.engines.sql import cast_query, quoted
+from abeval.experiment.problems import joined_line, spelled_alike
 from abeval.experiment.sources import CANONICAL_COLUMNS
 from abeval.metrics.builtin import builtin_metrics
 
@@ -136,6 +137,11 @@ def _write_variants(file: File, arms: Arms, models: Models | None) -> None:
     if len({*weights.values()}) > 1:
         listed = ", ".join(f"{value} {weight:g}" for value, weight in weights.items())
         file.ask(f"weights: was this split planned: {listed}? Write the planned shares as `weight`")
+    for spelled in spelled_alike(arms.units):
+        names = ", ".join(map(repr, spelled))
+        file.ask(
+            f"variants: are {names} one variant? Then write {joined_line(spelled[0], spelled)}"
+        )
     for value, weight in weights.items():
         file.section("variants", value)
         share = f"{arms.units[value] / total:.2%} of the units"
