@@ -116,6 +116,7 @@ def test_spellings_of_a_variant_are_asked_with_the_line_that_joins_them(tmp_path
         line = tomllib.loads(question.split("Then write ")[1].replace("] of", "]\nof"))
         del entries["variants"][f"{name.title()} "]
         entries["variants"][name] = line["variants"][name] | {"weight": 1}
+    entries["control"] = "control"
     del entries["questions"]
     joined = parse_experiment(entries, tmp_path)
     result = abeval.LoadedExperiment(joined).replace(trust={"aa_runs": 0}).analyze()
