@@ -372,7 +372,7 @@ def test_a_draft_says_what_the_table_says(data: str, tmp_path: Path) -> None:
     assert [v.decision for v in result.verdicts] == [v.decision for v in expected.verdicts]
     assert result.segments == expected.segments
     entries = tomllib.loads(draft.read_text())
-    assert entries["logs"] == {"sums": {"path": "counts.csv", "columns": {"variant": "variant"}}}
+    assert entries["logs"] == {"sums": {"path": "counts.csv"}}
     assert bool(entries.get("questions")) == (data == "days")
     if data == "days":
         entries.pop("questions")

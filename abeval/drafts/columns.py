@@ -1,12 +1,13 @@
 """Measure what a table's columns hold: types, ranges, and how often a value comes again."""
 
 import json
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Literal
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal
 
-from abeval.drafts.words import yes_and_no
-from abeval.engines.protocol import Engine, whole
+from abeval.drafts import words
+from abeval.engines.protocol import Engine, row_count
 from abeval.engines.sql import literal, quoted
 
 Kind = Literal["boolean", "integer", "real", "time", "text", "other"]
@@ -21,6 +22,8 @@ _KINDS: Mapping[Kind, tuple[str, ...]] = {
     "real": ("DOUBLE", "FLOAT", "DECIMAL"),
 }
 """Kind → how the names of its types begin."""
+
+_PER_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 
 
 @dataclass(frozen=True)
@@ -42,9 +45,17 @@ class Column:
     distinct: int
     low: float | None
     high: float | None
-    values: tuple[tuple[str, int], ...]
+    values: Mapping[str, int]
     is_whole: bool = False
     looks: Literal["time", "number", ""] = ""
+
+    def named(self, *roles: str) -> bool:
+        """Say whether its name is in the list of a role."""
+        return words.named(self.name, *roles)
+
+    def says(self, *roles: str) -> bool:
+        """Say whether one of the words of its name is in the list of a role."""
+        return words.says(self.name, *roles)
 
     @property
     def is_number(self) -> bool:
@@ -60,7 +71,7 @@ class Column:
     def answers(self) -> tuple[list[str], list[str]] | None:
         """Return the spellings of yes and of no, if it is text of nothing else."""
         is_text = self.kind == "text" and 2 <= self.distinct == len(self.values)
-        return yes_and_no([value for value, _ in self.values]) if is_text else None
+        return words.yes_and_no([*self.values]) if is_text else None
 
     @property
     def number(self) -> str:
@@ -84,6 +95,52 @@ class Column:
         """Say whether it holds whole numbers from 0 or 1 on, more than two of them."""
         return self.is_number and self.is_whole and (self.low or 0) >= 0 and (self.high or 0) > 1
 
+    @property
+    def time_unit(self) -> str | None:
+        """Guess the unit of whole numbers since 1970 that lie between 2000 and 2100."""
+        if self.kind != "integer" or self.low is None or self.high is None:
+            return None
+        ends = self.low / 946_684_800, self.high / 4_102_444_800
+        return next((u for u, n in _PER_SECOND.items() if ends[0] >= n >= ends[1]), None)
+
+    @property
+    def moment(self) -> str:
+        """Write SQL of its times as a timestamp in UTC."""
+        name = quoted(self.name)
+        if self.kind == "integer":
+            per_second = _PER_SECOND[self.time_unit or "s"]
+            return f"make_timestamp(cast({name} * {1e6 / per_second} as bigint))"
+        if self.type == "TIMESTAMP WITH TIME ZONE":
+            return f"{name} at time zone 'UTC'"
+        return f"try_cast({name} as timestamp)"
+
+
+@dataclass(frozen=True)
+class Origin:
+    """Where the rows of a table come from.
+
+    Attributes:
+        name: The file's, or the type of the rows.
+        paths: Variant → paths as the experiment file names them; under the empty name where files
+            say no variant. Empty for a frame.
+        where: SQL that chooses the rows among those of the files; empty for all.
+        read: How the files are read, as entries of the log.
+        reasons: Entry of `read` that nobody named → how sure it is, and why.
+        questions: What a person has to say of the files, and of their rows.
+    """
+
+    name: str = ""
+    paths: Mapping[str, list[str]] = field(default_factory=dict)
+    where: str = ""
+    read: Mapping[str, str] = field(default_factory=dict)
+    reasons: Mapping[str, str] = field(default_factory=dict)
+    questions: tuple[str, ...] = ()
+
+    @property
+    def files(self) -> list[str]:
+        """List the paths of all variants."""
+        return [path for paths in self.paths.values() for path in paths]
+
 
 @dataclass(frozen=True)
 class Table:
@@ -91,13 +148,14 @@ class Table:
 
     Attributes:
         rows: Its rows, but those in which every column is empty.
-        clusters: Columns of which each value comes again, and has one variant.
+        clusters: Ids of which each value comes again, and has one variant; the coarsest first.
     """
 
     relation: str
     rows: int
     columns: tuple[Column, ...]
-    clusters: frozenset[str] = frozenset()
+    clusters: tuple[Column, ...] = ()
+    origin: Origin = Origin()
 
 
 AT_ONCE = 50
@@ -110,65 +168,47 @@ FIRST = 10_000
 """Rows of which the text is read."""
 
 _IS_NUMBER = r"^[-+]?[$€£¥₽₹]?\s?\d[\d\s.,'']*\s?[%$€£¥₽₹]?$"
-_MEASURES = 4
 
 
 def look(engine: Engine, relation: str) -> Table:
     """Measure the columns of a relation."""
+    source = quoted(relation)
     types = engine.columns(relation)
     kinds = {name: _kind(type) for name, type in types.items()}
-    filled = " or ".join(f"{quoted(name)} is not null" for name in types)
-    ((counted,),) = engine.rows(f"select count(*) from {quoted(relation)} where {filled}")
-    rows = whole(counted)
+    filled = " or ".join(f"{quoted(name)} is not null" for name in kinds)
+    rows = row_count(engine, f"{source} where {filled}")
 
     def measured(
-        names: Sequence[str],
-        measure: Callable[[str], str],
-        at_once: int = AT_ONCE,
-        source: str = quoted(relation),
-    ) -> list[object]:
+        names: Sequence[str], sql: Callable[[str], str], at_once: int = AT_ONCE, of: str = source
+    ) -> dict[str, Any]:
+        """Return name → its measure, of many columns by one query."""
         values: list[object] = []
         for start in range(0, len(names), at_once):
-            listed = ", ".join(map(measure, names[start : start + at_once]))
-            values += engine.rows(f"select {listed} from {source}")[0]
-        return values
+            listed = ", ".join(map(sql, map(quoted, names[start : start + at_once])))
+            values += engine.rows(f"select {listed} from {of}")[0]
+        return dict(zip(names, values, strict=True))
 
-    flat = measured(list(types), lambda name: _measures(quoted(name), kinds[name]), 1000)
-    each = {name: flat[i * _MEASURES : (i + 1) * _MEASURES] for i, name in enumerate(types)}
-    about = {name: int(str(m[1])) for name, m in each.items()}
-    whole_ends = [n for n in types if kinds[n] == "real" and all(map(_is_whole, each[n][2:]))]
-    no_fraction = measured(whole_ends, lambda n: f"bool_and({quoted(n)} = floor({quoted(n)}))")
-    are_whole = {n for n, test in zip(whole_ends, no_fraction, strict=True) if test}
-    are_whole |= {name for name, kind in kinds.items() if kind == "integer"}
-    ids = [n for n in types if about[n] > FEW / 2 and (kinds[n] == "text" or n in are_whole)]
-    if len(ids) > AT_ONCE:
-        ids = [name for name in ids if about[name] >= NEARLY * rows]
-    exact = measured(ids, lambda name: f"count(distinct {quoted(name)})")
-    distinct = about | {name: int(str(n)) for name, n in zip(ids, exact, strict=True)}
-    few = [name for name in types if 0 < distinct[name] <= FEW]
-    counts = measured(few, lambda name: f"to_json(histogram(cast({quoted(name)} as varchar)))")
-    values = {name: json.loads(str(text)) for name, text in zip(few, counts, strict=True)}
     texts = [name for name, kind in kinds.items() if kind == "text"]
-    first = f"(select * from {quoted(relation)} limit {FIRST})"
-    shares = measured(texts, lambda name: _looks(quoted(name)), source=first)
-    looks = {name: (shares[2 * i], shares[2 * i + 1]) for i, name in enumerate(texts)}
-    columns: list[Column] = []
-    for name, (filled_rows, _, low, high) in each.items():
-        listed = tuple(sorted(values.get(name, {}).items(), key=lambda one: (-one[1], one[0])))
-        time, number = (float(str(share or 0)) >= NEARLY for share in looks.get(name, (0, 0)))
-        column = Column(
-            name,
-            types[name],
-            kinds[name],
-            int(str(filled_rows)),
-            len(listed) or distinct[name],
-            None if low is None else float(str(low)),
-            None if high is None else float(str(high)),
-            listed,
-            name in are_whole,
-            "time" if time else "number" if number else "",
-        )
-        columns.append(column)
+    numbers = [name for name, kind in kinds.items() if kind in ("boolean", "integer", "real")]
+    counts = measured(list(kinds), lambda c: f"[count({c}), approx_count_distinct({c})]", 1000)
+    ends = measured(numbers, _ends, 1000)
+    ids = [
+        n for n in kinds if counts[n][1] > FEW / 2 and (n in texts or (n in ends and ends[n][2]))
+    ]
+    if len(ids) > AT_ONCE:
+        ids = [name for name in ids if counts[name][1] >= NEARLY * rows]
+    exact = measured(ids, lambda c: f"count(distinct {c})")
+    distinct = {name: exact.get(name, about) for name, (_, about) in counts.items()}
+    few = [name for name in kinds if 0 < distinct[name] <= FEW]
+    values = measured(few, lambda c: f"to_json(histogram(cast({c} as varchar)))")
+    looks = measured(texts, _looks, of=f"(select * from {source} limit {FIRST})")
+    columns = []
+    for name, type in types.items():
+        own = dict(Counter(json.loads(values.get(name, "{}"))).most_common())
+        low, high, is_whole = ends.get(name, (None, None, False))
+        different = len(own) or distinct[name]
+        column = Column(name, type, kinds[name], counts[name][0], different, low, high, own)
+        columns.append(replace(column, is_whole=bool(is_whole), looks=looks.get(name) or ""))
     return Table(relation, rows, tuple(columns))
 
 
@@ -179,21 +219,19 @@ def _kind(type: str) -> Kind:
     return "integer" if type.endswith(("INT", "INTEGER")) else "other"
 
 
-def _measures(column: str, kind: Kind) -> str:
-    value = f"cast({column} as int)" if kind == "boolean" else column
-    has_ends = kind in ("boolean", "integer", "real")
-    ends = f"min({value}), max({value})" if has_ends else "null, null"
-    return f"count({column}), approx_count_distinct({column}), {ends}"
-
-
-def _is_whole(end: object) -> bool:
-    return end is not None and float(str(end)).is_integer()
+def _ends(column: str) -> str:
+    """Write the smallest and the largest number, and whether none has a fraction."""
+    value = f"cast({column} as double)"
+    is_whole = f"bool_and(isfinite({value}) and {value} = floor({value}))"
+    return f"[min({value}), max({value}), cast({is_whole} as double)]"
 
 
 def _looks(column: str) -> str:
-    time = f"try_cast({column} as timestamp) is not null and {column} not similar to '\\d+'"
-    number = f"regexp_matches(trim({column}), '{_IS_NUMBER}')"
-    return ", ".join(
-        f"avg(case when {column} is null then null when {test} then 1 else 0 end)"
-        for test in (time, number)
+    """Write what most texts of a column look like."""
+    is_time = f"try_cast({column} as timestamp) is not null and {column} not similar to '\\d+'"
+    is_number = f"regexp_matches(trim({column}), '{_IS_NUMBER}')"
+    time, number = (
+        f"avg(cast({test} as int)) filter (where {column} is not null) >= {NEARLY}"
+        for test in (is_time, is_number)
     )
+    return f"case when {time} then 'time' when {number} then 'number' else '' end"

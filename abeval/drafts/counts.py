@@ -8,11 +8,12 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
-from typing import NamedTuple
+from itertools import combinations
+from typing import Literal, NamedTuple
 
 from abeval.drafts import words
 from abeval.drafts.columns import Column, Table
-from abeval.drafts.guess import Guess, arms, variant_candidates
+from abeval.drafts.guess import variant_candidates
 from abeval.engines.protocol import Engine
 from abeval.engines.sql import quoted
 from abeval.errors import LogError
@@ -22,61 +23,7 @@ MOST_ROWS = 10_000
 DAY_UNIT = "day"
 """The unit of a table of counts by day, where a person says that days may be units."""
 
-
-UNITS = words.listed(
-    """
-    n nobs trials sample_size sample size total count units exposed assigned users visitors
-    customers members people persons players subscribers participants subjects patients
-    respondents recipients accounts devices cookies population
-    """
-)
-"""Columns of how many units a variant has."""
-
-_NEUTRAL = words.listed("n nobs trials sample_size sample size total count units exposed assigned")
-
-_PERSONS = tuple(word for word in UNITS if word not in _NEUTRAL)
-
-VIEWS = words.listed(
-    """
-    impressions views pageviews page_views sends sent emails delivered sessions visits requests
-    searches loads hits exposures opportunities
-    """
-)
-"""Columns of what one unit has several of; they are no units of a test."""
-
-ONCE = words.listed(
-    """
-    success successes conversion conversions converted converters convs clickers buyers bought
-    purchasers purchased orderers signups signup signed registered registrations activated
-    activations retained responded responders responses subscribed installed installs opened wins
-    positives yes completed churned cancelled unsubscribed refunded bounced complained
-    """
-)
-"""Outcomes that a unit has or has not."""
-
-SEVERAL = words.listed(
-    """
-    clicks click orders order purchases purchase sales transactions bookings opens downloads leads
-    subscriptions renewals checkouts completions returns refunds unsubscribes bounces complaints
-    cancellations errors likes shares plays events
-    """
-)
-"""Outcomes that a unit may have several of."""
-
-MEAN = words.listed("mean average avg mu")
-SPREAD = words.listed(
-    """
-    sd std stdev stddev standard_deviation se sem stderr std_error standard_error variance var
-    """
-)
-RATE = words.listed("rate rates per ctr cvr cr pct percent percentage share proportion %")
-DAY = (*words.TIME, "week", "dt", "ds", "day_number", "week_start")
-METRIC = words.listed("metric kpi measure outcome goal")
-_AFFIXES = words.listed(
-    "num number nr no of total unique uniques distinct count counts n cnt nb the"
-)
 _INDEX = re.compile(r"(unnamed:?_?\s?\d*|column\d+|index|)", re.IGNORECASE)
-_TOTALS = words.listed("total totals all sum overall grand_total subtotal summe gesamt итого всего")
 
 
 class Outcome(NamedTuple):
@@ -94,18 +41,19 @@ class Outcome(NamedTuple):
     @property
     def may_repeat(self) -> bool:
         """Tell whether one unit may count several times, by the name of the column."""
-        is_once = words.has_word(self.column, (*ONCE, "unique", "distinct", *_PERSONS))
+        is_once = words.says(self.column, "once", "persons")
+        is_once = is_once or words.has_word(self.column, ("unique", "distinct"))
         return self.spread is None and not self.is_rate and not is_once
 
     @property
     def of_views(self) -> bool:
         """Tell whether `n` counts what one unit has several of."""
-        return _is(self.n, VIEWS)
+        return _is(self.n, "views")
 
     @property
     def is_worse(self) -> bool:
         """Tell whether fewer are better."""
-        return words.has_word(self.column, words.COST)
+        return words.says(self.column, "cost")
 
 
 Row = Mapping[str, str]
@@ -134,7 +82,7 @@ class CountTable:
 
 def unit_of(n: str) -> str:
     """Name the unit that a column counts; `unit` where its name does not say it."""
-    return "unit" if words.named(n, _NEUTRAL) is not None else n
+    return "unit" if words.named(n, "neutral") else n
 
 
 class Named(NamedTuple):
@@ -167,24 +115,24 @@ def counts_of(engine: Engine, table: Table, named: Named) -> CountTable | None:
     # A blank row, such as the last line of a sheet, is no row.
     rows = [dict(zip(names, row, strict=True)) for row in cells if any(row)]
     times = [c.name for c in table.columns if c.kind == "time"]
-    days = times + [name for name in names if words.named(name, DAY) is not None]
+    days = times + [name for name in names if words.named(name, "time", "day")]
     day = next((name for name in days if name != variant), None)
     texts = [n for n in names if n not in (variant, day) and not _is_numbers(rows, n)]
-    metric = next((name for name in texts if words.named(name, METRIC) is not None), None)
+    metric = next((name for name in texts if words.named(name, "metric")), None)
     parts = tuple(name for name in texts if name != metric)
     labels = [name for name in (variant, day, metric, *parts) if name]
     keys = {tuple(row[name] for name in labels) for row in rows}
     if 2 * len(keys) < len(rows) or 3 * len({key[1:] for key in keys}) > 2 * len(rows):
         # Many rows of one key, or keys that variants do not share, are units or events.
         return None
-    numbers = _Numbers([name for name in names if name not in labels], rows)
-    has_units = numbers.units or numbers.views
+    numbers = {name: _role(name, rows) for name in names if name not in labels}
+    has_units = {"units", "views"} & {*numbers.values()}
     if not has_units and not any(n for _, n in (named.metrics or {}).values()):
         return None
     outcomes = _outcomes(numbers, named)
     used = {name for one in outcomes for name in (one.column, one.n, one.spread)}
-    rates = tuple(name for name in numbers.rates if name not in used)
-    unused = tuple(name for name in numbers.names if name not in (*used, *rates))
+    rates = tuple(name for name in _of(numbers, "rate") if name not in used)
+    unused = tuple(name for name in numbers if name not in (*used, *rates))
     shown = tuple(name for name in parts if name in named.segments) or parts
     # Hours are no days: their rows are then of one day twice.
     rows = [row | {name: row[name][:10] for name in times} for row in rows]
@@ -192,7 +140,7 @@ def counts_of(engine: Engine, table: Table, named: Named) -> CountTable | None:
 
 
 def _is_id(column: Column) -> bool:
-    return words.named(column.name, words.UNIT) is not None and column.distinct > 2
+    return column.named("unit") and column.distinct > 2
 
 
 def number(text: str) -> Decimal | None:
@@ -217,7 +165,7 @@ def number(text: str) -> Decimal | None:
 
 def is_total(text: str) -> bool:
     """Tell whether a value names the sum of the other rows."""
-    return words.named(text, _TOTALS) is not None or text.strip().casefold() in _TOTALS
+    return words.named(text, "total")
 
 
 def _is_numbers(rows: Sequence[Row], name: str) -> bool:
@@ -225,95 +173,88 @@ def _is_numbers(rows: Sequence[Row], name: str) -> bool:
     return bool(values) and all(number(value) is not None for value in values)
 
 
-def _is(name: str, listed: Sequence[str]) -> bool:
+Role = Literal["spread", "mean", "rate", "counted", "units", "views", "other"]
+
+
+def _role(name: str, rows: Sequence[Row]) -> Role:
+    """Return what a column of numbers is by its name; a rate may have its sign in the cells."""
+    is_percent = "%" in name or any(row[name].endswith("%") for row in rows)
+    roles: Mapping[Role, bool] = {
+        "spread": _stem(name, "spread") is not None,
+        "mean": _stem(name, "mean") is not None,
+        "rate": is_percent or words.says(name, "rate"),
+        "counted": words.says(name, "once", "several"),
+        "units": _is(name, "neutral", "persons"),
+        "views": _is(name, "views"),
+    }
+    return next((role for role, is_so in roles.items() if is_so), "other")
+
+
+def _of(numbers: Mapping[str, Role], role: Role) -> list[str]:
+    return [name for name, own in numbers.items() if own == role]
+
+
+def _is(name: str, *roles: str) -> bool:
     """Tell whether a column is called so, also as `num_users`, `page views total`, `user_count`."""
-    bare = [part for part in words.words(name) if part not in _AFFIXES]
+    bare = [part for part in words.words(name) if not words.named(part, "affix")]
     plurals = [f"{part}{end}" for part in ("_".join(bare), *bare[-1:]) for end in ("", "s")]
-    return any(words.named(one, listed) is not None for one in (name, *plurals))
+    return any(words.named(one, *roles) for one in (name, *plurals))
 
 
-def _stem(name: str, listed: Sequence[str]) -> str | None:
+def _stem(name: str, role: str) -> str | None:
     """Return what a column is the mean or the spread of; None where it is neither.
 
-    >>> _stem("revenue_sd", SPREAD), _stem("avg revenue", MEAN), _stem("revenue", MEAN)
+    >>> _stem("revenue_std_error", "spread"), _stem("avg revenue", "mean"), _stem("sales", "mean")
     ('revenue', 'revenue', None)
     """
-    joined = f"_{'_'.join(words.words(name))}_"
-    for word in sorted(listed, key=len, reverse=True):
-        if f"_{word}_" in joined:
-            return joined.replace(f"_{word}_", "_").strip("_")
+    parts = words.words(name)
+    for start, end in sorted(combinations(range(len(parts) + 1), 2), key=lambda p: p[0] - p[1]):
+        if "".join(parts[start:end]) in words.LISTS[role]:
+            return "_".join((*parts[:start], *parts[end:]))
     return None
 
 
-class _Numbers:
-    """The columns of numbers, by what their names say."""
-
-    def __init__(self, names: Sequence[str], rows: Sequence[Row]) -> None:
-        self.names = names
-        stems = [(name, _stem(name, SPREAD), _stem(name, MEAN)) for name in names]
-        self.spreads = {spread: name for name, spread, _ in stems if spread is not None}
-        self.means = {mean: n for n, spread, mean in stems if spread is None and mean is not None}
-        taken = {*self.spreads.values(), *self.means.values()}
-        self.rates = [n for n in names if n not in taken and _is_rate(rows, n)]
-        plain = [n for n in names if n not in taken and n not in self.rates]
-        self.counted = [n for n in plain if words.has_word(n, (*ONCE, *SEVERAL))]
-        rest = [n for n in plain if n not in self.counted]
-        self.units = [n for n in rest if _is(n, UNITS)]
-        self.views = [n for n in rest if n not in self.units and _is(n, VIEWS)]
-        self.others = [n for n in rest if n not in (*self.units, *self.views)]
-
-    def spread_of(self, column: str) -> str | None:
-        """Return the spread of a mean: of the same name, or the only one of the only mean."""
-        stem = next((stem for stem, name in self.means.items() if name == column), None)
-        if stem is not None and len(self.means) == len(self.spreads) == 1:
-            return next(iter(self.spreads.values()))
-        return None if stem is None else self.spreads.get(stem)
-
-    def outcome(self, metric: str, column: str, n: str) -> Outcome:
-        """Return the outcome in a column."""
-        spread = self.spread_of(column)
-        if column in self.means.values() and spread is None:
+def _outcomes(numbers: Mapping[str, Role], named: Named) -> tuple[Outcome, ...]:
+    """Return the metrics that the caller names, else those that names of columns say."""
+    means, metrics = _of(numbers, "mean"), named.metrics
+    if metrics is None:
+        plain = [*_of(numbers, "counted"), *(one for one in means if _spread_of(numbers, one))]
+        names = {one: one for one in plain or means or _of(numbers, "rate")}
+        names |= {one: _stem(one, "mean") or "mean" for one in means if one in names}
+        metrics = {words.slug(name): (column, None) for column, name in names.items()}
+    outcomes = []
+    for metric, (column, n) in metrics.items():
+        for one in (column, n):
+            if one is not None and one not in numbers:
+                what = f"metric {metric}: no column of numbers is called {one!r}"
+                raise LogError(what, f"there are: {', '.join(numbers)}")
+        spread = _spread_of(numbers, column)
+        if column in means and spread is None:
             what = f"{column} is a mean, and no column has its standard deviation or error"
             raise LogError(what, "add it, such as `sd`, `se` or `variance`")
-        return Outcome(metric, column, n, spread, column in self.rates)
-
-    def name_of(self, column: str) -> str:
-        """Name the metric of a column."""
-        stem = next((stem for stem, name in self.means.items() if name == column), column)
-        return words.slug(stem or "mean")
-
-
-def _is_rate(rows: Sequence[Row], name: str) -> bool:
-    shown = "%" in name or words.has_word(name, RATE)
-    return shown or any(row[name].endswith("%") for row in rows)
-
-
-def _outcomes(numbers: _Numbers, named: Named) -> tuple[Outcome, ...]:
-    """Return the metrics that the caller names, else those that names of columns say."""
-    if named.metrics is not None:
-        outcomes = []
-        for metric, (column, n) in named.metrics.items():
-            for one in (column, n):
-                if one is not None and one not in numbers.names:
-                    what = f"metric {metric}: no column of numbers is called {one!r}"
-                    raise LogError(what, f"there are: {', '.join(numbers.names)}")
-            outcomes.append(numbers.outcome(metric, column, n or _units_of(numbers)))
-        return tuple(outcomes)
-    means = [name for name in numbers.means.values() if numbers.spread_of(name)]
-    columns = [*numbers.counted, *means] or [*numbers.means.values()] or numbers.rates
-    if not columns:
+        is_rate = numbers[column] == "rate"
+        outcomes.append(Outcome(metric, column, n or _units_of(numbers), spread, is_rate))
+    if not outcomes:
         what = f"no column is plainly what was counted of the {_units_of(numbers)}"
-        others = numbers.others or ["conversions"]
-        raise LogError(what, f"name it: --metric {others[0]}, or metrics=[{others[0]!r}]")
-    n = _units_of(numbers)
-    return tuple(numbers.outcome(numbers.name_of(column), column, n) for column in columns)
+        other = next(iter(_of(numbers, "other")), "conversions")
+        raise LogError(what, f"name it: --metric {other}, or metrics=[{other!r}]")
+    return tuple(outcomes)
 
 
-def _units_of(numbers: _Numbers) -> str:
+def _spread_of(numbers: Mapping[str, Role], column: str) -> str | None:
+    """Return the spread of a mean: of the same name, or the only one of the only mean."""
+    spreads = _of(numbers, "spread") if numbers[column] == "mean" else []
+    if len(spreads) == len(_of(numbers, "mean")) == 1:
+        return spreads[0]
+    stem = _stem(column, "mean")
+    return next((name for name in spreads if _stem(name, "spread") == stem), None)
+
+
+def _units_of(numbers: Mapping[str, Role]) -> str:
     """Return the column of the units; ask where two could be it."""
-    candidates = numbers.units or numbers.views
+    candidates = _of(numbers, "units") or _of(numbers, "views")
     if len(candidates) > 1:
-        outcome = next(iter([*numbers.counted, *numbers.others]), "conversions")
+        outcome = next(iter([*_of(numbers, "counted"), *_of(numbers, "other")]), "conversions")
         raise LogError(
             f"{' and '.join(candidates)} could each be the number of units",
             f"say which: --metric {outcome}={outcome}/{candidates[0]}",
@@ -323,83 +264,24 @@ def _units_of(numbers: _Numbers) -> str:
 
 def questions_of(table: CountTable, unit: str) -> Iterator[str]:
     """Yield what a table of counts leaves open, and how to answer it."""
-    n = table.outcomes[0].n
-    if unit == ROW_UNIT:
+    n, by_user = table.outcomes[0].n, "bring sums by user (docs/sums.md)"
+    if unit == ROW_UNIT or (table.day is not None and unit == DAY_UNIT):
         return
-    if table.day is not None and unit != DAY_UNIT:
+    if table.day is not None:
         yield (
             f"unit: do the {n} of one day come back on others? If hardly, the days are the units: "
             "unit = 'day' (--unit day). If they do, by days alone chance looks like an effect: "
-            "bring sums by user (docs/sums.md)"
+            f"{by_user}"
         )
-    elif table.day is None and any(one.of_views for one in table.outcomes):
+        return
+    if any(one.of_views for one in table.outcomes):
         yield (
             f"unit: was each of the {n} assigned by itself? If so, unit = 'row' (--unit row); if "
-            "users were, bring sums by user (docs/sums.md)"
+            f"users were, {by_user}"
         )
-    for one in table.outcomes if table.day is None else ():
+    for one in table.outcomes:
         if one.may_repeat and not one.of_views:
             yield (
                 f"{one.metric}: does each of the {n} count at most once in {one.column}? If so, "
-                "unit = 'row' (--unit row); if not, bring sums by user (docs/sums.md)"
+                f"unit = 'row' (--unit row); if not, {by_user}"
             )
-
-
-def counts_draft(
-    engine: Engine, looked_at: Table, path: str | None, name: str
-) -> tuple[str, tuple[Guess, ...], tuple[str, ...]] | None:
-    """Draft the file of a table of counts, its guesses and questions; None for another table."""
-    table = counts_of(engine, looked_at, Named())
-    if table is None:
-        return None
-    import tomlkit
-
-    from abeval.drafts.write import head_text, likely_weights, questions_of_split
-
-    def text(value: object) -> str:
-        return tomlkit.item(value).as_string()
-
-    def column(name: str) -> str:
-        return text(name if re.fullmatch("[A-Za-z_][A-Za-z0-9_]*", name) else quoted(name))
-
-    n = table.outcomes[0].n
-    units: dict[str, int] = {}
-    for row in table.rows:
-        units[row[table.variant]] = units.get(row[table.variant], 0) + int(number(row[n]) or 0)
-    likely = arms(units, {})
-    weights = likely_weights(units)
-    questions = list(questions_of(table, ""))
-    plain = (*words.OUTCOME, *words.COST)
-    questions += [
-        f"direction: is more {one.metric} better, or less? Say its `direction`"
-        for one in table.outcomes
-        if one.spread is not None and not words.has_word(one.metric, plain)
-    ]
-    questions += questions_of_split(likely, weights)
-    lines = [head_text(name, questions).rstrip("\n")]
-    by_day = "; 'day': days are the units" if table.day else ""
-    lines += [
-        f"unit = {text(unit_of(n))} # 'row': each of the {n} was assigned by itself{by_day}",
-        f"control = {text(likely.control)} # {likely.certainty}: {likely.reason}",
-        "",
-        *(f"variants.{tomlkit.key(v).as_string()}.weight = {w}" for v, w in weights.items()),
-        "",
-        "[logs.sums]",
-        *([] if path is None else [f"path = {text(path)}"]),
-        f"columns.variant = {text(table.variant)}",
-    ]
-    if table.segments and table.day is None:
-        lines += ["", "[segments]"]
-        lines += [f"{words.slug(part)} = {column(part)}" for part in table.segments]
-    for one in table.outcomes:
-        lines += ["", "[[metrics]]", f"name = {text(one.metric)}", 'role = "goal"']
-        lines += [f"numerator = {column(one.column)}", f"denominator = {column(one.n)}"]
-        lines += ['unit = "share"'] if one.spread is None else []
-        lines += ['direction = "decrease" # by its name'] if one.is_worse else []
-    by_name = {one.name: one for one in looked_at.columns}
-    guesses = [Guess("variant", by_name[table.variant], "likely", f"{len(units)} values")]
-    for one in table.outcomes:
-        reason = f"of {one.n}" if one.spread is None else f"a mean, with {one.spread}"
-        guesses.append(Guess("outcome", by_name[one.column], "likely", reason))
-    guesses += [Guess("segment", by_name[part], "likely", "text") for part in table.segments]
-    return "\n".join(lines) + "\n", tuple(guesses), tuple(questions)

@@ -3,46 +3,58 @@
 from collections.abc import Iterator, Sequence, Set
 from dataclasses import replace
 from itertools import pairwise
+from math import sqrt
 from statistics import NormalDist
 
 from abeval.drafts import words
 from abeval.drafts.columns import Column, Table
-from abeval.drafts.guess import Arms, Guess, named_in, names_id
+from abeval.drafts.guess import Arms, Guess, names_id
 from abeval.engines.protocol import Engine
 from abeval.engines.sql import quoted
 
 MOST_VALUES = 20
 """Columns that are listed as outcomes, or as doubtful; of a wider table the others are counted."""
 
+FEW_EMPTY = 0.001
+"""Share of the rows up to which it does not matter what an empty one means."""
 
-def value_guesses(table: Table, taken: set[str]) -> Iterator[Guess]:
+DOUBT = "an outcome, or known before?"
+EITHER = "an outcome, of which more is better, or less?"
+
+_NOT_BEFORE = {
+    *((word, "before") for word in ("time", "days", "hours", "minutes", "seconds")),
+    *(("pre", word) for word in ("order", "orders", "sale", "sales", "roll")),
+}
+"""Words of which one says that it was before, and which mean something else together."""
+
+
+def value_guesses(table: Table, taken: Set[str]) -> Iterator[Guess]:
     """Guess outcomes, covariates, and numbers of which neither is sure."""
     own = [column for column in table.columns if column.name not in taken]
-    values = [
-        column for column in own if column.distinct > 1 and (column.is_number or column.answers)
-    ]
-    names = {"".join(words.words(column.name)) for column in values}
-    guesses = [g for column in values if (g := _value_guess(column, table, names)) is not None]
-    counts = [c for c in values if c.is_count and c.kind != "boolean"]
-    clicks = next((c for c in counts if words.has_word(c.name, words.COUNTED)), None)
-    shown = next((c for c in counts if words.has_word(c.name, words.SEEN)), None)
+    values = [c for c in own if c.distinct > 1 and (c.is_number or c.answers)]
+    counts = [c for c in values if c.is_count]
+    clicks = next((c for c in counts if c.says("counted")), None)
+    shown = next((c for c in counts if c.says("seen")), None)
     if clicks is not None and shown is not None:
-        yield Guess("ratio", clicks, "likely", f"{clicks.name} / {shown.name}", over=shown)
-        guesses = [g for g in guesses if g.column not in (clicks, shown)]
+        name = f"{words.slug(clicks.name)}_per_{words.slug(shown.name)}"
+        reason = f"{clicks.name} / {shown.name}"
+        yield Guess("ratio", clicks, "likely", reason, over=shown, name=name)
+        values = [c for c in values if c not in (clicks, shown)]
+    names = {"".join(words.words(column.name)) for column in own}
+    guesses = [g for column in values if (g := _value_guess(column, table, names)) is not None]
     for entry, is_sure in (("outcome", True), ("outcome", False), ("covariate", True)):
         kind = [g for g in guesses if g.entry == entry and (g.certainty != "not sure") == is_sure]
         yield from kind[:MOST_VALUES]
         if len(kind) > MOST_VALUES:
             reason = f"{len(kind) - MOST_VALUES:,} more columns of numbers are not listed"
             question = f"{entry}s: which of {len(kind):,} columns are they? {reason}"
-            yield Guess("others", None, "not sure", reason, (question,))
+            yield Guess("others", None, "not sure", reason, question)
     for column in own:
-        is_value = words.has_word(column.name, (*words.OUTCOME, *words.COST))
-        is_time = named_in(column, words.TIME) or "date" in words.words(column.name)
-        if column.looks == "number" and (is_value or not (is_time or names_id(column))):
+        is_other = column.named("time") or "date" in words.words(column.name) or names_id(column)
+        if column.looks == "number" and (column.says("outcome", "cost") or not is_other):
             what = f"{column.name} is text that looks like numbers"
             question = f"numbers: {what}: write them with a point, or name the `decimal` of the log"
-            yield Guess("text", column, "not sure", what, (question,))
+            yield Guess("text", column, "not sure", what, question)
 
 
 def _value_guess(column: Column, table: Table, names: Set[str]) -> Guess | None:
@@ -50,65 +62,53 @@ def _value_guess(column: Column, table: Table, names: Set[str]) -> Guess | None:
     parts = words.words(column.name)
     if parts[-1:] == ("id",):
         return None
-    low, high = column.low, column.high
-    kind = "a count from" if column.is_count else "from"
-    kind = "0 or 1" if column.is_share else f"{kind} {low:g} to {high:g}"
-    pair = _pair(column, names)
-    is_other = any(two in words.NOT_BEFORE for two in pairwise(parts))
-    if pair == "pre" or (words.has_word(column.name, words.BEFORE) and not is_other):
+    prefix = next((one for one in ("pre", "post") if _is_one_of_two(column, one, names)), "")
+    if prefix == "pre" or (column.says("before") and not _NOT_BEFORE & {*pairwise(parts)}):
         return Guess("covariate", column, "likely", "its name says that it was before")
-    is_cost = words.has_word(column.name, words.COST) or _is_time_to(parts)
-    either = _either(column, is_cost, table)
-    asked = tuple(_missing(column, table))
-    if pair != "post" and not is_cost and not words.has_word(column.name, words.OUTCOME):
-        is_type = words.named(column.name, words.EVENT_TYPE) is not None
-        is_known = is_type or words.has_word(column.name, words.DESCRIPTION)
-        if is_known or _numbers_rows(column, table):
-            return None
-        return Guess("outcome", column, "not sure", either or DOUBT)
-    if pair == "post":
-        kind = f"its name says that it was after; {kind}"
-    if either:
-        return Guess("outcome", column, "not sure", either, decreases=is_cost)
-    return Guess("outcome", column, "likely", kind, asked, decreases=is_cost)
+    is_cost = column.says("cost") or ("time", "to") in pairwise(parts)
+    is_value = is_cost or prefix == "post" or column.says("outcome")
+    numbers_rows = column.kind == "integer" and column.distinct == table.rows
+    is_known = numbers_rows or column.says("description") or column.named("event_type")
+    if is_known and not is_value:
+        return None
+    if _is_either(column, is_cost, table):
+        question = f"direction: is more {column.name} better, or less? Give it a `role`"
+        question += " and a `direction`"
+        return Guess("outcome", column, "not sure", EITHER, question, decreases=is_cost)
+    if not is_value:
+        return Guess("outcome", column, "not sure", DOUBT)
+    kind = "a count from" if column.is_count else "from"
+    kind = "0 or 1" if column.is_share else f"{kind} {column.low:g} to {column.high:g}"
+    return Guess("outcome", column, "likely", kind, _missing(column, table), decreases=is_cost)
 
 
-def _is_time_to(parts: Sequence[str]) -> bool:
-    return ("time", "to") in pairwise(parts)
+def _is_one_of_two(column: Column, prefix: str, names: Set[str]) -> bool:
+    """Say whether two columns differ in `pre` and `post` alone, and this one has the prefix."""
+    own = "".join(words.words(column.name))
+    rest = own.removeprefix(prefix)
+    return rest not in ("", own) and {f"pre{rest}", f"post{rest}"} <= names
 
 
-def _missing(column: Column, table: Table) -> Iterator[str]:
+def _missing(column: Column, table: Table) -> str:
+    """Ask what an empty value means; empty where there are hardly any."""
     empty = table.rows - column.rows
-    if empty > FEW_EMPTY * table.rows:
-        yield (
-            f"missing: {column.name} is empty in {empty:,} of {table.rows:,} rows: does an empty "
-            'one count as 0 (missing = "zero"), or not at all ("drop")?'
-        )
+    if empty <= FEW_EMPTY * table.rows:
+        return ""
+    return (
+        f"missing: {column.name} is empty in {empty:,} of {table.rows:,} rows: does an empty "
+        'one count as 0 (missing = "zero"), or not at all ("drop")?'
+    )
 
 
-FEW_EMPTY = 0.001
-"""Share of the rows up to which it does not matter what an empty one means."""
-
-
-def _either(column: Column, is_cost: bool, table: Table) -> str:
-    """Ask which direction is better, where both can be; empty where one is plain."""
-    parts = words.words(column.name)
-    both = is_cost and _is_time_to(parts) and words.has_word(column.name, words.COST)
-    is_spend = words.has_word(column.name, ("spend", "spent", "spending")) and "time" not in parts
-    either = words.has_word(column.name, words.EITHER) and not is_cost
-    if is_spend and either:
+def _is_either(column: Column, is_cost: bool, table: Table) -> bool:
+    """Say whether more or less may be better: of time to a loss, of what is spent."""
+    if is_cost:
+        return column.says("cost") and ("time", "to") in pairwise(words.words(column.name))
+    if column.says("spend") and "time" not in words.words(column.name):
         # Of customers it is revenue, of campaigns a cost.
-        names = [c.name for c in table.columns]
-        shown = (*words.SEEN, *words.CLICK)
-        buys = any(words.has_word(name, words.BUYING) for name in names)
-        either = not buys or any(words.has_word(name, shown) for name in names)
-    if both or either:
-        return EITHER
-    return ""
-
-
-DOUBT = "an outcome, or known before?"
-EITHER = "an outcome, of which more is better, or less?"
+        buys = any(other.says("buying") for other in table.columns)
+        return not buys or any(other.says("seen", "click") for other in table.columns)
+    return column.says("either")
 
 
 def settled(
@@ -119,56 +119,34 @@ def settled(
     What does not differ between variants decides nothing, whatever it is.
     """
     variant = next(g.column for g in guesses if g.entry == "variant")
-    doubtful = [g for g in guesses if g.entry == "outcome" and g.certainty == "not sure"]
-    is_sure = any(g.entry in ("outcome", "ratio") and g not in doubtful for g in guesses)
-    columns = [g.column for g in doubtful if g.column is not None]
-    moved = set() if has_ctr else {column.name for column in columns}
-    if is_sure and variant is not None and arms is not None and columns:
-        moved &= _moved(engine, table, columns, variant, arms)
+    outcomes = [g for g in guesses if g.entry in ("outcome", "ratio")]
+    doubtful = [g.column for g in outcomes if g.certainty == "not sure" and g.column is not None]
+    moved = [] if has_ctr else doubtful
+    if moved and len(doubtful) < len(outcomes) and variant is not None and arms is not None:
+        moved = _moved(engine, table, doubtful, variant, arms)
     for one in guesses:
-        if one in doubtful and one.column is not None and one.column.name not in moved:
-            yield replace(one, entry="diagnostic", questions=())
-        elif one in doubtful and one.column is not None and one.reason == EITHER:
-            question = f"direction: is more {one.column.name} better, or less? Give it a `role`"
-            yield replace(one, questions=(f"{question} and a `direction`",))
-        else:
-            yield one
+        is_alike = one in outcomes and one.column in doubtful and one.column not in moved
+        yield replace(one, entry="diagnostic", question="") if is_alike else one
 
 
 def _moved(
     engine: Engine, table: Table, columns: Sequence[Column], variant: Column, arms: Arms
-) -> set[str]:
+) -> list[Column]:
     """Return the columns whose means differ between variants by more than chance."""
-    each = ", ".join(
-        f"avg({c.number}), var_samp({c.number}) / greatest(count({c.number}), 1)" for c in columns
-    )
-    name = quoted(variant.name)
+    name, numbers = quoted(variant.name), [f"x_{place}" for place in range(len(columns))]
+    values = ", ".join(f"{c.number} as {x}" for c, x in zip(columns, numbers, strict=True))
+    means = ", ".join(f"coalesce(avg({x}), 0)" for x in numbers)
+    errors = ", ".join(f"coalesce(var_samp({x}) / count({x}), 0)" for x in numbers)
     rows = engine.rows(
-        f"select cast({name} as varchar) as v, {each} from {quoted(table.relation)} "
-        f"where {name} is not null group by v"
+        f"with rows as (select cast({name} as varchar) as v, {values} "
+        f"from {quoted(table.relation)} where {name} is not null) "
+        f"select v, {means}, {errors} from rows group by v"
     )
-    values = {str(v): [float(x or 0) for x in own] for v, *own in rows}
-    limit = NormalDist().inv_cdf(1 - 0.025 / (len(columns) * max(len(values) - 1, 1)))
-    control = values.get(arms.control)
-    moved = set[str]()
-    for place, column in enumerate(columns):
-        for own in values.values():
-            mean, error = own[2 * place : 2 * place + 2]
-            base, base_error = (control or own)[2 * place : 2 * place + 2]
-            if control is None or abs(mean - base) > limit * (error + base_error) ** 0.5:
-                moved.add(column.name)
-    return moved
+    measures = {v: [float(x or 0) for x in own] for v, *own in rows}
+    control, number = measures[arms.control], len(columns)
+    limit = NormalDist().inv_cdf(1 - 0.025 / (number * max(len(measures) - 1, 1)))
 
+    def is_far(own: Sequence[float], i: int) -> bool:
+        return abs(own[i] - control[i]) > limit * sqrt(own[number + i] + control[number + i])
 
-def _pair(column: Column, names: Set[str]) -> str | None:
-    """Return the prefix, `pre` or `post`, of one of two columns that differ in it alone."""
-    own = "".join(words.words(column.name))
-    for own_prefix, other_prefix in (("pre", "post"), ("post", "pre")):
-        rest = own.removeprefix(own_prefix)
-        if rest != own and rest and other_prefix + rest in names:
-            return own_prefix
-    return None
-
-
-def _numbers_rows(column: Column, table: Table) -> bool:
-    return column.kind == "integer" and column.distinct == table.rows
+    return [c for i, c in enumerate(columns) if any(is_far(own, i) for own in measures.values())]

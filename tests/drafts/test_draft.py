@@ -101,18 +101,25 @@ def test_weights_are_round_and_uneven_ones_are_asked(tmp_path: Path) -> None:
     assert {variant["weight"] for variant in even.values()} == {1}
 
 
-def test_spellings_of_a_variant_are_joined_and_asked(tmp_path: Path) -> None:
+def test_spellings_of_a_variant_are_asked_with_the_line_that_joins_them(tmp_path: Path) -> None:
     """Clients write `Control` and `control `: no column had one value a unit, or six variants."""
     frame = SHAPES["video_log"].frame
     other = frame.variant.str.title() + " "
     spelled = frame.assign(variant=frame.variant.where(frame.index % 3 > 0, other))
     file = written(SHAPES["video_log"]._replace(frame=spelled), tmp_path, "parquet")
     own = draft_files([file], tmp_path)
-    variants = tomllib.loads(own.text)["variants"]
-    assert variants["control"]["of"] == ["control", "Control "]
-    assert sum(question.startswith("variants: are") for question in own.questions) == 2
-    (tmp_path / "e.toml").write_text(own.text)
-    result = abeval.load(tmp_path / "e.toml").replace(trust={"aa_runs": 0}).analyze()
+    entries = tomllib.loads(own.text)
+    asked = [question for question in own.questions if question.startswith("variants: are")]
+    assert len(asked) == 2
+    for name in ("control", "model_b"):
+        (question,) = (one for one in asked if f"'{name}'" in one)
+        line = tomllib.loads(question.split("Then write ")[1].replace("] of", "]\nof"))
+        del entries["variants"][f"{name.title()} "]
+        entries["variants"][name] = line["variants"][name] | {"weight": 1}
+    entries["control"] = "control"
+    del entries["questions"]
+    joined = parse_experiment(entries, tmp_path)
+    result = abeval.LoadedExperiment(joined).replace(trust={"aa_runs": 0}).analyze()
     units = {v.name: v.units for v in result.experiment.variants}
     assert units == frame.groupby("variant")["uid"].nunique().to_dict()
 
@@ -179,7 +186,6 @@ def test_a_file_that_is_not_used_is_named(tmp_path: Path) -> None:
     )
     for name in ("refunds.csv", "visits.csv"):
         assert any(question.startswith(f"{name} is not used") for question in own.questions)
-        assert f"# NOT SURE: {name} is not used" in own.text
     (tmp_path / "e.toml").write_text(own.text)
     assert abeval.load(tmp_path / "e.toml").experiment.logs.impressions is not None
 
