@@ -192,9 +192,12 @@ def look(engine: Engine, relation: str) -> Table:
     numbers = [name for name, kind in kinds.items() if kind in ("boolean", "integer", "real")]
     counts = measured(list(kinds), lambda c: f"[count({c}), approx_count_distinct({c})]", 1000)
     ends = measured(numbers, _ends, 1000)
-    ids = [
-        n for n in kinds if counts[n][1] > FEW / 2 and (n in texts or (n in ends and ends[n][2]))
-    ]
+    # To look for fractions costs as much as all the rest: only where both ends have none.
+    ended = [n for n in numbers if all(end is not None and end.is_integer() for end in ends[n])]
+    reals = [name for name in ended if kinds[name] == "real"]
+    no_fraction = measured(reals, lambda c: f"bool_and({c} = floor({c}))")
+    are_whole = {name for name in ended if no_fraction.get(name, True)}
+    ids = [n for n in kinds if counts[n][1] > FEW / 2 and (n in texts or n in are_whole)]
     if len(ids) > AT_ONCE:
         ids = [name for name in ids if counts[name][1] >= NEARLY * rows]
     exact = measured(ids, lambda c: f"count(distinct {c})")
@@ -205,10 +208,10 @@ def look(engine: Engine, relation: str) -> Table:
     columns = []
     for name, type in types.items():
         own = dict(Counter(json.loads(values.get(name, "{}"))).most_common())
-        low, high, is_whole = ends.get(name, (None, None, False))
+        low, high = ends.get(name, (None, None))
         different = len(own) or distinct[name]
         column = Column(name, type, kinds[name], counts[name][0], different, low, high, own)
-        columns.append(replace(column, is_whole=bool(is_whole), looks=looks.get(name) or ""))
+        columns.append(replace(column, is_whole=name in are_whole, looks=looks.get(name) or ""))
     return Table(relation, rows, tuple(columns))
 
 
@@ -220,10 +223,8 @@ def _kind(type: str) -> Kind:
 
 
 def _ends(column: str) -> str:
-    """Write the smallest and the largest number, and whether none has a fraction."""
-    value = f"cast({column} as double)"
-    is_whole = f"bool_and(isfinite({value}) and {value} = floor({value}))"
-    return f"[min({value}), max({value}), cast({is_whole} as double)]"
+    """Write the smallest and the largest number."""
+    return f"[min(cast({column} as double)), max(cast({column} as double))]"
 
 
 def _looks(column: str) -> str:
