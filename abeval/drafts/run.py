@@ -59,14 +59,14 @@ def draft(frame: object, name: str = "experiment") -> Draft:
 
 def _drafted(engine: DuckDBEngine, tables: Sequence[Table], name: str) -> Draft:
     counts = counts_of(engine, tables[0], Named()) if len(tables) == 1 else None
-    found = _findings(engine, tables) if counts is None else _of_counts(tables[0], counts)
-    file = experiment_file(name, found)
-    used = [log for log in found.others if log.kind is not None]
+    findings = _findings(engine, tables) if counts is None else _of_counts(tables[0], counts)
+    file = experiment_file(name, findings)
+    used = [log for log in findings.others if log.kind is not None]
     beside = [Guess(f"{log.kind}: {log.name}", None, "likely", log.reason) for log in used]
-    if found.period is not None:
-        reason = f"from {found.period.start} on: {found.period.reason}"
+    if findings.period is not None:
+        reason = f"from {findings.period.start} on: {findings.period.reason}"
         beside.append(Guess("period", None, "likely", reason))
-    return Draft(file.text, (*found.guesses, *beside), tuple(file.questions))
+    return Draft(file.text, (*findings.guesses, *beside), tuple(file.questions))
 
 
 def _of_counts(table: Table, counts: CountTable) -> Findings:
@@ -125,9 +125,9 @@ def _findings(engine: DuckDBEngine, tables: Sequence[Table]) -> Findings:
     main = Log(table, columns, variant.column, kind)
     name = unit.column.name if unit.column else ROW_UNIT
     one_row = guess.has_one_row(unit)
-    found = Findings(main, others, own, own_arms, name, one_row, period, models)
-    settled = values.settled(engine, table, own, own_arms, found.has_ctr)
-    return replace(found, guesses=tuple(settled))
+    findings = Findings(main, others, own, own_arms, name, one_row, period, models)
+    settled = values.settled(engine, table, own, own_arms, findings.has_ctr)
+    return replace(findings, guesses=tuple(settled))
 
 
 def _names(guesses: Sequence[Guess]) -> set[str]:

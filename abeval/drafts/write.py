@@ -92,15 +92,15 @@ class Findings:
         return "click" in self.main.columns or any(log.kind == "clicks" for log in self.others)
 
 
-def experiment_file(name: str, found: Findings) -> File:
+def experiment_file(name: str, findings: Findings) -> File:
     """Write the file, and the questions that it asks."""
     file = File(name)
-    unit, variant, *_ = found.guesses
-    file.entry("unit", found.unit, f"{unit.certainty}: {unit.reason}")
-    file.ask(unit.question, *found.main.table.origin.questions)
-    if found.arms is None:
+    unit, variant, *_ = findings.guesses
+    file.entry("unit", findings.unit, f"{unit.certainty}: {unit.reason}")
+    file.ask(unit.question, *findings.main.table.origin.questions)
+    if findings.arms is None:
         file.entry("control", "?")
-        has_files = len(found.main.table.origin.files) > 1
+        has_files = len(findings.main.table.origin.files) > 1
         by_file = " Or is each file of one variant: path = { NAME = FILE, … }?" if has_files else ""
         file.ask(
             f"variant: {variant.reason}{by_file} Name it in `columns`, and its values as "
@@ -108,13 +108,13 @@ def experiment_file(name: str, found: Findings) -> File:
         )
     else:
         file.ask(variant.question)
-        by_name = "likely: by its name" if found.arms.is_sure else "not sure: the first by name"
-        file.entry("control", found.arms.control, by_name)
-        _write_period(file, found.period)
-        _write_variants(file, found.arms, found.models)
-    _write_logs(file, found)
-    _write_segments(file, found)
-    _write_metrics(file, found)
+        by_name = "likely: by its name" if findings.arms.is_sure else "not sure: the first by name"
+        file.entry("control", findings.arms.control, by_name)
+        _write_period(file, findings.period)
+        _write_variants(file, findings.arms, findings.models)
+    _write_logs(file, findings)
+    _write_segments(file, findings)
+    _write_metrics(file, findings)
     return file
 
 
@@ -170,9 +170,9 @@ def likely_weights(units: Mapping[str, int]) -> dict[str, float]:
     return {value: round(share, 2) or round(share, 6) for value, share in shares.items()}
 
 
-def _write_logs(file: File, found: Findings) -> None:
+def _write_logs(file: File, findings: Findings) -> None:
     """Write `[logs]`, and ask about tables that the draft does not read."""
-    for log in (found.main, *sorted(found.others, key=lambda log: log.kind == "events")):
+    for log in (findings.main, *sorted(findings.others, key=lambda log: log.kind == "events")):
         origin = log.table.origin
         named = ", ".join(origin.files) + (f" where {origin.where}" if origin.where else "")
         named += f", table {origin.name}" if "table" in origin.read else ""
@@ -184,13 +184,13 @@ def _write_logs(file: File, found: Findings) -> None:
             )
             continue
         file.section("logs", log.kind, *filter(None, [log.alias]))
-        _write_log(file, log, found)
+        _write_log(file, log, findings)
         file.ask(*origin.questions, log.question and f"{named}: {log.question}")
 
 
-def _write_log(file: File, log: Log, found: Findings) -> None:
+def _write_log(file: File, log: Log, findings: Findings) -> None:
     """Write the entries of a log."""
-    origin, is_main = log.table.origin, log is found.main
+    origin, is_main = log.table.origin, log is findings.main
     files = {name: own[0] if len(own) == 1 else own for name, own in origin.paths.items()}
     if files and "" not in files and "variant" in CANONICAL_COLUMNS.get(str(log.kind), ()):
         file.entry("path", files, "likely: each variant has its own files")
@@ -200,7 +200,7 @@ def _write_log(file: File, log: Log, found: Findings) -> None:
         file.entry(key, value, origin.reasons.get(key, "sure: it is named so"))
     if origin.where:
         file.entry("where", origin.where)
-    if casts := casts_of(log, found.main):
+    if casts := casts_of(log, findings.main):
         query = cast_query(casts, "try_cast")
         file.entry("query", query, "likely: ids are text in one log, or have a point")
     if "ts" in log.columns and log.columns["ts"].time_unit:
@@ -209,21 +209,23 @@ def _write_log(file: File, log: Log, found: Findings) -> None:
         file.entry("dwell_unit", "ms")
     if log.join:
         file.entry("join", list(log.join), f"likely: {log.reason}")
-    known = [g.column for g in found.guesses if g.entry == "covariate" and log.kind == "units"]
+    known = [g.column for g in findings.guesses if g.entry == "covariate" and log.kind == "units"]
     if is_main and known:
         names = [c.name if c.name.isidentifier() else c.number for c in known if c is not None]
         hint = 'likely: they were before; [inference] adjust = "cuped" makes use of them'
         file.entry("covariates", names, hint)
-    notes = {g.entry: f"{g.certainty}: {g.reason}" for g in found.guesses if is_main}
+    notes = {g.entry: f"{g.certainty}: {g.reason}" for g in findings.guesses if is_main}
     for entry, column in log.columns.items():
-        if column.name != entry and (entry != "unit_id" or column.name != found.unit):
+        if column.name != entry and (entry != "unit_id" or column.name != findings.unit):
             file.entry(f"columns.{entry}", column.name, notes.get(entry, ""))
 
 
-def _write_segments(file: File, found: Findings) -> None:
+def _write_segments(file: File, findings: Findings) -> None:
     """Write the segments of a table of counts; those of other logs may be named by a person."""
-    named = [g.column.name for g in found.guesses if g.entry == "segment" and g.column is not None]
-    if named and found.main.kind == "sums":
+    named = [
+        g.column.name for g in findings.guesses if g.entry == "segment" and g.column is not None
+    ]
+    if named and findings.main.kind == "sums":
         file.section("segments")
         for name in named:
             file.entry(slug(name), quoted(name))
@@ -232,51 +234,51 @@ def _write_segments(file: File, found: Findings) -> None:
         file.lines += ["", f"# [segments] may have {what}: {', '.join(map(slug, named))}"]
 
 
-def _write_metrics(file: File, found: Findings) -> None:
+def _write_metrics(file: File, findings: Findings) -> None:
     """Write goals and diagnostics; ask what is not sure."""
     taken = {*builtin_metrics(30, 30)}
     metrics = list[tuple[dict[str, object], str]]()
-    values = ("outcome", "ratio") if found.has_ctr else ("outcome", "ratio", "diagnostic")
-    for guess in found.guesses:
+    values = ("outcome", "ratio") if findings.has_ctr else ("outcome", "ratio", "diagnostic")
+    for guess in findings.guesses:
         if guess.column is not None and guess.entry in values:
-            fields = _fields(guess, guess.column, found, taken)
+            fields = _fields(guess, guess.column, findings, taken)
             metrics.append((fields, f"{guess.certainty}: {guess.reason}"))
-    for log in found.others:
+    for log in findings.others:
         note = f"likely: of the rows of {log.alias} since the exposure"
         metrics += [(fields, note) for fields in _of_events(log)]
-    if found.has_ctr and metrics:
+    if findings.has_ctr and metrics:
         metrics.insert(0, ({"name": "ctr", "role": "goal"}, "clicks / impressions"))
-    elif found.has_ctr:
+    elif findings.has_ctr:
         all_of_them = "All built-in metrics of these logs are shown, and the goal is CTR"
         file.lines += ["", f"# {all_of_them}; [[metrics]] choose others"]
     for fields, note in metrics:
         file.metric(fields, note)
-    file.ask(*(guess.question for guess in found.guesses[2:]))
-    doubtful = [g.column for g in found.guesses if g.entry == "outcome" and g.reason == DOUBT]
+    file.ask(*(guess.question for guess in findings.guesses[2:]))
+    doubtful = [g.column for g in findings.guesses if g.entry == "outcome" and g.reason == DOUBT]
     names = ", ".join(column.name for column in doubtful if column is not None)
     if names:
         file.ask(f"outcomes: are {names} among them? They are diagnostics until then")
-    if not metrics and not found.has_ctr:
+    if not metrics and not findings.has_ctr:
         file.ask("metrics: no column is a number that could be an outcome")
 
 
-def _fields(guess: Guess, column: Column, found: Findings, taken: set[str]) -> dict[str, object]:
+def _fields(guess: Guess, column: Column, findings: Findings, taken: set[str]) -> dict[str, object]:
     """Make a metric of one column: a share if each unit has 0 or 1, else a mean per unit.
 
     Of several rows of a place, or where a sum says nothing, it is the mean of the rows.
     """
-    rows, unit = found.main.table.rows, found.main.columns.get("unit_id")
+    rows, unit = findings.main.table.rows, findings.main.columns.get("unit_id")
     of_place = unit is not None and not unit.named("unit") and rows % unit.distinct > 0
     is_mean = of_place or (column.says("averaged") and not column.is_share)
     name, value = guess.name or slug(column.name), column.number
     fields: dict[str, object] = {"value": value}
     if guess.over is not None:
         fields = {"numerator": value, "denominator": quoted(guess.over.name)}
-    elif is_mean and not found.one_row:
+    elif is_mean and not findings.one_row:
         fields = {"numerator": value, "denominator": "1"}
-    elif not found.one_row:
+    elif not findings.one_row:
         name = f"{name}_per_unit"
-    if guess.is_share or (column.is_share and (found.one_row or of_place)):
+    if guess.is_share or (column.is_share and (findings.one_row or of_place)):
         fields["unit"] = "share"
     if guess.decreases:
         fields["direction"] = "decrease"

@@ -102,8 +102,8 @@ class Row(NamedTuple):
 
     def findings(self, analysis: Analysis) -> list[Finding]:
         """Return what it finds, by its name and in its words."""
-        found = self.find(analysis)
-        several = [skipped(self.absent)] if found is None else found
+        answer = self.find(analysis)
+        several = [skipped(self.absent)] if answer is None else answer
         several = [several] if isinstance(several, Finding) else several
         return [
             self._replace(**self.states.get(one.state, {}))._said(analysis, one) for one in several
