@@ -195,8 +195,8 @@ def settle_ids(name: str, source: LogSource, types: Types, rows: Rows) -> None:
     ids.
     """
     now = column_types(rows, quoted(name))
-    for column in mapped(source, now):
-        if now[column] != "VARCHAR" or types[column] == "VARCHAR":
+    for column in mapped(source, types):
+        if now.get(column) != "VARCHAR" or types[column] == "VARCHAR":
             continue
         text, table = quoted(column), quoted(name)
         is_whole = f"trim({text}) = cast(try_cast({text} as bigint) as varchar)"

@@ -291,11 +291,18 @@ def test_a_query_of_tables_alone_reads_no_row_of_the_log() -> None:
 
 
 @pytest.mark.parametrize("ending", ["jsonl", "parquet"])
-def test_fields_of_structs_are_columns_by_dotted_names(tmp_path: Path, ending: str) -> None:
+@pytest.mark.parametrize("is_text", [False, True], ids=["numbers", "text"])
+def test_fields_of_structs_are_columns_by_dotted_names(
+    tmp_path: Path, is_text: bool, ending: str
+) -> None:
     rows = pd.DataFrame(
         {
             "user": [
-                {"id": i % 40, "geo": {"country": "de" if i % 3 else "fr"}} for i in range(400)
+                {
+                    "id": f"u{i % 40}" if is_text else i % 40,
+                    "geo": {"country": "de" if i % 3 else "fr"},
+                }
+                for i in range(400)
             ],
             "context": [
                 {"ab": {"variant": "ab"[i % 2]}, "time": f"2026-07-{i % 9 + 1:02}T10:00:00"}
