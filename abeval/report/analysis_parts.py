@@ -1,18 +1,18 @@
 """Build the parts of the page that an analysis fills: trust, scorecard, segments, rows of logs."""
 
-import math
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
-from abeval.report import assets, effect_figures, tables
+from markupsafe import Markup
+
+from abeval.report import assets, tables
 from abeval.report import figures as fig
-from abeval.report.daily_page import count_figure
-from abeval.report.effect_figures import forest_figure, outlook_figure
+from abeval.report.daily_page import units_view
 from abeval.report.effects import either_way, role_views, slugs
-from abeval.report.figures import Block, Closed, FigureView, by_role
+from abeval.report.figures import Block, Closed, FigureView, of_metrics
 from abeval.report.first_part import size_words
-from abeval.report.slices import SegmentView, cut_views, slice_views, split_tables
-from abeval.report.tables import WHY_NOT, TextTable, aa_table, numbers, scaled, share_of
+from abeval.report.slices import cut_rows, heat_blocks, slice_blocks, split_tables
+from abeval.report.tables import TextTable, aa_table, numbers, scaled, share_of
 from abeval.results import AAMetric, Row, codes
 from abeval.results import format as fmt
 from abeval.results.agreement import Agreement, PositionRate
@@ -21,9 +21,6 @@ from abeval.results.power import MetricOutlook, PowerOutlook
 from abeval.results.record import columns_of
 from abeval.results.study import Study
 from abeval.results.trust import AAResult
-
-_MANY_ROWS = 12
-"""From so many rows on, a drawing of all of them together helps."""
 
 
 def trust_part(result: Result) -> tuple[Block, ...]:
@@ -58,89 +55,33 @@ def several(result: Result) -> bool:
     return len({row.variant for row in result.scorecard}) > 1
 
 
-def forest_part(result: Result) -> tuple[Block, ...]:
-    """Draw all lifts of the scorecard, a figure for each role."""
-    drawn = [row for row in result.scorecard if row.lift is not None]
-    blocks: list[Block] = []
-    for role, title, _ in tables.ROLES:
-        rows = [row for row in drawn if row.role == role]
-        if rows and (several(result) or len(rows) >= _MANY_ROWS):
-            view = FigureView(
-                title=title,
-                takeaway=_decided_sentence(rows),
-                figure=forest_figure(rows),
-                table=numbers(
-                    rows,
-                    *("metric", "variant"),
-                    ("Lift", tables.lift_of),
-                    ("Status", lambda row: codes.status(row.status, row.reason)),
-                ),
-                key=("forest", role),
-            )
-            is_beside = role == "diagnostic" and bool(blocks)
-            blocks.append(Closed(title, (view,)) if is_beside else view)
-    return tuple(blocks)
-
-
-def _decided_sentence(rows: Sequence[Row]) -> str:
-    better, worse = (sum(row.status == one for row in rows) for one in ("better", "worse"))
-    if any(row.status == "draft" for row in rows):
-        return f"Of {len(rows)}, none is judged: questions are open."
-    return f"Of {len(rows)}, {better} better and {worse} worse than control."
+def heat_part(result: Result) -> tuple[Block, ...]:
+    """Show lifts of all metrics in all segments and cuts."""
+    return heat_blocks(result, [*result.segments, *cut_rows(result)])
 
 
 def segments_part(result: Result) -> tuple[Block, ...]:
     """Show effects by segment."""
-    return _by_cell(result, slice_views(result, result.segments), tables.segment_tables(result))
+    beside = tables.segment_tables(result)
+    return (*slice_blocks(result, result.segments), *_closed("Tests over segments", beside))
 
 
 def cuts_part(result: Result) -> tuple[Block, ...]:
     """Show effects in parts of the traffic, of which one unit may see several."""
-    return _by_cell(result, cut_views(result), split_tables(result))
+    beside = split_tables(result)
+    return (*slice_blocks(result, cut_rows(result)), *_closed("Within cells and by mix", beside))
 
 
-def _by_cell(
-    result: Result, views: Sequence[SegmentView], beside: Sequence[TextTable]
-) -> tuple[Block, ...]:
-    html = assets.block(
-        "segments.html",
-        segments=views,
-        segment_tables=beside,
-        several=several(result),
-        level=fmt.level(result.experiment.alpha),
-    )
-    return (html,) if views else ()
+def _closed(summary: str, beside: tuple[TextTable, ...]) -> tuple[Block, ...]:
+    return (Closed(summary, beside),) if beside else ()
 
 
 def quality_part(result: Result) -> tuple[Block, ...]:
     """Count rows read, used and set aside, and units by day and variant."""
     if not (result.accounting or result.daily):
         return ()
-    blocks: list[Block] = []
-    # Every metric that counts units has the same days.
-    first = next((row.metric for row in result.daily), None)
-    days = [row for row in result.daily if row.metric == first]
-    if days:
-        series = {result.experiment.control: {row.cell: row.units_control for row in days}}
-        for row in days:
-            series.setdefault(row.variant, {})[row.cell] = row.units
-        blocks.append(_units_view(series))
-    blocks.append(assets.block("rows.html", result=result))
-    return tuple(blocks)
-
-
-def _units_view(series: Mapping[str, Mapping[str, int]]) -> FigureView:
-    days = list(dict.fromkeys(day for units in series.values() for day in units))
-    lowest = min(days, key=lambda day: sum(units.get(day, 0) for units in series.values()))
-    rows = ((day, *(fmt.count(units.get(day, 0)) for units in series.values())) for day in days)
-    return FigureView(
-        title="Units by day",
-        takeaway=f"Fewest units on {lowest}. If the lines diverge or drop to zero, suspect the log "
-        "first.",
-        figure=count_figure(series, "units"),
-        table=TextTable("", "", ("Day", *series), tuple(rows)),
-        key=("quality", "units"),
-    )
+    rows, units = assets.block("rows.html", result=result), units_view(result)
+    return (rows,) if units is None else (units, rows)
 
 
 def multiplicity_part(result: Result) -> tuple[Block, ...]:
@@ -157,68 +98,49 @@ def multiplicity_part(result: Result) -> tuple[Block, ...]:
     return (table,) if tested else ()
 
 
-def glossary_part(study: Study) -> tuple[Block, ...]:
-    """Define every metric."""
-    blocks: list[Block] = []
-    if study.analysis is not None:
-        metrics = numbers(
-            study.analysis.metrics,
-            ("metric", lambda metric: metric.name),
-            "formula",
-            ("unit", lambda metric: metric.unit or "no unit"),
-            ("direction", lambda metric: codes.direction_words(metric.direction)),
-        )
-        blocks.append(metrics)
-    if study.replay is not None:
-        offline = TextTable("Offline metrics", "", ("metric", "formula"), study.replay.definitions)
-        blocks.append(offline)
-    return (Closed("Every metric and its formula", tuple(blocks)),) if blocks else ()
-
-
-_CURVES = 12
-"""Rows that are drawn; the table has them all."""
-
-
 def power_part(outlook: PowerOutlook) -> tuple[Block, ...]:
-    """Draw the detectable effect against days."""
-    if not outlook.metrics:
-        return ()
-    several = len({one.variant for one in outlook.metrics}) > 1
-    drawn = [one for one in outlook.metrics if len(one.points) > 1][:_CURVES]
-    view = FigureView(
-        title="Smallest lift seen, by days",
-        takeaway=" ".join(_sentence(one, several) for one in outlook.metrics[:2] if one.mde),
-        figure=outlook_figure(
-            {_name(one, several): one.points for one in drawn}, drawn[0].days if drawn else None
-        ),
-        table=numbers(
-            outlook.metrics,
-            ("metric", lambda one: _name(one, several)),
-            ("days", lambda one: fmt.MISSING if one.days is None else f"{one.days:g}"),
-            ("detectable", lambda one: either_way(one.mde)),
-            ("asked", lambda one: either_way(one.target)),
-            ("days in all", lambda one: _days_in_all(one.target_days)),
-            WHY_NOT,
-        ),
-        key=("power",),
-        slug="power-days",
+    """Draw the detectable effect of each metric against days."""
+    views: list[tuple[str, Block]] = []
+    for metric in dict.fromkeys(one.metric for one in outlook.metrics):
+        own = [one for one in outlook.metrics if one.metric == metric]
+        said = " ".join(filter(None, (_sentence(one, len(own) > 1) for one in own)))
+        drawn = {one.variant: one for one in own if len(one.points) > 1}
+        if drawn:
+            figure = _outlook_figure(drawn)
+            views.append((metric, FigureView("Smallest lift seen, by days", said, figure, ("power", metric))))
+        elif said:
+            views.append((metric, Markup("<p>{}</p>").format(fmt.typographic(said))))
+    return of_metrics(views)
+
+
+def _outlook_figure(outlooks: Mapping[str, MetricOutlook]) -> fig.Figure:
+    """Draw a line for each variant; today is marked."""
+    series = {
+        name: [fig.Point(x, 100 * y, (f"{x:g} days", either_way(y))) for x, y in one.points]
+        for name, one in outlooks.items()
+    }
+    here = next(iter(outlooks.values())).days
+    note = {"x": here, "y": 1, "yref": "paper", "text": "today", "showarrow": False}
+    return fig.lines(
+        series,
+        "days",
+        "smallest lift seen",
+        {"rangemode": "tozero"},
+        {"tickformat": "~g", "ticksuffix": "%", "rangemode": "tozero"},
+        order={name: place for place, name in enumerate(series, 1)},
+        shapes=[] if here is None else [fig.line_at("x", here, width=1.5)],
+        annotations=[] if here is None else [{**note, "xanchor": "left", "yanchor": "top"}],
     )
-    return (view,)
-
-
-def _name(one: MetricOutlook, several: bool) -> str:
-    return f"{one.metric}, {one.variant}" if several else one.metric
 
 
 def _sentence(one: MetricOutlook, several: bool) -> str:
     """Say what can be seen today, and how long a smaller effect takes."""
-    seen = f"{_name(one, several)}: {either_way(one.mde)} so far"
+    of = f"{one.variant}: " if several else ""
+    if one.mde is None:
+        return f"{of}{codes.reason(one.reason)}." if one.reason else ""
     size = size_words(one)
+    seen = f"{of}{either_way(one.mde)} so far"
     return f"{seen}." if size is None else f"{seen}, {either_way(one.target)} in about {size}."
-
-
-def _days_in_all(days: float | None) -> str:
-    return fmt.MISSING if days is None else fmt.count(math.ceil(days - 1e-6))
 
 
 def position_part(agreement: Agreement) -> tuple[Block, ...]:
@@ -229,7 +151,7 @@ def position_part(agreement: Agreement) -> tuple[Block, ...]:
     totals = Counter[str]()
     for rate in rates:
         totals[rate.variant] += rate.impressions
-    heads = ("variant", "position", "impressions", "share", "clicks", "CTR")
+    heads = ("position", "impressions", "share", "clicks", "CTR")
     series: dict[str, list[fig.Point]] = {}
     for rate in rates:
         ends = scaled(100, rate.ctr, rate.low, rate.high)
@@ -243,7 +165,6 @@ def position_part(agreement: Agreement) -> tuple[Block, ...]:
         "CTR by position",
         _first_last(rates),
         fig.lines(series, "position", "CTR", {"tickformat": "d"}, up, heads),
-        fig.points_table(heads, series),
         ("position",),
         slug="position-ctr",
     )
@@ -267,32 +188,47 @@ def aa_part(study: Study) -> tuple[Block, ...]:
     if aa is None or not aa.metrics:
         return ()
     off = aa.off()
+    table = aa_table("", f"off: {fmt.listing(off)}." if off else "", aa.metrics, off)
+    refused = TextTable("Not replayed", "", ("metric", "why"), tuple(aa.refused.items()))
+    return (table, refused) if aa.refused else (table,)
+
+
+def replays_part(aa: AAResult) -> tuple[Block, ...]:
+    """Draw the p-values of each metric's A/A replays."""
     ids = slugs([row.metric for row in aa.metrics])
-    views = [(row.metric, _view(aa, row, ids[row.metric])) for row in aa.metrics]
-    blocks: list[Block] = [
-        aa_table("", f"off: {fmt.listing(off)}." if off else "", aa.metrics, off)
-    ]
-    if aa.refused:
-        refused = tuple(aa.refused.items())
-        blocks.append(TextTable("Not replayed", "", ("metric", "why"), refused))
-    return (*blocks, *by_role(study, views))
+    return of_metrics((row.metric, _replays(aa, row, ids[row.metric])) for row in aa.metrics)
 
 
-def _view(aa: AAResult, row: AAMetric, slug: str) -> FigureView:
+def _replays(aa: AAResult, row: AAMetric, slug: str) -> FigureView:
+    """Count p-values in bins of equal width: flat if the test keeps its level."""
     counts = aa.histograms[row.metric]
     width = 1 / len(counts)
-    return FigureView(
-        title=row.metric,
-        takeaway=(
-            f"Rejects {row.rejection_rate:.2%} of {row.runs:,} replays in which nothing differs."
-        ),
-        figure=effect_figures.histogram_figure(counts),
-        table=numbers(
-            [*enumerate(counts)],
-            ("p from", lambda bar: f"{bar[0] * width:.3g}"),
-            ("to", lambda bar: f"{(bar[0] + 1) * width:.3g}"),
-            ("replays", lambda bar: fmt.count(bar[1])),
-        ),
-        key=("aa", row.metric),
-        slug=f"aa-{slug}",
+    bars = {
+        "type": "bar",
+        "x": [(i + 0.5) * width for i in range(len(counts))],
+        "y": list(counts),
+        "width": [0.92 * width] * len(counts),
+        "marker": {"color": fig.GREY},
+        "customdata": [
+            f"p {i * width:.3g} to {(i + 1) * width:.3g}: {fmt.count(count)} replays"
+            for i, count in enumerate(counts)
+        ],
+        "hovertemplate": "%{customdata}<extra></extra>",
+    }
+    even = fig.line_at("y", sum(counts) / len(counts))
+    alpha = fig.line_at("x", aa.alpha, dash="dot")
+    figure = fig.figure(
+        [bars],
+        190,
+        {"b": 34},
+        showlegend=False,
+        shapes=[even, alpha],
+        annotations=[
+            {"x": aa.alpha, "y": 1, "yref": "paper", "text": f"α {aa.alpha:g}", "showarrow": False}
+            | {"xanchor": "left", "yanchor": "bottom"}
+        ],
+        xaxis={"title": {"text": "p-value"}, "range": [0, 1], "showgrid": False},
+        yaxis=fig.value_axis("replays"),
     )
+    said = f"Rejects {row.rejection_rate:.2%} of {row.runs:,} replays in which nothing differs."
+    return FigureView("P-values of A/A replays", said, figure, ("aa", row.metric), "", f"aa-{slug}")

@@ -116,7 +116,7 @@ def _sha256(text: str) -> str:
 @cache
 def plotly() -> str:
     """Return plotly.js with the traces that a page draws."""
-    return text("plotly/plotly-cartesian.min.js")
+    return text("plotly/plotly-basic.min.js")
 
 
 @cache

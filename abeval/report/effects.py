@@ -1,13 +1,15 @@
 """Show metrics and effects as text and glyphs, and the scorecard by role."""
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from abeval.report import glyph, tables
+from abeval.report.figures import places
 from abeval.report.tables import (
     ROLES,
     Cell,
+    Printed,
     decisive_p,
     estimate_of,
     full,
@@ -17,7 +19,7 @@ from abeval.report.tables import (
 )
 from abeval.results import MetricInfo, Row, SliceRow, codes
 from abeval.results import format as fmt
-from abeval.results.analysis import Result
+from abeval.results.analysis import ExperimentInfo, Result
 
 DECIDED = frozenset({"better", "worse", "equivalent", "non_inferior"})
 TONES = {"better": "good", "non_inferior": "good", "worse": "bad", "untrusted": "bad"}
@@ -76,29 +78,35 @@ def effect_of(row: Row | SliceRow, unit: str, note: str = "") -> Cell:
     return Cell(tables.text_of(shown), html, "effect", exact)
 
 
-def row_mark(row: Row, metric: MetricInfo, level: str) -> glyph.Mark | None:
-    """Draw a row of the scorecard; None without a lift."""
+def row_mark(info: ExperimentInfo, row: Row, shown: Printed, metric: MetricInfo) -> glyph.Mark | None:
+    """Draw a row of the scorecard, with the interval that decides; None without a lift."""
     if row.lift is None:
         return None
-    status = codes.status(row.status, row.reason)
+    wide = shown.row
+    is_wider = (wide.lift_low, wide.lift_high) != (row.lift_low, row.lift_high)
+    name, status = f"{row.metric}, {row.variant}", codes.status(row.status, row.reason)
     return glyph.Mark(
         row.lift,
         row.lift_low,
         row.lift_high,
-        TONES.get(row.status, "plain"),
+        _spoken_label(shown.level, wide, name, status),
+        info.alpha,
+        places(info).get(row.variant, 1),
         row.status in DECIDED,
-        _spoken_label(level, row, f"{row.metric}, {row.variant}", status),
-        tuple(_margins(row, metric)),
+        (wide.lift_low, wide.lift_high) if is_wider and wide.lift is not None else None,
+        _harm(row, metric),
+        None if row.status == "too_little_data" else row.mde,
     )
 
 
-def slice_mark(result: Result, row: SliceRow) -> glyph.Mark | None:
-    """Draw a day or segment: exploratory, so without colour and with a solid bar."""
+def slice_mark(info: ExperimentInfo, row: SliceRow) -> glyph.Mark | None:
+    """Draw a segment or a cut: exploratory, and filled where its interval excludes zero."""
     if row.lift is None:
         return None
-    level, name = fmt.level(result.experiment.alpha), f"{row.metric}, {row.cell}, {row.variant}"
-    label = _spoken_label(level, row, name, "exploratory")
-    return glyph.Mark(row.lift, row.lift_low, row.lift_high, "plain", True, label)
+    name = f"{row.metric}, {row.cell}, {row.variant}"
+    label = _spoken_label(fmt.level(info.alpha), row, name, "exploratory")
+    place, clear = places(info).get(row.variant, 1), tables.excludes_zero(row)
+    return glyph.Mark(row.lift, row.lift_low, row.lift_high, label, info.alpha, place, clear)
 
 
 def _spoken_label(level: str, row: Row | SliceRow, name: str, status: str) -> str:
@@ -107,15 +115,14 @@ def _spoken_label(level: str, row: Row | SliceRow, name: str, status: str) -> st
     return f"{name}: lift {numbers}, {status}"
 
 
-def _margins(row: Row, metric: MetricInfo) -> Iterator[float]:
-    """Return the margin as lifts: on the harmful side of a guardrail, else on both sides."""
+def _harm(row: Row, metric: MetricInfo) -> tuple[float | None, float | None]:
+    """Return the lifts at which a guardrail's margin ends, on its harmful side."""
     size = metric.margin
     if size is not None and not metric.margin_relative:
         size = size / abs(row.control) if row.control else None
-    if size is None or metric.direction.startswith("toward"):
-        return
-    harmful = {"increase": (-size,), "decrease": (size,)}.get(metric.direction, ())
-    yield from harmful if metric.role == "guardrail" else (-size, size)
+    if size is None or metric.role != "guardrail":
+        return None, None
+    return {"increase": (-size, None), "decrease": (None, size)}.get(metric.direction, (None, None))
 
 
 def either_way(lift: float | None) -> str:
@@ -137,6 +144,8 @@ class RowView(NamedTuple):
     """A row of the scorecard; `of` has its numbers, `absolute` the difference beside a lift."""
 
     of: Row
+    name: str
+    place: int
     anchor: str
     note: str
     control: str
@@ -171,7 +180,10 @@ def row_views(result: Result, rows: Sequence[Row]) -> tuple[str, tuple[RowView, 
     """Draw rows on one axis, and return its scale before them."""
     metrics, ids = definitions(result, rows), anchors(result.metrics)
     shown = printed(result, rows)
-    marks = [row_mark(one.row, metrics[one.row.metric], one.level) for one in shown]
+    info, order = result.experiment, places(result.experiment)
+    marks = [
+        row_mark(info, row, one, metrics[row.metric]) for row, one in zip(rows, shown, strict=True)
+    ]
     scale, drawings = glyph.column(marks)
     digits = _digits([one.row for one in shown], metrics)
     views = []
@@ -180,6 +192,8 @@ def row_views(result: Result, rows: Sequence[Row]) -> tuple[str, tuple[RowView, 
         absolute = tables.shown_difference(row, metric.unit)
         view = RowView(
             row,
+            metric.name,
+            order.get(row.variant, 1),
             ids.get(row.metric, "metric"),
             metric_note(metric),
             fmt.mean(row.control, metric.unit, places),

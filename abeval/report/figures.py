@@ -4,7 +4,8 @@ import html
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from statistics import median
+from typing import Any, Literal, NamedTuple
 
 from markupsafe import Markup
 
@@ -12,12 +13,13 @@ from abeval.report import assets
 from abeval.report.tables import Interval as Interval
 from abeval.report.tables import TextTable
 from abeval.results import MetricInfo
+from abeval.results.analysis import ExperimentInfo
 from abeval.results.study import Study
 
-# Each has a contrast of 3:1 on the white and on the dark page; readers without red, green or blue
-# cones tell any two apart (`tests/report/test_colours.py`). Each has its own symbol too.
-BLUE, ORANGE = "#0072B2", "#C46A00"
-COLOURS = (BLUE, ORANGE, "#00A860", "#B4789C", "#546C54", "#8478F0")
+# Of control, then of the variants. Each has a contrast of 3:1 on the white and on the dark page;
+# readers without red, green or blue cones tell any two apart (`tests/report/test_colours.py`), and
+# none is the green or red of what is good or bad. Each has its own symbol too.
+COLOURS = ("#64748B", "#0072B2", "#C46A00", "#8526FC", "#159CEC", "#948453")
 SYMBOLS = ("circle", "square", "diamond", "triangle-up", "cross", "x")
 GREY = "#7a8699"
 GRID = "rgba(128,140,160,0.25)"
@@ -49,16 +51,16 @@ Trace = dict[str, Any]
 
 @dataclass(frozen=True)
 class FigureView:
-    """A figure on a page, and the same numbers as a table.
+    """A figure on a page.
 
     `takeaway` says in one sentence what it shows; it may be empty. `key` is how `figures` of a
-    result calls it: `("cumulative", "ctr")`. `slug` is its address, where that is not its key.
+    result calls it: `("cumulative", "ctr")`. `slug` is its address, where that is not its key. The
+    page's scripts list its numbers from the texts of its points.
     """
 
     title: str
     takeaway: str
     figure: Figure
-    table: TextTable
     key: tuple[str, ...]
     note: str = ""
     slug: str = ""
@@ -71,12 +73,38 @@ class FigureView:
     @property
     def island(self) -> Markup:
         """Return its JSON."""
-        return assets.island(json.dumps(self.figure, allow_nan=False, separators=(",", ":")))
+        figure = _rounded(self.figure)
+        return assets.island(json.dumps(figure, allow_nan=False, separators=(",", ":")))
 
     @property
     def key_text(self) -> str:
         """Return its key as JSON, for the scripts."""
         return json.dumps(self.key)
+
+
+def _rounded(value: Any) -> Any:
+    """Keep five digits of every number: a screen shows no more, and a page weighs half."""
+    if isinstance(value, float):
+        return float(f"{value:.5g}")
+    if isinstance(value, dict):
+        return {key: _rounded(one) for key, one in value.items()}
+    return [_rounded(one) for one in value] if isinstance(value, list | tuple) else value
+
+
+def places(info: ExperimentInfo) -> dict[str, int]:
+    """Number the variants, control first: the place of each in `COLOURS`, on all of a page."""
+    others = (one.name for one in info.variants if one.name != info.control)
+    return {name: place for place, name in enumerate((info.control, *others))}
+
+
+def faint(tone: str) -> str:
+    """Make a colour of `COLOURS` faint, as the fill of a band.
+
+    Example:
+        >>> faint("#0072B2")
+        'rgba(0,114,178,0.16)'
+    """
+    return f"rgba({','.join(str(int(tone[i : i + 2], 16)) for i in (1, 3, 5))},0.16)"
 
 
 def colour(index: int) -> str:
@@ -179,22 +207,17 @@ def points(
 
 
 class Point(NamedTuple):
-    """A point of a line, with the cells of its tooltip and of its row in a table."""
+    """A point of a line, with the cells of its tooltip; `hollow` where it covers only a part."""
 
     x: float | str
     y: float
     cells: tuple[str, ...]
     interval: Interval | None = None
+    hollow: bool = False
 
 
 Series = Mapping[str, Sequence[Point]]
 """Name of a line → its points."""
-
-
-def points_table(heads: tuple[str, ...], series: Series) -> TextTable:
-    """Tabulate the points of lines; `heads` are of their names and cells."""
-    rows = ((name, *point.cells) for name, points in series.items() for point in points)
-    return TextTable("", "", heads, tuple(rows))
 
 
 def lines(
@@ -207,27 +230,96 @@ def lines(
     mode: str = "lines+markers",
     height: int = 300,
     margin: dict[str, int] | None = None,
+    order: Mapping[str, int] | None = None,
+    shape: Literal["bars", "band"] = "bars",
     **layout: object,
 ) -> Figure:
-    """Draw a line for each name, with the intervals of its points; `heads` as in a table."""
-    traces = []
+    """Draw a line for each name, and the intervals of its points as bars or as one band.
+
+    `heads` are of the cells of a point. `order` gives names their place in `COLOURS`; without one,
+    places follow the lines. Where an interval leaves the frame, an arrow says so.
+    """
+    traces: list[Trace] = []
+    every = [point for points in series.values() for point in points]
     for i, (name, points) in enumerate(series.items()):
-        intervals = [point.interval for point in points if point.interval is not None]
-        bars = {"error_y": error_bars(intervals, colour(i), 1.4)} if intervals else {}
+        place = i if order is None else order.get(name, i)
+        tone, mark = colour(place), symbol(place)
+        known = [(point.x, point.interval) for point in points if point.interval is not None]
+        intervals = [ends for _, ends in known]
+        bars = {"error_y": error_bars(intervals, tone, 1.4)} if intervals else {}
+        if shape == "band" and intervals:
+            bars = {}
+            traces.append(band([x for x, _ in known], intervals, tone, f"{name}, interval"))
+        marks = [f"{mark}-open" if point.hollow else mark for point in points]
         trace = scatter(
             x=[label(p.x) if isinstance(p.x, str) else p.x for p in points],
             y=[point.y for point in points],
             **bars,
             mode=mode,
             name=label(name),
-            line={"color": colour(i), "width": 1.8, "dash": "dot" if i % 2 else "solid"},
-            marker={"color": colour(i), "size": 6, "symbol": symbol(i)},
-            said=[f"{name}, {_said(heads[1:], point.cells)}" for point in points],
+            line={"color": tone, "width": 1.8, "dash": "dot" if i % 2 else "solid"},
+            marker={"color": tone, "size": 6, "symbol": marks if len(set(marks)) > 1 else mark},
+            said=[f"{name}, {_said(heads, point.cells)}" for point in points],
         )
         traces.append(trace)
     bottom = {**axis(label(across), 6, showgrid=False), **(xaxis or {})}
-    left = value_axis(label(up), **(yaxis or {}))
-    return figure(traces, height, margin, xaxis=bottom, yaxis=left, **layout)
+    bounds, arrows = frame(every)
+    left = value_axis(label(up), **({"range": bounds} if bounds else {}), **(yaxis or {}))
+    traces += arrows
+    shown = {"showlegend": len(series) > 1, **layout}
+    return figure(traces, height, margin, xaxis=bottom, yaxis=left, **shown)
+
+
+_WIDEST = 4.0
+"""Times the median reach of intervals that a frame holds."""
+
+
+def frame(points: Sequence[Point]) -> tuple[list[float] | None, list[Trace]]:
+    """Choose the range of an axis of intervals, and draw an arrow where one leaves it."""
+    ends = [
+        (point.x, [end for end in (point.y, *point.interval) if end is not None])
+        for point in points
+        if point.interval is not None
+    ]
+    if not ends:
+        return None, []
+    whole = [max(map(abs, reach)) for _, reach in ends]
+    limit = min(max(whole), _WIDEST * median(whole)) or 1.0
+    bounds = axis_range([max(-limit, min(limit, end)) for _, reach in ends for end in reach], 0.06)
+    beyond = [
+        (x, side) for x, reach in ends for side in (-1, 1) if max(side * end for end in reach) > limit
+    ]
+    if not beyond or bounds is None:
+        return bounds, []
+    arrows = scatter(
+        x=[label(x) if isinstance(x, str) else x for x, _ in beyond],
+        y=[bounds[side > 0] for _, side in beyond],
+        mode="markers",
+        marker={
+            "color": GREY,
+            "size": 9,
+            "symbol": [f"triangle-{'up' if side > 0 else 'down'}" for _, side in beyond],
+        },
+        name="goes on beyond the frame",
+        hoverinfo="skip",
+        cliponaxis=False,
+    )
+    return bounds, [arrows]
+
+
+def band(x: Sequence[object], ends: Sequence[Interval], tone: str, name: str) -> Trace:
+    """Fill between the ends of intervals: forward along the lower, back along the upper."""
+    low, high = [end for _, end, _ in ends], [end for _, _, end in ends]
+    return scatter(
+        x=[*x, *reversed(x)],
+        y=[*low, *reversed(high)],
+        fill="toself",
+        fillcolor=faint(tone),
+        line={"width": 0},
+        mode="lines",
+        name=label(name),
+        hoverinfo="skip",
+    )
 
 
 def _said(heads: Sequence[str], cells: Sequence[str]) -> str:
@@ -284,7 +376,15 @@ class Closed:
     is_open: bool = False
 
 
-Block = FigureView | TextTable | Closed | Heading | Markup
+@dataclass(frozen=True)
+class OfMetric:
+    """What is shown while its metric is chosen."""
+
+    metric: str
+    inside: tuple["Block", ...]
+
+
+Block = FigureView | TextTable | Closed | Heading | OfMetric | Markup
 
 
 def figures_of(blocks: Iterable[Block]) -> Iterable[FigureView]:
@@ -292,6 +392,8 @@ def figures_of(blocks: Iterable[Block]) -> Iterable[FigureView]:
     for block in blocks:
         if isinstance(block, Closed):
             yield from figures_of(block.blocks)
+        elif isinstance(block, OfMetric):
+            yield from figures_of(block.inside)
         elif isinstance(block, FigureView):
             yield block
 
@@ -306,14 +408,9 @@ def info_of(study: Study, metric: str) -> MetricInfo:
     return next((info for info in infos if info.name == metric), blank)
 
 
-def by_role(
-    study: Study, blocks: Iterable[tuple[str, Block]], summary: str = "Diagnostics"
-) -> tuple[Block, ...]:
-    """Put goals and guardrails first; close diagnostics under a summary, if there are others."""
-    metrics = () if study.analysis is None else study.analysis.metrics
-    roles, listed = {metric.name: metric.role for metric in metrics}, list(blocks)
-    main = tuple(block for metric, block in listed if roles.get(metric, "goal") != "diagnostic")
-    rest = tuple(block for metric, block in listed if roles.get(metric, "goal") == "diagnostic")
-    if not main:
-        return rest
-    return (*main, Closed(summary, rest)) if rest else main
+def of_metrics(blocks: Iterable[tuple[str, Block]]) -> tuple["OfMetric", ...]:
+    """Put the blocks of each metric together, in the order of the metrics."""
+    by_metric: dict[str, list[Block]] = {}
+    for metric, block in blocks:
+        by_metric.setdefault(metric, []).append(block)
+    return tuple(OfMetric(metric, tuple(inside)) for metric, inside in by_metric.items())

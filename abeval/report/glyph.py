@@ -1,90 +1,124 @@
-"""Draw effects as inline SVG: intervals on one axis per table."""
+"""Draw effects as inline SVG, as wide as their column: intervals on one axis of log lifts."""
 
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from statistics import median_low
+from statistics import NormalDist, median_low
 
 from markupsafe import Markup
 
 from abeval.report.tables import Cell
 from abeval.results.format import typographic
 
-WIDTH = 204
 HEIGHT = 34
 _MIDDLE = HEIGHT / 2
-_PADDING = 11.0
+_PADDING = 4.0
 _STEPS = (1.0, 2.0, 2.5, 5.0, 10.0)
+_WIDEST = 4.0
+"""Times the median reach that an axis goes; what reaches further is cut, with an arrow."""
 
 
 @dataclass(frozen=True)
 class Axis:
-    """Lifts from `-limit` to `limit`, zero in the middle."""
+    """Lifts from `low` to `high`, equal steps for equal ratios."""
 
-    limit: float
+    low: float
+    high: float
 
     def x(self, lift: float) -> float:
-        """Place a lift in pixels; beyond the axis, at its end."""
-        share = max(-1.0, min(1.0, lift / self.limit))
-        return WIDTH / 2 + share * (WIDTH / 2 - _PADDING)
+        """Place a lift in per cent of the width; beyond the axis, at its end."""
+        low, high = math.log1p(self.low), math.log1p(self.high)
+        share = (math.log1p(min(max(lift, self.low), self.high)) - low) / (high - low)
+        return _PADDING + (100 - 2 * _PADDING) * share
+
+    def cuts(self, lift: float | None, side: int) -> bool:
+        """Tell whether an end on a side (-1 or 1) lies beyond the axis; None has no bound."""
+        return lift is None or (lift < self.low if side < 0 else lift > self.high)
 
 
 @dataclass(frozen=True)
 class Mark:
     """The content of one glyph.
 
-    `low` and `high` are None without a bound. `tone` is `good`, `bad` or `plain`: its colour, which
-    is never the only sign. What is not `decided` is dashed and hollow. `margins` are lifts marked
-    by a dashed line.
+    `low` and `high` are the ends of the interval at `1 - alpha`, `widest` those of the adjusted
+    interval where it decides; an end is None without a bound. `place` is the variant's
+    (`figures.places`): its colour. What is not `decided` is hollow. `harm` are the lifts from which
+    a guardrail's margin is broken, below and above; `detectable` the lift that the test finds.
     """
 
     lift: float
     low: float | None
     high: float | None
-    tone: str
-    decided: bool
     label: str
-    margins: tuple[float, ...] = ()
+    alpha: float = 0.05
+    place: int = 1
+    decided: bool = False
+    widest: tuple[float | None, float | None] | None = None
+    harm: tuple[float | None, float | None] = (None, None)
+    detectable: float | None = None
+
+    @property
+    def ends(self) -> list[float]:
+        """List the lifts that the axis should hold."""
+        ends = (self.lift, self.low, self.high, *(self.widest or ()), *self.harm)
+        return [end for end in ends if end is not None]
 
     @property
     def reach(self) -> float:
-        """Return the largest distance from zero in the glyph."""
-        ends = (self.lift, self.low, self.high, *self.margins)
-        return max(abs(end) for end in ends if end is not None)
+        """Return the largest distance from zero in the glyph, of logarithms."""
+        return max(abs(_log(end)) for end in self.ends)
+
+
+def _log(lift: float) -> float:
+    return math.log1p(max(lift, -0.999))
 
 
 def shared_axis(marks: Sequence[Mark]) -> Axis:
-    """Choose one axis for all marks; a mark far wider than the others is clipped.
+    """Choose one axis for all marks, with zero; a mark far wider than the others is cut.
 
     Example:
-        >>> marks = [Mark(0.01, -0.02, reach, "plain", False, "") for reach in (0.04, 0.05, 0.9)]
-        >>> shared_axis(marks).limit
-        0.2
+        >>> marks = [Mark(0.01, -0.02, reach, "") for reach in (0.04, 0.05, 0.9)]
+        >>> axis = shared_axis(marks)
+        >>> axis.low < -0.02, 0.05 < axis.high < 0.9
+        (True, True)
     """
-    reaches = [mark.reach for mark in marks]
-    typical = 3 * median_low(reaches) if reaches else 0.0
-    limit = min(max(reaches, default=0.0), typical)
-    return Axis(_round_up(limit) if limit > 0 else 0.01)
+    if not marks:
+        return Axis(-0.01, 0.01)
+    limit = min(max(mark.reach for mark in marks), _WIDEST * median_low(m.reach for m in marks))
+    logs = [0.0, *(max(-limit, min(limit, _log(end))) for mark in marks for end in mark.ends)]
+    room = 0.04 * (max(logs) - min(logs)) or 0.01
+    return Axis(math.expm1(min(logs) - room), math.expm1(max(logs) + room))
 
 
 def draw(mark: Mark, axis: Axis) -> Markup:
-    """Draw one row."""
-    style = f"glyph {mark.tone} {'decided' if mark.decided else 'open'}"
+    """Draw one row: zones of harm, detectable lifts, the interval and its half, the estimate."""
+    shade = NormalDist().inv_cdf(0.75) / NormalDist().inv_cdf(1 - mark.alpha / 2)
+    half = [None if end is None else mark.lift + shade * (end - mark.lift) for end in _ends(mark)]
+    below, above = mark.harm
+    parts = [
+        _zone(_PADDING / 2, axis.x(below)) if below is not None else Markup(),
+        _zone(axis.x(above), 100 - _PADDING / 2) if above is not None else Markup(),
+        _upright("zero", 0.0, axis),
+        *(_upright("detectable", sign * (mark.detectable or 0.0), axis) for sign in (-1, 1)),
+        _bar("whisker", *mark.widest, axis) if mark.widest else Markup(),
+        _bar("bar", mark.low, mark.high, axis),
+        _bar("half", *half, axis) if None not in half else Markup(),
+        _arrows(mark, axis),
+        _dot(mark, axis),
+    ]
     return Markup(
-        '<svg class="{}" viewBox="0 0 {} {}" width="{}" height="{}" role="img" aria-label="{}">'
-        "{}{}{}{}</svg>"
+        '<svg class="glyph v{} {}" width="100%" height="{}" role="img" aria-label="{}">{}</svg>'
     ).format(
-        style,
-        WIDTH,
-        HEIGHT,
-        WIDTH,
+        mark.place,
+        "decided" if mark.decided else "open",
         HEIGHT,
         typographic(mark.label),
-        _line("zero", 0.0, axis),
-        _join(_line("margin", lift, axis) for lift in mark.margins if abs(lift) <= axis.limit),
-        _bar(mark, axis),
-        _dot(mark, axis),
+        _join(parts),
     )
+
+
+def _ends(mark: Mark) -> tuple[float | None, float | None]:
+    return mark.low, mark.high
 
 
 def column(marks: Sequence[Mark | None]) -> tuple[str, list[str]]:
@@ -102,55 +136,102 @@ _UNSEEN = Markup('<span class="unseen">Interval, drawn</span>')
 def scale(axis: Axis) -> Markup:
     """Label the axis over a column of glyphs."""
     labels = _join(
-        Markup('<text x="{:.1f}" y="11" text-anchor="middle">{}</text>').format(
+        Markup('<text x="{:.1f}%" y="11" text-anchor="middle">{}</text>').format(
             axis.x(lift), _tick(lift)
         )
-        for lift in (-axis.limit, 0.0, axis.limit)
+        for lift in ticks(axis)
     )
-    width = WIDTH + 24
     return Markup(
-        '<svg class="scale" viewBox="-12 0 {} 14" width="{}" height="14" aria-hidden="true">'
-        "{}</svg>"
-    ).format(width, width, labels)
+        '<svg class="scale" width="100%" height="14" aria-hidden="true">{}</svg>'
+    ).format(labels)
 
 
-def _line(name: str, lift: float, axis: Axis) -> Markup:
+def ticks(axis: Axis) -> list[float]:
+    """Choose round lifts that stand apart, zero among them.
+
+    Example:
+        >>> ticks(Axis(-0.04, 0.11))
+        [0.0, 0.05, 0.1]
+    """
+    step = _round_up((axis.high - axis.low) / 5)
+    first, last = math.ceil(axis.low / step), math.floor(axis.high / step)
+    kept: list[float] = [0.0]
+    for lift in sorted((i * step for i in range(first, last + 1) if i), key=abs):
+        if all(abs(axis.x(lift) - axis.x(other)) >= 13 for other in kept):
+            kept.append(float(f"{lift:.6g}"))
+    return sorted(kept)
+
+
+def sparkline(values: Sequence[tuple[float, float, float]], place: int, label: str) -> Markup:
+    """Draw an effect up to each day, a value with its two ends, as a small line with its band."""
+    ends = [end for value in values for end in value] + [0.0]
+    bottom, top = min(ends), max(ends)
+    height, across = (top - bottom) or 1.0, 100 / max(len(values) - 1, 1)
+
+    def path(numbers: Iterable[tuple[int, float]]) -> str:
+        return " ".join(f"{i * across:.1f},{28 * (top - y) / height:.1f}" for i, y in numbers)
+
+    lows, highs = [(i, v[1]) for i, v in enumerate(values)], [(i, v[2]) for i, v in enumerate(values)]
+    zero = 28 * top / height
+    return Markup(
+        '<svg class="spark v{}" viewBox="0 -1 100 30" preserveAspectRatio="none" role="img" '
+        'aria-label="{}"><polygon points="{}"/><line class="zero" x1="0" x2="100" y1="{:.1f}" '
+        'y2="{:.1f}"/><polyline points="{}"/></svg>'
+    ).format(
+        place,
+        typographic(label),
+        path([*lows, *reversed(highs)]),
+        zero,
+        zero,
+        path((i, value[0]) for i, value in enumerate(values)),
+    )
+
+
+def _zone(left: float, right: float) -> Markup:
+    return Markup('<rect class="harm" x="{:.1f}%" width="{:.1f}%" y="2" height="{}"/>').format(
+        left, max(right - left, 0.0), HEIGHT - 4
+    )
+
+
+def _upright(name: str, lift: float, axis: Axis) -> Markup:
+    if name != "zero" and (not lift or axis.cuts(lift, -1) or axis.cuts(lift, 1)):
+        return Markup()
+    top, bottom = (0, HEIGHT) if name == "zero" else (_MIDDLE + 8, HEIGHT - 2)
     x = axis.x(lift)
-    return Markup('<line class="{}" x1="{:.1f}" x2="{:.1f}" y1="0" y2="{}"/>').format(
-        name, x, x, HEIGHT
+    return Markup('<line class="{}" x1="{:.1f}%" x2="{:.1f}%" y1="{}" y2="{}"/>').format(
+        name, x, x, top, bottom
     )
 
 
-def _bar(mark: Mark, axis: Axis) -> Markup:
-    left, right = _end(mark.low, -1, axis), _end(mark.high, 1, axis)
-    bar = Markup('<line class="bar" x1="{:.1f}" x2="{:.1f}" y1="{}" y2="{}"/>').format(
-        left, right, _MIDDLE, _MIDDLE
+def _bar(name: str, low: float | None, high: float | None, axis: Axis) -> Markup:
+    left = axis.x(axis.low if low is None else low)
+    right = axis.x(axis.high if high is None else high)
+    return Markup('<line class="{}" x1="{:.1f}%" x2="{:.1f}%" y1="{}" y2="{}"/>').format(
+        name, left, right, _MIDDLE, _MIDDLE
     )
-    arrows = [_arrow(left, -1)] if _clipped(mark.low, axis) else []
-    arrows += [_arrow(right, 1)] if _clipped(mark.high, axis) else []
-    return _join([bar, *arrows])
+
+
+def _arrows(mark: Mark, axis: Axis) -> Markup:
+    """Draw an arrow where an interval goes on beyond the axis."""
+    ends = [(mark.low, -1), (mark.high, 1)]
+    if mark.widest:
+        ends += [(mark.widest[0], -1), (mark.widest[1], 1)]
+    sides = {side for end, side in ends if axis.cuts(end, side)}
+    form = Markup(
+        '<svg class="arrow" x="{:.1f}%" y="{}" overflow="visible"><path d="M{} 0l{} -5v10z"/></svg>'
+    )
+    return _join(
+        form.format(axis.x(axis.low if side < 0 else axis.high), _MIDDLE, side * 8, -side * 8)
+        for side in sorted(sides)
+    )
 
 
 def _dot(mark: Mark, axis: Axis) -> Markup:
-    if abs(mark.lift) > axis.limit:
+    if axis.cuts(mark.lift, -1) or axis.cuts(mark.lift, 1):
         return Markup()
-    return Markup('<circle class="dot" cx="{:.1f}" cy="{}" r="4.5"/>').format(
+    return Markup('<circle class="dot" cx="{:.1f}%" cy="{}" r="4.5"/>').format(
         axis.x(mark.lift), _MIDDLE
     )
-
-
-def _end(lift: float | None, side: int, axis: Axis) -> float:
-    return axis.x(side * axis.limit if lift is None else lift)
-
-
-def _clipped(lift: float | None, axis: Axis) -> bool:
-    return lift is None or abs(lift) > axis.limit
-
-
-def _arrow(x: float, side: int) -> Markup:
-    """Draw an arrow past the end of the axis: the interval goes on."""
-    tip = x + side * 9
-    return Markup('<path class="arrow" d="M{:.1f} {}l{} -5v10z"/>').format(tip, _MIDDLE, -side * 9)
 
 
 def _tick(lift: float) -> str:
@@ -158,7 +239,7 @@ def _tick(lift: float) -> str:
 
 
 def _round_up(value: float) -> float:
-    """Find the next round number, as the end of an axis."""
+    """Find the next round number, as a step of an axis."""
     power = 10.0 ** math.floor(math.log10(value))
     step = next(step for step in _STEPS if step * power >= value * (1 - 1e-9))
     return float(f"{step * power:.6g}")

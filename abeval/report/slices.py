@@ -1,135 +1,126 @@
 """Show days, segments and cuts, formatted as text."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import fields
 from typing import Any, NamedTuple
 
-from abeval.report import effects, glyph, tables
+from abeval.report import assets, effects, glyph, tables
 from abeval.report.effects import effect_of, slice_mark
+from abeval.report.figures import Block, Closed, of_metrics, places
 from abeval.report.tables import (
-    ROLES,
-    Column,
+    Cell,
     TextTable,
-    estimate_of,
     interval,
     numbers,
     table,
     text_of,
     units_of,
 )
-from abeval.results import SliceRow, codes
+from abeval.results import MetricInfo, Row, SliceRow, codes
 from abeval.results import format as fmt
 from abeval.results.analysis import Result
 from abeval.results.effects import CutRow, CutSplit
 
 
-class SliceView(NamedTuple):
-    """One metric's days, or its segments."""
+class SliceLine(NamedTuple):
+    """An effect in one cell of a segment or cut, as the page shows it."""
 
-    metric: str
-    anchor: str
-    note: str
-    takeaway: str
-    table: TextTable
-
-
-class SegmentView(NamedTuple):
-    """One segment dimension: each metric's effect in each of its values, on one axis.
-
-    `main` is whether these are the goals and guardrails; otherwise the diagnostics.
-    """
-
-    name: str
-    main: bool
-    scale: str
-    slices: tuple[SliceView, ...]
+    of: SliceRow
+    place: int
+    units: str
+    control: str
+    treatment: str
+    effect: Cell
+    drawing: str
+    p: str
 
 
-def daily_views(result: Result) -> tuple[SliceView, ...]:
-    """Show every metric with days, goals and guardrails first."""
-    return _slices(result, result.daily, [""] * len(result.daily))
-
-
-def slice_views(result: Result, rows: Sequence[SliceRow]) -> tuple[SegmentView, ...]:
-    """Show every dimension of some rows in order, diagnostics in a view of their own."""
-    views = []
-    metrics = effects.definitions(result, rows)
-    for name in dict.fromkeys(row.slice for row in rows):
-        for main in (True, False):
-            own = [
-                row
-                for row in rows
-                if row.slice == name and (metrics[row.metric].role != "diagnostic") is main
-            ]
-            if own:
-                views.append(_segment(result, name, main, own))
-    return tuple(views)
-
-
-def _segment(result: Result, name: str, main: bool, rows: Sequence[SliceRow]) -> SegmentView:
-    scale, drawings = glyph.column([slice_mark(result, row) for row in rows])
-    return SegmentView(name, main, scale, _slices(result, rows, drawings))
-
-
-def _slices(
-    result: Result, rows: Sequence[SliceRow], drawings: Sequence[str]
-) -> tuple[SliceView, ...]:
-    metrics, ids = effects.definitions(result, rows), effects.anchors(result.metrics)
-    order = [role for role, _, _ in ROLES]
-    names = dict.fromkeys(row.metric for row in rows)
-    views = []
-    for name in sorted(names, key=lambda name: order.index(metrics[name].role)):
-        own = [one for one in zip(rows, drawings, strict=True) if one[0].metric == name]
-        said, note = _takeaway([row for row, _ in own]), effects.metric_note(metrics[name])
-        shown = _table(result, metrics[name].unit, own)
-        views.append(SliceView(name, ids.get(name, "metric"), note, said, shown))
-    return tuple(views)
-
-
-def _table(result: Result, unit: str, rows: Sequence[tuple[SliceRow, str]]) -> TextTable:
-    """Tabulate effects, each beside its drawing; with variants where there are several."""
-
-    def effect(row: SliceRow) -> str:
-        notes = filter(None, ("partial day" * row.partial, codes.reason(row.reason)))
-        return effect_of(row, unit, ", ".join(notes))
-
-    variant: tuple[Column[tuple[SliceRow, str]], ...] = (("variant", lambda one: one[0].variant),)
+def slice_blocks(result: Result, rows: Sequence[SliceRow]) -> tuple[Block, ...]:
+    """Tabulate the effects of each metric by every dimension, on one axis."""
+    metrics, order = effects.definitions(result, rows), places(result.experiment)
     several = len({row.variant for row in result.scorecard}) > 1
-    return numbers(
-        rows,
-        ("day", lambda one: one[0].cell),
-        *(variant if several else ()),
-        ("units", lambda one: f"{fmt.count(one[0].units_control)} / {fmt.count(one[0].units)}"),
-        ("control", lambda one: fmt.pair(one[0].control, one[0].treatment, unit)[0]),
-        ("treatment", lambda one: fmt.pair(one[0].control, one[0].treatment, unit)[1]),
-        (f"lift [{fmt.level(result.experiment.alpha)} interval]", lambda one: effect(one[0])),
-        ("", lambda one: one[1]),
-        ("p", lambda one: fmt.p_value(one[0].p_value)),
+    blocks: list[tuple[str, Block]] = []
+    for name in dict.fromkeys(row.metric for row in rows):
+        own = [row for row in rows if row.metric == name]
+        scale, drawings = glyph.column([slice_mark(result.experiment, row) for row in own])
+        lines = [
+            _line(row, metrics[name].unit, order, drawing)
+            for row, drawing in zip(own, drawings, strict=True)
+        ]
+        dimensions = dict.fromkeys(row.slice for row in own)
+        html = assets.block(
+            "segments.html",
+            metric=metrics[name],
+            note=effects.metric_note(metrics[name]),
+            dimensions=[(one, [line for line in lines if line.of.slice == one]) for one in dimensions],
+            scale=scale,
+            several=several,
+            level=fmt.level(result.experiment.alpha),
+        )
+        blocks.append((name, html))
+    return of_metrics(blocks)
+
+
+def _line(row: SliceRow, unit: str, order: Mapping[str, int], drawing: str) -> SliceLine:
+    control, treatment = fmt.pair(row.control, row.treatment, unit)
+    notes = filter(None, ("partial day" * row.partial, codes.reason(row.reason)))
+    return SliceLine(
+        row,
+        order.get(row.variant, 1),
+        f"{fmt.count(row.units_control)} / {fmt.count(row.units)}",
+        control,
+        treatment,
+        effect_of(row, unit, ", ".join(notes)),
+        drawing,
+        fmt.p_value(row.p_value),
     )
 
 
-def _takeaway(rows: Sequence[SliceRow]) -> str:
-    """Say in one sentence what days show: signs and intervals, without a verdict."""
-    variants = tuple(dict.fromkeys(row.variant for row in rows))
-    clauses = [_days_clause([r for r in rows if r.variant == name]) for name in variants]
-    if len(variants) == 1:
-        return f"{clauses[0][:1].upper()}{clauses[0][1:]}."
-    return "; ".join(f"{v}: {c}" for v, c in zip(variants, clauses, strict=True)) + "."
+class HeatCell(NamedTuple):
+    """A lift in a table of many: its text, what to say of it, and how good it is, -1 to 1."""
+
+    text: str
+    said: str
+    tone: float
+    variant: str
 
 
-def _days_clause(rows: Sequence[SliceRow]) -> str:
-    full = [row for row in rows if row.difference is not None and not row.partial]
-    if not full:
-        return "no full day has an effect"
-    above = sum(1 for row in full if (row.difference or 0.0) > 0)
-    clear = sum(map(tables.excludes_zero, full))
-    days = f"{len(full)} full {'day' if len(full) == 1 else 'days'}"
-    return f"above control on {above} of {days}, with an interval that excludes zero on {clear}"
+def heat_blocks(result: Result, rows: Sequence[SliceRow]) -> tuple[Block, ...]:
+    """Tabulate lifts, metrics × variants × cells, a table for each dimension, shaded by size."""
+    names = [row.metric for row in result.scorecard]
+    metrics = effects.definitions(result, rows)
+    blocks: list[Block] = []
+    for dimension in dict.fromkeys(row.slice for row in rows):
+        own = {(r.metric, r.cell, r.variant): r for r in rows if r.slice == dimension}
+        cells = list(dict.fromkeys(cell for _, cell, _ in own))
+        variants = list(dict.fromkeys(row.variant for row in result.scorecard))
+        whole = {(row.metric, "", row.variant): row for row in result.scorecard}
+        columns = [(cell, variant) for cell in ("", *cells) for variant in variants]
+        listed = [name for name in dict.fromkeys(names) if any(key[0] == name for key in own)]
+        heat = [
+            (metrics[name], [_heat(metrics[name], {**own, **whole}.get((name, *at)), at[1]) for at in columns])
+            for name in listed
+        ]
+        html = assets.block(
+            "heat.html", dimension=dimension, cells=("all", *cells), variants=variants, rows=heat
+        )
+        blocks.append(Closed(f"By {dimension}", (html,), is_open=not blocks))
+    return tuple(blocks)
 
 
-def cut_views(result: Result) -> tuple[SegmentView, ...]:
+def _heat(metric: MetricInfo, row: SliceRow | Row | None, variant: str) -> HeatCell:
+    """Shade a lift whose interval excludes zero, the more the larger; 20 % and more alike."""
+    shown = None if row is None else tables.shown_lift(row)
+    if row is None or shown is None or row.lift is None:
+        return HeatCell("", "", 0.0, variant)
+    good = {"increase": 1.0, "decrease": -1.0}.get(metric.direction, 0.0)
+    tone = good * max(-1.0, min(1.0, row.lift / 0.2)) if tables.excludes_zero(row) else 0.0
+    return HeatCell(shown.estimate, shown.text, tone, variant)
+
+
+def cut_rows(result: Result) -> list[SliceRow]:
     """Show cuts as segments are shown, with p after Holm."""
-    return slice_views(result, [_as_slice(row) for row in result.cuts])
+    return [_as_slice(row) for row in result.cuts]
 
 
 def _as_slice(row: CutRow) -> SliceRow:

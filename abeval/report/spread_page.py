@@ -1,18 +1,17 @@
 """Build the parts of the page behind single numbers: `dwell`, `gauc` and `catalog`."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from abeval.report import figures as fig
 from abeval.report import tables
 from abeval.report.figures import Block, Closed, FigureView
-from abeval.report.tables import TextTable, interval, lift_of, numbers, share_of, text_of
-from abeval.results import codes
+from abeval.report.tables import TextTable, interval, lift_of, share_of
 from abeval.results import format as fmt
 from abeval.results.analysis import Result
 from abeval.results.effects import CatalogueUse, QuantileEffect, Spread, UnitAucs
 
 
-def distribution_figure(spreads: Sequence[Spread]) -> fig.Figure:
+def distribution_figure(spreads: Sequence[Spread], order: Mapping[str, int]) -> fig.Figure:
     """Draw the share of impressions below a value, a line for each variant."""
     lines = {
         one.variant: [
@@ -31,10 +30,11 @@ def distribution_figure(spreads: Sequence[Spread]) -> fig.Figure:
         "impressions below",
         xaxis={"type": "log", "dtick": "D2"} if positive else {},
         yaxis={"ticksuffix": "%", "range": [0, 100]},
+        order=order,
     )
 
 
-def quantile_figure(effects: Sequence[QuantileEffect]) -> fig.Figure:
+def quantile_figure(effects: Sequence[QuantileEffect], order: Mapping[str, int]) -> fig.Figure:
     """Draw the lift of each quantile with its interval, a line for each variant."""
     lines: dict[str, list[fig.Point]] = {}
     for one in effects:
@@ -48,6 +48,7 @@ def quantile_figure(effects: Sequence[QuantileEffect]) -> fig.Figure:
         "lift",
         xaxis={"type": "category"},
         yaxis={**fig.EFFECT_AXIS, "ticksuffix": "%"},
+        order=order,
     )
 
 
@@ -100,14 +101,13 @@ def dwell_part(result: Result) -> tuple[Block, ...]:
 def _value_views(result: Result, value: str) -> tuple[FigureView, ...]:
     spreads = [one for one in result.spreads if one.value == value]
     effects = [one for one in result.quantile_effects if one.value == value]
-    unit = spreads[0].unit
+    order = fig.places(result.experiment)
     index = list(dict.fromkeys(one.value for one in result.spreads)).index(value)
     anchor = "dwell" if value == _DWELL else f"dwell-{index}"
     distribution = FigureView(
         title=f"Distribution of {value}",
         takeaway=_medians(spreads),
-        figure=distribution_figure(spreads),
-        table=_quantiles(spreads),
+        figure=distribution_figure(spreads, order),
         note=", ".join(f"{one.variant}: {fmt.count(one.events)} values" for one in spreads),
         key=("dwell", "distribution", value),
         slug=f"{anchor}-distribution",
@@ -119,17 +119,7 @@ def _value_views(result: Result, value: str) -> tuple[FigureView, ...]:
         FigureView(
             title=f"Effect on the quantiles of {value}",
             takeaway=_moved(effects),
-            figure=quantile_figure(effects),
-            table=numbers(
-                effects,
-                ("Quantile", lambda one: level_words(one.level)),
-                ("Variant", lambda one: one.variant),
-                ("Control", lambda one: fmt.pair(one.control, one.treatment, unit)[0]),
-                ("Variant's", lambda one: fmt.pair(one.control, one.treatment, unit)[1]),
-                ("Difference", lambda one: _difference(one, unit)),
-                ("Lift", lift_of),
-                ("p", lambda one: fmt.p_value(one.p_value)),
-            ),
+            figure=quantile_figure(effects, order),
             key=("dwell", "quantiles", value),
             slug=f"{anchor}-quantiles",
         ),
@@ -142,14 +132,6 @@ def _medians(spreads: Sequence[Spread]) -> str:
         median = dict(zip(one.levels, one.quantiles, strict=True))[0.5]
         said.append(f"{fmt.mean(median, one.unit)} in {one.variant}")
     return f"Half of the impressions with a value are below {fmt.listing(said)}."
-
-
-def _quantiles(spreads: Sequence[Spread]) -> TextTable:
-    rows = (
-        (fmt.percent(level), *(fmt.mean(one.quantiles[i], one.unit) for one in spreads))
-        for i, level in enumerate(spreads[0].levels)
-    )
-    return TextTable("", "", ("Below", *(one.variant for one in spreads)), tuple(rows))
 
 
 def _moved(effects: Sequence[QuantileEffect]) -> str:
@@ -166,16 +148,12 @@ def _moved(effects: Sequence[QuantileEffect]) -> str:
     return f"Intervals that exclude zero: {fmt.listing(said)}."
 
 
-def _difference(one: QuantileEffect, unit: str) -> str:
-    return text_of(tables.shown_difference(one, unit), codes.reason(one.reason) or fmt.MISSING)
-
-
 def gauc_part(result: Result) -> tuple[Block, ...]:
     """Show the AUCs of single units, and who has none."""
     if not result.unit_aucs:
         return ()
-    aucs, unit = result.unit_aucs, result.experiment.unit
-    names = ("variant", "AUC", "units", "share of units", "impressions", "share of impressions")
+    aucs, unit, order = result.unit_aucs, result.experiment.unit, fig.places(result.experiment)
+    names = ("AUC", "units", "share of units", "impressions", "share of impressions")
     series: fig.Series = {
         one.variant: [
             fig.Point(
@@ -199,8 +177,7 @@ def gauc_part(result: Result) -> tuple[Block, ...]:
     view = FigureView(
         "AUCs of single units",
         _below_chance(aucs),
-        fig.lines(series, of_unit, "share", across, _SHARE, names, shapes=middle),
-        fig.points_table(names, series),
+        fig.lines(series, of_unit, "share", across, _SHARE, names, order=order, shapes=middle),
         ("gauc", "units"),
     )
     heads = ("variant", "why", "units", "share", "impressions", "share", "clicks")
@@ -247,7 +224,7 @@ def catalog_part(result: Result) -> tuple[Block, ...]:
     """Show how the variants use the catalogue."""
     if not result.catalogue_uses:
         return ()
-    uses, unit = result.catalogue_uses, result.experiment.unit
+    uses, unit, order = result.catalogue_uses, result.experiment.unit, fig.places(result.experiment)
     units: fig.Series = {
         one.variant: [
             fig.Point(at, 100 * share, (fmt.count(at), fmt.percent(share)))
@@ -255,12 +232,11 @@ def catalog_part(result: Result) -> tuple[Block, ...]:
         ]
         for one in uses
     }
-    heads, up = ("variant", "units", "coverage"), {"rangemode": "tozero"}
+    heads, up = ("units", "coverage"), {"rangemode": "tozero"}
     coverage = FigureView(
         "Coverage at equal traffic",
         _covered(uses, unit),
-        fig.lines(units, f"units ({unit})", "coverage", up, _SHARE, heads),
-        fig.points_table(heads, units),
+        fig.lines(units, f"units ({unit})", "coverage", up, _SHARE, heads, order=order),
         ("catalog", "coverage"),
     )
     items: fig.Series = {
@@ -270,13 +246,12 @@ def catalog_part(result: Result) -> tuple[Block, ...]:
         ]
         for one in uses
     }
-    heads, titles = ("variant", "items", "impressions"), ("items, least shown first", "impressions")
+    heads, titles = ("items", "impressions"), ("items, least shown first", "impressions")
     equal = [fig.dashed((0, 100), (0, 100))]
     lorenz = FigureView(
         "Lorenz curve of impressions over items",
         _gini(result, uses),
-        fig.lines(items, *titles, _PART, _PART, heads, "lines", shapes=equal),
-        fig.points_table(heads, items),
+        fig.lines(items, *titles, _PART, _PART, heads, "lines", order=order, shapes=equal),
         ("catalog", "lorenz"),
         ", ".join(
             f"{one.variant}: {fmt.count(one.shown)} of {fmt.count(one.items)} items shown"

@@ -1,185 +1,122 @@
-"""Build the parts of the page that windows fill: effects up to each day, stability, p-values."""
+"""Build the parts of the page about effects over time: up to each day, windows, entry, the clock."""
 
-from collections.abc import Sequence
-from datetime import datetime, timedelta
+from collections.abc import Iterable, Iterator, Sequence
+from math import exp, expm1
+from typing import NamedTuple
 
-from abeval.report import assets, effect_figures, time_views
+from abeval.report import assets
 from abeval.report import figures as fig
-from abeval.report.effect_figures import windows_heat_map
-from abeval.report.figures import Block, by_role
+from abeval.report.effects import slugs
+from abeval.report.figures import Block, FigureView, Heading, Point, info_of, of_metrics
 from abeval.report.short import notes
-from abeval.report.tables import interval, numbers, text_of
+from abeval.report.tables import interval, shown_difference, shown_lift, text_of
 from abeval.report.time_short import stability_table
-from abeval.report.time_views import cells
-from abeval.results import codes
+from abeval.results import MetricInfo, Row, SliceRow, codes
 from abeval.results import format as fmt
 from abeval.results.study import Study
-from abeval.results.windows import Look, TimeResult, WindowRow
-
-_BAND = "rgba(0,114,178,0.18)"
+from abeval.results.windows import Look, Novelty, Rhythm, TimeResult, WindowRow
 
 
-def windows_figure(rows: Sequence[WindowRow], looks: Sequence[Look], unit: str = "") -> fig.Figure:
-    """Draw the effect of each day and up to it, with fixed and always-valid bands."""
-    daily = [r for r in rows if r.kind == "daily" and r.difference is not None]
-    cumulative = [r for r in rows if r.kind == "cumulative" and r.difference is not None]
-    traces = [
-        _band(cumulative),
-        _line(cumulative, "up to the day", unit),
-        *_always_valid(looks, unit),
-        *(_days([r for r in daily if r.partial is part], part, unit) for part in (False, True)),
-    ]
-    shown = [trace for trace in traces if trace["x"]]
-    figure = fig.figure(
-        [*shown, _final(cumulative[-1], unit)] if cumulative else shown,
-        margin={"b": 34},
-        xaxis={"type": "date", "tickformat": "%a %d %b", "showgrid": False},
-        yaxis=_effect_axis([*daily, *cumulative], unit),
-    )
-    if cumulative:
-        _add_lifts(figure, cumulative[-1])
-    return figure
+class Scale(NamedTuple):
+    """The unit of a figure: lifts, or differences if nothing in it has a lift."""
+
+    field: str
+    factor: float
+    axis: dict[str, object]
+    unit: str
+
+    def of(self, row: SliceRow | Row | WindowRow) -> fig.Interval:
+        """Return value and interval of a row."""
+        return interval(row, self.field, self.factor)
+
+    def text(self, row: SliceRow | WindowRow) -> str:
+        """Write the effect of a row."""
+        return fmt.typographic(text_of(shown_lift(row) or shown_difference(row, self.unit)))
+
+    def points(self, rows: Iterable[WindowRow], by: str = "end") -> list[Point]:
+        """Place rows at their first or last day; without those that have no effect."""
+        return [
+            Point(
+                getattr(row, by),
+                value,
+                (f"{row.start} to {row.end}" if row.start != row.end else row.start, self.text(row)),
+                (value, low, high),
+                row.partial and row.kind == "daily",
+            )
+            for row in rows
+            for value, low, high in [self.of(row)]
+            if value is not None
+        ]
 
 
-def _final(row: WindowRow, unit: str) -> fig.Trace:
-    """Draw the interval of the whole period, half a day after its end."""
-    ends = interval(row, "difference")
-    after = (datetime.fromisoformat(row.end) + timedelta(hours=12)).isoformat()
-    said = [_hover("whole period", unit, *ends)]
-    return fig.points("the whole period", [after], [ends], said, fig.BLUE, "diamond", 10, 4)
+def scale_of(metric: MetricInfo, rows: Sequence[SliceRow] | Sequence[WindowRow]) -> Scale:
+    """Choose lifts if any row has one, else differences in the metric's unit."""
+    if any(row.lift is not None for row in rows):
+        return Scale("lift", 100.0, {"ticksuffix": "%", **fig.EFFECT_AXIS}, metric.unit)
+    if metric.unit in fmt.RATE_UNITS:
+        return Scale("difference", 100.0, fig.EFFECT_AXIS | {"ticksuffix": " pp"}, metric.unit)
+    suffix = {"ticksuffix": f" {fig.label(metric.unit)}"} if metric.unit else {}
+    return Scale("difference", 1.0, {**suffix, **fig.EFFECT_AXIS}, metric.unit)
 
 
-def _add_lifts(figure: fig.Figure, row: WindowRow) -> None:
-    """Add a second axis: differences as a share of control's value at the end."""
-    layout = figure["layout"]
-    bounds = layout["yaxis"].get("range")
-    if not row.control or not bounds:
-        return
-    # The point is not seen; it gives the axis its place.
-    point = fig.scatter(
-        x=[row.end],
-        y=[100 * (row.difference or 0.0) / abs(row.control)],
-        yaxis="y2",
-        mode="markers",
-        marker={"opacity": 0},
-        name="lift",
-        hoverinfo="skip",
-        showlegend=False,
-    )
-    figure["data"].append(point)
-    layout["margin"]["r"] = 76
-    layout["yaxis2"] = {
-        **fig.EFFECT_AXIS,
-        "overlaying": "y",
-        "side": "right",
-        "showgrid": False,
-        "zeroline": False,
-        "range": [100 * bound / abs(row.control) for bound in bounds],
-        "ticksuffix": "%",
-        "tickmode": "auto",
-        "tickformat": "+.3~g",
-        "title": {"text": "lift", "standoff": 8},
-    }
+class Cell(NamedTuple):
+    """One metric in one variant over time.
+
+    `slug` ends the ids of its figures, `key` their keys. `note` is the variant, where there are
+    several; `order` numbers the variants (`figures.places`).
+    """
+
+    metric: str
+    variant: str
+    info: MetricInfo
+    slug: str
+    note: str
+    key: tuple[str, ...]
+    order: dict[str, int]
+    rows: tuple[WindowRow, ...]
+    looks: tuple[Look, ...]
+
+    def of(self, axis: str, kind: str) -> list[WindowRow]:
+        """List its rows along an axis, of one kind."""
+        return [row for row in self.rows if row.axis == axis and row.kind == kind]
+
+    def view(
+        self, part: str, title: str, takeaway: str, figure: fig.Figure
+    ) -> tuple[str, FigureView]:
+        """Return its metric and its figure in a part."""
+        key, slug = (part, *self.key), f"{part}-{self.slug}"
+        return self.metric, FigureView(title, takeaway, figure, key, self.note, slug)
 
 
-def recurring_figure(rows: Sequence[WindowRow], unit: str = "") -> fig.Figure:
-    """Draw the effect in each hour, or on each weekday."""
-    shown = [r for r in rows if r.difference is not None]
-    return fig.figure(
-        [_days(shown, partial=False, unit=unit)],
-        margin={"b": 34},
-        showlegend=False,
-        xaxis={"type": "category", "showgrid": False},
-        yaxis=_effect_axis(shown, unit),
-    )
-
-
-def _hover(day: str, unit: str, value: float | None, low: float | None, high: float | None) -> str:
-    """Write a day, its effect and the interval of it."""
-    return f"{day}: {fmt.typographic(text_of(fmt.difference(value, low, high, unit)))}"
-
-
-def _days(rows: Sequence[WindowRow], partial: bool, unit: str) -> fig.Trace:
-    values = [interval(row, "difference") for row in rows]
-    said = [_hover(r.start, unit, *v) for r, v in zip(rows, values, strict=True)]
-    name, symbol = ("partial day", "circle-open") if partial else ("one day", "circle")
-    return fig.points(name, [fig.label(r.start) for r in rows], values, said, symbol=symbol)
-
-
-def _band(rows: Sequence[WindowRow]) -> fig.Trace:
-    """Close one path: forward along the lower ends, back along the upper ends."""
-    days = [r.end for r in rows]
-    return fig.scatter(
-        x=[*days, *reversed(days)],
-        y=[*(r.difference_low for r in rows), *(r.difference_high for r in reversed(rows))],
-        fill="toself",
-        fillcolor=_BAND,
-        line={"width": 0},
-        mode="lines",
-        name="its interval, for one look",
-        hoverinfo="skip",
-    )
-
-
-def _line(rows: Sequence[WindowRow], name: str, unit: str) -> fig.Trace:
-    return fig.scatter(
-        x=[r.end for r in rows],
-        y=[r.difference for r in rows],
-        mode="lines",
-        name=name,
-        line={"color": fig.BLUE, "width": 2.2},
-        said=[_hover(f"up to {row.end}", unit, *interval(row, "difference")) for row in rows],
-    )
-
-
-def _always_valid(looks: Sequence[Look], unit: str) -> list[fig.Trace]:
-    hovers = [
-        _hover(f"up to {look.day}", unit, look.difference, look.always_low, look.always_high)
-        for look in looks
-    ]
-    ends = [look.always_low for look in looks], [look.always_high for look in looks]
-    return [
-        fig.scatter(
-            x=[look.day for look in looks],
-            y=values,
-            mode="lines",
-            name="always valid, for every look",
-            legendgroup="always",
-            showlegend=i == 0,
-            line={"color": fig.ORANGE, "width": 1.8, "dash": "dash"},
-            said=hovers,
-        )
-        for i, values in enumerate(ends)
-    ]
-
-
-def _title(unit: str) -> str:
-    """Say what the axis measures. Per cent of a rate are points: they are differences."""
-    if unit in fmt.RATE_UNITS:
-        return "difference, in points"
-    return fig.label(f"difference, {unit}") if unit else "difference"
-
-
-def _effect_axis(rows: Sequence[WindowRow], unit: str) -> dict[str, object]:
-    """Make room for every whole day; first looks and partial days may leave the figure."""
-    whole = [r for r in rows if not (r.partial and r.kind == "daily")]
-    fitted = [r for r in whole if r.kind != "cumulative"] or whole
-    ends = [e for r in fitted for e in (r.difference_low, r.difference_high) if e is not None]
-    axis = fig.axis(_title(unit), **fig.EFFECT_AXIS)
-    if unit in fmt.RATE_UNITS:
-        axis["tickformat"] = "+~%"
-    if bounds := fig.axis_range(ends, 0.08):
-        axis["range"] = bounds
-    return axis
-
-
-def stability_part(time: TimeResult) -> tuple[Block, ...]:
-    """Show whether the effect is the same on all days."""
-    if not time.stability:
+def cells(study: Study) -> tuple[Cell, ...]:
+    """List every metric in every variant, in the order of the windows."""
+    if study.time is None:
         return ()
-    table = stability_table(time, time.stability, whole=True)
-    said = assets.block("stability.html", notes=notes(time))
-    return (table._replace(title=""), said)
+    rows: dict[tuple[str, str], list[WindowRow]] = {}
+    for row in study.time.windows:
+        rows.setdefault((row.metric, row.variant), []).append(row)
+    looks: dict[tuple[str, str], list[Look]] = {}
+    for look in study.time.looks:
+        looks.setdefault((look.metric, look.variant), []).append(look)
+    metrics, variants = slugs([m for m, _ in rows]), slugs([v for _, v in rows])
+    several = len(variants) > 1
+    order = {name: place for place, name in enumerate(variants, 1)}
+    if study.analysis is not None:
+        order = fig.places(study.analysis.experiment)
+    return tuple(
+        Cell(
+            metric,
+            variant,
+            info_of(study, metric),
+            f"{metrics[metric]}-{variants[variant]}" if several else metrics[metric],
+            variant if several else "",
+            (metric, variant) if several else (metric,),
+            order,
+            tuple(own),
+            tuple(looks.get((metric, variant), ())),
+        )
+        for (metric, variant), own in rows.items()
+    )
 
 
 def cumulative_part(study: Study) -> tuple[Block, ...]:
@@ -188,48 +125,211 @@ def cumulative_part(study: Study) -> tuple[Block, ...]:
     verdicts = {(row.metric, row.variant): codes.words(row.verdict) for row in stability}
     views = []
     for cell in cells(study):
-        notes = (cell.note, verdicts.get((cell.metric, cell.variant), ""))
-        noted = cell._replace(note=", ".join(filter(None, notes)))
-        days = [row for row in cell.rows if row.axis == "calendar"]
-        table = time_views.looks_table(cell.looks, cell.info.unit)
-        if not cell.looks:
-            cumulative = [row for row in days if row.kind == "cumulative"]
-            table = time_views.windows_table(cumulative, cell.info.unit)
-        figure = windows_figure(days, cell.looks, cell.info.unit)
-        said = time_views.looks_sentence(cell.looks)
-        views.append(noted.view("cumulative", said, figure, table))
-    return by_role(study, views)
+        if rows := cell.of("calendar", "cumulative"):
+            words = (cell.note, verdicts.get((cell.metric, cell.variant), ""))
+            noted = cell._replace(note=", ".join(filter(None, words)))
+            said, figure = _looks_sentence(cell.looks), _cumulative_figure(cell, rows)
+            views.append(noted.view("cumulative", "Effect up to each day", said, figure))
+    return of_metrics(views)
 
 
-def pvalue_part(study: Study) -> tuple[Block, ...]:
-    """Draw fixed against always-valid p-values, day by day."""
-    views = []
-    for cell in (each for each in cells(study) if each.looks):
-        table = numbers(
-            cell.looks,
-            "day",
-            ("p of one look", lambda look: fmt.p_value(look.fixed_p_value)),
-            ("p always valid", lambda look: fmt.p_value(look.always_p_value)),
+def _cumulative_figure(cell: Cell, rows: Sequence[WindowRow]) -> fig.Figure:
+    """Draw the effect up to each day and of each day, with fixed and always-valid bands."""
+    daily, scale = cell.of("calendar", "daily"), scale_of(cell.info, rows)
+    tone = fig.colour(cell.order.get(cell.variant, 1))
+    names = {"up to the day": cell.order.get(cell.variant, 1)}
+    figure = fig.lines(
+        {"up to the day": scale.points(rows)},
+        "",
+        scale.field,
+        {"type": "date", "tickformat": "%a %d %b"},
+        scale.axis,
+        mode="lines",
+        order=names,
+        shape="band",
+        margin={"b": 34},
+        showlegend=True,
+    )
+    days = scale.points(daily)
+    if days:
+        marks = ["circle-open" if day.hollow else "circle" for day in days]
+        said = [": ".join(day.cells) for day in days]
+        figure["data"].append(
+            fig.scatter(
+                said,
+                x=[day.x for day in days],
+                y=[day.y for day in days],
+                mode="markers",
+                name="one day",
+                marker={"color": tone, "size": 6, "symbol": marks},
+            )
         )
-        figure = effect_figures.p_values_figure(cell.looks, study.alpha)
-        views.append(cell.view("pvalue", time_views.looks_sentence(cell.looks), figure, table))
-    return by_role(study, views)
+    figure["data"] += _always_valid(cell.looks, rows, scale, tone)
+    return figure
+
+
+def _always_valid(
+    looks: Sequence[Look], rows: Sequence[WindowRow], scale: Scale, tone: str
+) -> list[fig.Trace]:
+    """Draw the ends that hold at every look; as shares of control where the figure is of lifts."""
+    controls = {row.end: abs(row.control or 0.0) for row in rows}
+    shown = [look for look in looks if scale.field != "lift" or controls.get(look.day)]
+
+    def placed(look: Look, end: float | None) -> float | None:
+        share = 1.0 if scale.field != "lift" else controls[look.day]
+        return None if end is None else scale.factor * end / share
+
+    said = [
+        f"up to {look.day}: "
+        + text_of(fmt.difference(look.difference, look.always_low, look.always_high, scale.unit))
+        for look in shown
+    ]
+    ends = ([look.always_low for look in shown], [look.always_high for look in shown])
+    return [
+        fig.scatter(
+            said,
+            x=[look.day for look in shown],
+            y=[placed(look, end) for look, end in zip(shown, side, strict=True)],
+            mode="lines",
+            name="always valid, for every look",
+            legendgroup="always",
+            showlegend=i == 0,
+            line={"color": tone, "width": 1.6, "dash": "dash"},
+        )
+        for i, side in enumerate(ends)
+        if shown
+    ]
+
+
+def _looks_sentence(looks: Sequence[Look]) -> str:
+    """Say what daily looks would have declared."""
+    if not looks:
+        return ""
+    naive = next((look.day for look in looks if look.fixed_declares != "unclear"), None)
+    valid = next((look.day for look in looks if look.always_declares != "unclear"), None)
+    early = "never looked significant" if naive is None else f"looked significant on {naive}"
+    late = "it never was" if valid is None else f"it was on {valid}"
+    return f"Checked daily without correction, this {early}. With correction, {late}."
 
 
 def windows_part(study: Study) -> tuple[Block, ...]:
-    """Draw windows of all lengths, as heat maps."""
+    """Draw the effect in moving windows, a line for each length."""
     views = []
     for cell in cells(study):
-        rows = [r for r in cell.rows if r.axis == "calendar" and r.kind in ("daily", "rolling")]
-        if any(row.lift is not None for row in rows):
-            figure = windows_heat_map(rows, cell.info.direction != "decrease")
-            table = time_views.windows_table(rows, cell.info.unit)
-            views.append(cell.view("windows", _windows_sentence(rows), figure, table))
-    return by_role(study, views)
+        rows = cell.of("calendar", "rolling")
+        lengths = sorted({row.days for row in rows if row.lift is not None}, reverse=True)
+        if lengths:
+            scale = scale_of(cell.info, rows)
+            of_length = {n: [row for row in rows if row.days == n] for n in lengths}
+            figure = fig.lines(
+                {f"{n} days": scale.points(own) for n, own in of_length.items()},
+                "last day of the window",
+                scale.field,
+                {"type": "date", "tickformat": "%a %d %b"},
+                scale.axis,
+                mode="lines+markers",
+                order={f"{n} days": cell.order.get(cell.variant, 1) for n in lengths},
+                shape="band",
+                showlegend=True,
+            )
+            said = _windows_sentence(of_length[lengths[0]])
+            views.append(cell.view("windows", "Effect in windows", said, figure))
+    return of_metrics(views)
 
 
 def _windows_sentence(rows: Sequence[WindowRow]) -> str:
-    longest = max(row.days for row in rows)
-    signs = [row.lift > 0 for row in rows if row.lift is not None and row.days == longest]
-    above = sum(signs)
-    return f"Above control in {above} of {len(signs)} windows of {longest} days."
+    signs = [row.lift > 0 for row in rows if row.lift is not None]
+    return f"Above control in {sum(signs)} of {len(signs)} windows of {rows[0].days} days."
+
+
+def entry_views(study: Study) -> Iterator[tuple[str, FigureView]]:
+    """Draw effects by days since entry, with the fit of their decay where it has a word."""
+    novelty = () if study.time is None else study.time.novelty
+    fits = {(n.metric, n.variant): n for n in novelty if n.cohort == "all"}
+    for cell in cells(study):
+        rows = cell.of("exposure", "daily")
+        if any(row.lift is not None for row in rows):
+            fit, scale = fits.get((cell.metric, cell.variant)), scale_of(cell.info, rows)
+            points = [point._replace(x=int(point.x)) for point in scale.points(rows, "start")]
+            figure = fig.lines(
+                {cell.variant: points},
+                "days since entry",
+                scale.field,
+                {"zeroline": False},
+                scale.axis,
+                mode="markers",
+                height=260,
+                order=cell.order,
+            )
+            decay = _decay(rows, fit, fig.colour(cell.order.get(cell.variant, 1)))
+            figure["data"] += decay
+            figure["layout"]["showlegend"] = bool(decay)
+            yield cell.view("entry", "Effect by days since entry", _novelty_sentence(fit), figure)
+
+
+def _decay(rows: Sequence[WindowRow], fit: Novelty | None, tone: str) -> list[fig.Trace]:
+    """Draw the fitted a + b exp(-t / tau), of logarithms of relative effects."""
+    if fit is None or fit.word is None or fit.scale != "relative":
+        return []
+    if fit.start is None or fit.long_run is None or not fit.tau:
+        return []
+    days = [int(row.start) for row in rows]
+    logs = [fit.long_run + (fit.start - fit.long_run) * exp(-day / fit.tau) for day in days]
+    line = {"color": tone, "width": 2}
+    values, name = [100 * expm1(one) for one in logs], f"{fit.word}, fitted"
+    return [fig.scatter(x=days, y=values, mode="lines", name=name, line=line, hoverinfo="skip")]
+
+
+def _novelty_sentence(fit: Novelty | None) -> str:
+    if fit is None:
+        return ""
+    if fit.reason is not None:
+        return f"Novelty was not tested: {codes.words(fit.reason)}."
+    p = fmt.p_value(fit.p_value)
+    if fit.word is None:
+        return f"No decay with the days since entry was detected (p {p} over {fit.days} days)."
+    return f"{fit.word.capitalize()}: p {p}; time constant {fit.tau:.2g} days."
+
+
+_CLOCKS = (("hour", "Effect by hour of the day"), ("weekday", "Effect by weekday"))
+
+
+def clock_views(study: Study) -> Iterator[tuple[str, FigureView]]:
+    """Draw effects by hour and by weekday."""
+    rhythms = () if study.time is None else study.time.rhythms
+    for cell in cells(study):
+        tests = [t for t in rhythms if (t.metric, t.variant) == (cell.metric, cell.variant)]
+        for axis, title in _CLOCKS:
+            if rows := [row for row in cell.rows if row.axis == axis]:
+                scale = scale_of(cell.info, rows)
+                figure = fig.lines(
+                    {cell.variant: scale.points(rows, "start")},
+                    "",
+                    scale.field,
+                    {"type": "category"},
+                    scale.axis,
+                    mode="markers",
+                    order=cell.order,
+                )
+                said = _rhythm_sentence([test for test in tests if test.by == axis])
+                yield cell.view(axis, title, said, figure)
+
+
+def _rhythm_sentence(tests: Sequence[Rhythm]) -> str:
+    """Say whether hours, or weekdays, share one effect."""
+    words = [
+        f"Not tested: {test.reason}."
+        if test.p_value is None
+        else f"One effect in all {test.parts} of them: p {fmt.p_value(test.p_value)}."
+        for test in tests
+    ]
+    return " ".join(words)
+
+
+def stability_part(time: TimeResult) -> tuple[Block, ...]:
+    """Show whether the effect is the same on all days."""
+    if not time.stability:
+        return ()
+    table = stability_table(time, time.stability, whole=True)
+    said = assets.block("stability.html", notes=notes(time))
+    return (Heading("Is the effect the same on all days?"), table._replace(title=""), said)
