@@ -6,20 +6,22 @@ from abeval.report import assets
 from abeval.report import figures as fig
 from abeval.report.agreement_short import model_tables, number, pair_table, sentences, share_of_gap
 from abeval.report.figures import Block, Closed, FigureView
-from abeval.report.tables import numbers
 from abeval.results import codes
 from abeval.results import format as fmt
 from abeval.results.agreement import Agreement, AgreementRow, Cause, Explanation
 from abeval.results.study import Study
 
 _STANDINGS = ("conflict", "agree", "offline only", "online only", "inconclusive")
-"""In the order of their colours."""
+"""In the order of their symbols."""
+
+_NAMED = 12
+"""Points that have their names written beside them; the others show theirs on hovering."""
 
 
-def quadrant_figure(rows: Sequence[AgreementRow]) -> fig.Figure:
+def quadrant_figure(rows: Sequence[AgreementRow], place: int) -> fig.Figure:
     """Draw offline against online metrics that have a strength on both sides, in half-widths."""
     return fig.figure(
-        [_points(i, name, rows) for i, name in enumerate(_STANDINGS) if _of(rows, name)],
+        [_points(i, name, rows, fig.colour(place)) for i, name in enumerate(_STANDINGS) if _of(rows, name)],
         380,
         {"b": 48},
         xaxis={**fig.EFFECT_AXIS, "title": {"text": "offline, on control's traffic"}},
@@ -38,26 +40,44 @@ def _of(rows: Sequence[AgreementRow], standing: str) -> list[AgreementRow]:
     ]
 
 
-def _points(i: int, standing: str, rows: Sequence[AgreementRow]) -> fig.Trace:
+def _points(i: int, standing: str, rows: Sequence[AgreementRow], tone: str) -> fig.Trace:
     own = _of(rows, standing)
+    clear = sum(row.standing in _STANDINGS[:2] for row in rows)
+    named = {"text": [fig.label(row.offline) for row in own], "textposition": "top center"}
+    is_named = i < 2 and clear <= _NAMED
     return fig.scatter(
+        [f"{row.offline} and {row.online}: {row.standing}" for row in own],
         x=[row.offline_strength for row in own],
         y=[row.online_strength for row in own],
-        mode="markers",
+        mode="markers+text" if is_named else "markers",
         name=standing,
-        marker={"color": fig.colour(i), "symbol": fig.symbol(i), "size": 8},
-        said=[f"{row.offline} and {row.online}: {row.standing}" for row in own],
+        marker={"color": tone, "symbol": fig.symbol(i) + "-open" * (i > 1), "size": 9},
+        **(named if is_named else {}),
     )
 
 
-def conflicts(study: Study) -> tuple[str, ...]:
-    """Write a line for each variant whose offline and online results contradict each other."""
+_WORDS = {
+    "agree": "agree",
+    "offline only": "differ: offline moved, online did not",
+    "online only": "differ: online moved, offline did not",
+    "inconclusive": "say nothing together: neither moved clearly",
+}
+
+
+def standings(study: Study) -> tuple[str, ...]:
+    """Write a line for each variant: whether its offline and online results agree, or why not."""
     if study.agreement is None or study.questions or not study.trusted:
         return ()
     agreement = study.agreement
     several = len(agreement.explanations) > 1
-    said = (one for one in agreement.explanations if one.standing == "conflict")
-    return tuple(_conflict(agreement, one, several) for one in said)
+    return tuple(
+        _conflict(agreement, one, several)
+        if one.standing == "conflict"
+        else f"{f'{one.variant}: ' * several}{one.offline} offline and {one.online} online"
+        f" {_WORDS[one.standing]}."
+        for one in agreement.explanations
+        if one.standing == "conflict" or one.standing in _WORDS
+    )
 
 
 def _conflict(agreement: Agreement, said: Explanation, several: bool) -> str:
@@ -116,21 +136,10 @@ def _quadrants(result: Agreement) -> Iterator[FigureView]:
         yield FigureView(
             f"Offline against online, {variant}",
             f"{count} of {len(shown)} pairs of metrics contradict each other.",
-            quadrant_figure(shown),
-            numbers(
-                shown,
-                *("offline", "online"),
-                ("Offline, half-widths", lambda row: _half_widths(row.offline_strength)),
-                ("Online, half-widths", lambda row: _half_widths(row.online_strength)),
-                "standing",
-            ),
+            quadrant_figure(shown, i + 1),
             key=("quadrant", variant),
             slug=f"quadrant-{i}",
         )
-
-
-def _half_widths(strength: float | None) -> str:
-    return fmt.MISSING if strength is None else f"{strength:+.2f}"
 
 
 def traffics_part(result: Agreement) -> tuple[Block, ...]:

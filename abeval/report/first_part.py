@@ -2,17 +2,20 @@
 
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import NamedTuple
 
-from abeval.report import assets
-from abeval.report.agreement_page import conflicts
-from abeval.report.effects import either_way, row_views
-from abeval.report.figures import Block
-from abeval.report.tables import ROLES
-from abeval.results import Check, MetricInfo, Row, Verdict, codes
+from markupsafe import Markup
+
+from abeval.report import assets, glyph
+from abeval.report.agreement_page import standings
+from abeval.report.effects import RowView, either_way, row_views
+from abeval.report.figures import Block, places
+from abeval.report.tables import ROLES, tally
+from abeval.report.time_page import cells, scale_of
+from abeval.results import MetricInfo, Row, Verdict, codes
 from abeval.results import format as fmt
 from abeval.results.analysis import Result
 from abeval.results.power import MetricOutlook, PowerOutlook
@@ -37,23 +40,30 @@ def rank(result: Result, verdict: Verdict) -> tuple[int, float]:
 
 
 def next_step(study: Study) -> str:
-    """Say what to do now."""
+    """Say what to do now, by the variant that does best."""
     result = study.analysis
     if result is None or not result.verdicts:
         return ""
+    return _action(study, result, min(result.verdicts, key=lambda verdict: rank(result, verdict)))
+
+
+def _action(study: Study, result: Result, verdict: Verdict) -> str:
+    """Say what to do with one variant."""
     if empty := [v.name for v in result.experiment.variants if v.units == 0]:
         return (
             f"Find out why nobody is in {', '.join(empty)}: look for the assignment, or for the "
             "variant's name in the log."
         )
     best = min(result.verdicts, key=lambda verdict: rank(result, verdict))
-    match best.decision:
+    match verdict.decision:
+        case "ship" if verdict.variant != best.variant:
+            return f"Keep it as the second choice: {best.variant} gains more."
         case "ship":
-            return f"Roll out {best.variant}."
+            return f"Roll out {verdict.variant}."
         case "do_not_ship":
             return f"Keep {result.experiment.control}: look at what got worse before a new attempt."
         case "keep_running":
-            return _settle(study.outlook, result, best.variant)
+            return _settle(study.outlook, result, verdict.variant)
         case "do_not_trust":
             return _mend(result)
         case "draft":
@@ -250,21 +260,22 @@ def size_words(ahead: MetricOutlook) -> str | None:
     return f"{fmt.count(days)} {'day' if days == 1 else 'days'} in all{longer}"
 
 
-_SEVERITY = ("fail", "warn", "pass", "skipped")
 _CLAUSE_END = re.compile(r"; (?![^()]*\))")
 """Between clauses; a semicolon inside brackets ends none."""
 
-_MOST_ROWS = 16
+_MOST_ROWS = 24
 """Of the table on the first screen; the scorecard has them all."""
 
 
 class VerdictLine(NamedTuple):
-    """A verdict as one line."""
+    """A verdict as one line; `place` is the variant's, `action` what to do with it."""
 
     variant: str
     decision: str
     word: str
     sentence: str
+    place: int = 1
+    action: str = ""
 
 
 def verdict_part(study: Study) -> tuple[Block, ...]:
@@ -272,27 +283,84 @@ def verdict_part(study: Study) -> tuple[Block, ...]:
     result = study.analysis
     if result is None:
         return ()
-    scale, rows = row_views(result, _judged(result))
+    judged = _judged(result)
+    scale, rows = row_views(result, judged[:_MOST_ROWS])
     lines, shared = verdict_lines(result)
+    actions = {one.variant: _action(study, result, one) for one in result.verdicts}
+    order = places(result.experiment)
+    lines = tuple(
+        line._replace(
+            place=order.get(line.variant, 1),
+            action=actions[line.variant] if line.variant else next_step(study),
+        )
+        for line in lines
+    )
     html = assets.block(
         "first.html",
         info=result.experiment,
+        order=order,
         lines=lines,
         shared=shared,
-        next_step=next_step(study),
-        conflicts=conflicts(study),
+        said=[*_expect_less(result), *(("Offline", line) for line in standings(study))],
         trusted=result.trusted,
-        rows=rows[:_MOST_ROWS],
-        more=max(len(rows) - _MOST_ROWS, 0),
+        roles=_by_role(rows),
+        more=max(len(judged) - _MOST_ROWS, 0),
         scale=scale,
+        sparks=_sparks(study, {(row.metric, row.variant) for row in judged if row.role == "goal"}),
         several=len({row.variant for row in result.scorecard}) > 1,
         level=fmt.level(result.experiment.alpha),
-        tally=_tally(result.trust),
+        tally=tally(result.trust),
         open_checks=_open_checks(result),
         days=len({row.cell for row in result.daily}),
         left_out=study.left_out,
     )
     return (html,)
+
+
+def _by_role(rows: Sequence[RowView]) -> list[tuple[str, str, list[list[RowView]]]]:
+    """Group rows by role, and within it by metric."""
+    roles = []
+    for role, title, hint in ROLES:
+        by_metric: dict[str, list[RowView]] = {}
+        for row in rows:
+            if row.of.role == role:
+                by_metric.setdefault(row.of.metric, []).append(row)
+        if by_metric:
+            roles.append((title, hint, list(by_metric.values())))
+    return roles
+
+
+def _expect_less(result: Result) -> list[tuple[str, str]]:
+    """Warn of the winner's curse beside a variant that ships."""
+    shipping = {verdict.variant for verdict in result.verdicts if verdict.decision == "ship"}
+    ends = [
+        f"{row.metric} {fmt.lift(end, None, None).estimate}"
+        for row in result.scorecard
+        if row.variant in shipping and row.role == "goal" and row.status == "better"
+        for end in [row.lift_high if row.direction == "decrease" else row.lift_low]
+        if end is not None
+    ]
+    if not ends:
+        return []
+    why = "a lift that is chosen because it is significant is too large on average"
+    return [("Expect less", f"{why}. To be cautious, plan with {fmt.listing(ends[:3])}.")]
+
+
+def _sparks(study: Study, keys: Collection[tuple[str, str]]) -> dict[tuple[str, str], Markup]:
+    """Draw the effect of each goal up to each day, by metric and variant."""
+    sparks = {}
+    for cell in cells(study):
+        if (cell.metric, cell.variant) in keys:
+            points = scale_of(cell.info, cell.rows).points(cell.of("calendar", "cumulative"))
+            ends = [point.interval for point in points if point.interval is not None]
+            known = [(v, a, b) for v, a, b in ends if None not in (v, a, b)]
+            if len(known) > 2:
+                # The first days have too little data for a scale.
+                known = known[len(known) // 7 :]
+                label = f"{cell.metric}, {cell.variant}, up to each day"
+                place = cell.order.get(cell.variant, 1)
+                sparks[cell.metric, cell.variant] = glyph.sparkline(known, place, label)
+    return sparks
 
 
 def verdict_lines(result: Result) -> tuple[tuple[VerdictLine, ...], str]:
@@ -348,8 +416,3 @@ def _open_checks(result: Result) -> tuple[tuple[str, str], ...]:
     said = " ".join(verdict.sentence for verdict in result.verdicts)
     listed = [check for check in result.trust if check.status in ("fail", "warn")]
     return tuple((c.name, "" if c.message in said else c.message) for c in listed)
-
-
-def _tally(checks: Sequence[Check]) -> tuple[tuple[str, int], ...]:
-    counts = ((s, sum(check.status == s for check in checks)) for s in _SEVERITY)
-    return tuple((status, number) for status, number in counts if number)

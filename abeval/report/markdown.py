@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from abeval.report.agreement_page import conflicts
+from abeval.report.agreement_page import standings
 from abeval.report.agreement_short import sentences
 from abeval.report.effects import could_see
 from abeval.report.first_part import next_step, verdict_lines
@@ -63,8 +63,8 @@ def _analysis(study: Study, result: Result) -> Iterator[str]:
         yield escaped(fmt.typographic(shared))
     if step := next_step(study):
         yield f"**Next:** {escaped(fmt.typographic(step))}"
-    for conflict in conflicts(study):
-        yield f"**Offline:** {escaped(fmt.typographic(conflict))}"
+    for standing in standings(study):
+        yield f"**Offline:** {escaped(fmt.typographic(standing))}"
     if result.trusted:
         yield _scorecard(result, several)
         for what, said in moved_sentences(result):
