@@ -21,7 +21,11 @@ _NAMED = 12
 def quadrant_figure(rows: Sequence[AgreementRow], place: int) -> fig.Figure:
     """Draw offline against online metrics that have a strength on both sides, in half-widths."""
     return fig.figure(
-        [_points(i, name, rows, fig.colour(place)) for i, name in enumerate(_STANDINGS) if _of(rows, name)],
+        [
+            _points(i, name, rows, fig.colour(place))
+            for i, name in enumerate(_STANDINGS)
+            if _of(rows, name)
+        ],
         380,
         {"b": 48},
         xaxis={**fig.EFFECT_AXIS, "title": {"text": "offline, on control's traffic"}},

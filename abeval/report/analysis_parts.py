@@ -107,7 +107,9 @@ def power_part(outlook: PowerOutlook) -> tuple[Block, ...]:
         drawn = {one.variant: one for one in own if len(one.points) > 1}
         if drawn:
             figure = _outlook_figure(drawn)
-            views.append((metric, FigureView("Smallest lift seen, by days", said, figure, ("power", metric))))
+            views.append(
+                (metric, FigureView("Smallest lift seen, by days", said, figure, ("power", metric)))
+            )
         elif said:
             views.append((metric, Markup("<p>{}</p>").format(fmt.typographic(said))))
     return of_metrics(views)

@@ -29,7 +29,7 @@
 
   const waiting = (inside) =>
     [...inside.querySelectorAll("[data-figure]:not([data-drawn])")].filter(
-      (holder) => !holder.closest("details:not([open]), [hidden]"),
+      (holder) => !holder.closest("details:not([open])") && holder.offsetParent !== null,
     );
 
   // With a frame of its own a drawing shrinks to the width of the paper.
@@ -47,8 +47,40 @@
       .then(() => {
         frame(holder);
         holder.on("plotly_afterplot", () => frame(holder));
+        list(holder, figure);
         holder.dispatchEvent(new Event("drawn", { bubbles: true }));
       });
+  };
+
+  // The numbers of a figure as a table, from the texts of its points: made when it is opened.
+  const element = (tag, text, attributes = {}) => {
+    const made = document.createElement(tag);
+    made.textContent = text;
+    for (const [name, value] of Object.entries(attributes)) made.setAttribute(name, value);
+    return made;
+  };
+  const plainText = (text) => new DOMParser().parseFromString(String(text), "text/html").documentElement.textContent;
+  const list = (holder, figure) => {
+    const lines = figure.data.filter((trace) => Array.isArray(trace.customdata));
+    if (!lines.length) return;
+    const details = element("details", "", { class: "data" });
+    details.append(element("summary", "Its numbers"));
+    details.addEventListener("toggle", () => {
+      if (details.querySelector("table")) return;
+      const wide = element("div", "", { class: "wide", tabindex: "0", role: "group", "aria-label": "Numbers of the figure" });
+      const table = element("table", "", { class: "plain" });
+      table.append(element("caption", "Numbers of the figure", { class: "unseen" }));
+      for (const trace of lines) {
+        for (const said of trace.customdata) {
+          const row = table.insertRow();
+          row.append(element("th", plainText(trace.name ?? ""), { scope: "row" }), element("td", plainText(said)));
+        }
+      }
+      wide.append(table);
+      details.append(wide);
+      offerCopies(details);
+    });
+    holder.after(details);
   };
 
   const pause = () => new Promise((go) => { setTimeout(go, 0); });
@@ -94,7 +126,11 @@
     if (event.target.matches?.("details[open]")) opened(event.target);
   }, true);
 
-  document.addEventListener("shown", () => drawAll(document).catch(refuse));
+  // A metric that is chosen is built, then drawn.
+  document.addEventListener("shown", async () => {
+    for (const block of document.querySelectorAll(".of-metric:not([hidden])")) await build(block);
+    await drawAll(document).catch(refuse);
+  });
 
   // A link to something closed opens it.
   const reveal = async (part, parts) => {
@@ -105,27 +141,26 @@
     }
     const place = document.querySelector(`template[${mark}]`);
     if (!place) return;
-    const details = place.closest("details");
-    await build(details);
-    details.open = true;
+    const holder = place.parentElement;
+    await build(holder);
+    if (holder.tagName === "DETAILS") holder.open = true;
+    else document.dispatchEvent(new CustomEvent("choose", { detail: { metric: holder.dataset.metric } }));
   };
 
   const follow = async () => {
     // Behind the question mark stands what was chosen (choose.js).
-    const [name, chosen] = window.location.hash.slice(1).split("?");
+    const [name] = window.location.hash.slice(1).split("?");
     const id = decodeURIComponent(name);
     if (!id) return;
-    const there = document.getElementById(id);
-    if (there && chosen === undefined) return;
-    if (there) {
-      there.scrollIntoView();
-      return;
+    if (!document.getElementById(id)) {
+      const { parts } = await data;
+      const part = parts.findIndex((text) => text.includes(`id="${id}"`));
+      if (part < 0) return;
+      await reveal(part, parts);
     }
-    const { parts } = await data;
-    const part = parts.findIndex((text) => text.includes(`id="${id}"`));
-    if (part < 0) return;
-    await reveal(part, parts);
-    document.getElementById(id)?.scrollIntoView();
+    document.dispatchEvent(new CustomEvent("choose", { detail: {} }));
+    const there = document.getElementById(id);
+    if (there && !there.classList.contains("view")) there.scrollIntoView();
   };
   window.addEventListener("hashchange", follow);
 
@@ -153,7 +188,6 @@
       table.closest(".wide").before(button);
     }
   };
-  offerCopies(document);
 
   // Compressed downloads come out as plain files.
   document.addEventListener("click", async (event) => {

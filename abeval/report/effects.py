@@ -78,7 +78,9 @@ def effect_of(row: Row | SliceRow, unit: str, note: str = "") -> Cell:
     return Cell(tables.text_of(shown), html, "effect", exact)
 
 
-def row_mark(info: ExperimentInfo, row: Row, shown: Printed, metric: MetricInfo) -> glyph.Mark | None:
+def row_mark(
+    info: ExperimentInfo, row: Row, shown: Printed, metric: MetricInfo
+) -> glyph.Mark | None:
     """Draw a row of the scorecard, with the interval that decides; None without a lift."""
     if row.lift is None:
         return None
@@ -188,7 +190,7 @@ def row_views(result: Result, rows: Sequence[Row]) -> tuple[str, tuple[RowView, 
     digits = _digits([one.row for one in shown], metrics)
     views = []
     for (row, mark, reason, _), drawing in zip(shown, drawings, strict=True):
-        metric, places = metrics[row.metric], digits[row.metric]
+        metric, decimals = metrics[row.metric], digits[row.metric]
         absolute = tables.shown_difference(row, metric.unit)
         view = RowView(
             row,
@@ -196,8 +198,8 @@ def row_views(result: Result, rows: Sequence[Row]) -> tuple[str, tuple[RowView, 
             order.get(row.variant, 1),
             ids.get(row.metric, "metric"),
             metric_note(metric),
-            fmt.mean(row.control, metric.unit, places),
-            fmt.mean(row.treatment, metric.unit, places) + mark,
+            fmt.mean(row.control, metric.unit, decimals),
+            fmt.mean(row.treatment, metric.unit, decimals) + mark,
             effect_of(row, metric.unit),
             absolute.text if absolute and row.lift is not None else "",
             drawing,

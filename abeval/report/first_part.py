@@ -333,13 +333,12 @@ def _by_role(rows: Sequence[RowView]) -> list[tuple[str, str, list[list[RowView]
 def _expect_less(result: Result) -> list[tuple[str, str]]:
     """Warn of the winner's curse beside a variant that ships."""
     shipping = {verdict.variant for verdict in result.verdicts if verdict.decision == "ship"}
-    ends = [
-        f"{row.metric} {fmt.lift(end, None, None).estimate}"
-        for row in result.scorecard
-        if row.variant in shipping and row.role == "goal" and row.status == "better"
-        for end in [row.lift_high if row.direction == "decrease" else row.lift_low]
-        if end is not None
-    ]
+    ends = []
+    for row in result.scorecard:
+        if row.variant in shipping and row.role == "goal" and row.status == "better":
+            cautious = row.lift_high if row.direction == "decrease" else row.lift_low
+            if shown := fmt.lift(cautious, None, None):
+                ends.append(f"{row.metric} {shown.estimate}")
     if not ends:
         return []
     why = "a lift that is chosen because it is significant is too large on average"
@@ -352,8 +351,10 @@ def _sparks(study: Study, keys: Collection[tuple[str, str]]) -> dict[tuple[str, 
     for cell in cells(study):
         if (cell.metric, cell.variant) in keys:
             points = scale_of(cell.info, cell.rows).points(cell.of("calendar", "cumulative"))
-            ends = [point.interval for point in points if point.interval is not None]
-            known = [(v, a, b) for v, a, b in ends if None not in (v, a, b)]
+            ends = [point.interval or (None, None, None) for point in points]
+            known = [
+                (v, a, b) for v, a, b in ends if v is not None and a is not None and b is not None
+            ]
             if len(known) > 2:
                 # The first days have too little data for a scale.
                 known = known[len(known) // 7 :]

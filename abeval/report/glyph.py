@@ -92,8 +92,6 @@ def shared_axis(marks: Sequence[Mark]) -> Axis:
 
 def draw(mark: Mark, axis: Axis) -> Markup:
     """Draw one row: zones of harm, detectable lifts, the interval and its half, the estimate."""
-    shade = NormalDist().inv_cdf(0.75) / NormalDist().inv_cdf(1 - mark.alpha / 2)
-    half = [None if end is None else mark.lift + shade * (end - mark.lift) for end in _ends(mark)]
     below, above = mark.harm
     parts = [
         _zone(_PADDING / 2, axis.x(below)) if below is not None else Markup(),
@@ -102,7 +100,7 @@ def draw(mark: Mark, axis: Axis) -> Markup:
         *(_upright("detectable", sign * (mark.detectable or 0.0), axis) for sign in (-1, 1)),
         _bar("whisker", *mark.widest, axis) if mark.widest else Markup(),
         _bar("bar", mark.low, mark.high, axis),
-        _bar("half", *half, axis) if None not in half else Markup(),
+        _half(mark, axis),
         _arrows(mark, axis),
         _dot(mark, axis),
     ]
@@ -115,10 +113,6 @@ def draw(mark: Mark, axis: Axis) -> Markup:
         typographic(mark.label),
         _join(parts),
     )
-
-
-def _ends(mark: Mark) -> tuple[float | None, float | None]:
-    return mark.low, mark.high
 
 
 def column(marks: Sequence[Mark | None]) -> tuple[str, list[str]]:
@@ -141,9 +135,9 @@ def scale(axis: Axis) -> Markup:
         )
         for lift in ticks(axis)
     )
-    return Markup(
-        '<svg class="scale" width="100%" height="14" aria-hidden="true">{}</svg>'
-    ).format(labels)
+    return Markup('<svg class="scale" width="100%" height="14" aria-hidden="true">{}</svg>').format(
+        labels
+    )
 
 
 def ticks(axis: Axis) -> list[float]:
@@ -171,7 +165,10 @@ def sparkline(values: Sequence[tuple[float, float, float]], place: int, label: s
     def path(numbers: Iterable[tuple[int, float]]) -> str:
         return " ".join(f"{i * across:.1f},{28 * (top - y) / height:.1f}" for i, y in numbers)
 
-    lows, highs = [(i, v[1]) for i, v in enumerate(values)], [(i, v[2]) for i, v in enumerate(values)]
+    lows, highs = (
+        [(i, v[1]) for i, v in enumerate(values)],
+        [(i, v[2]) for i, v in enumerate(values)],
+    )
     zero = 28 * top / height
     return Markup(
         '<svg class="spark v{}" viewBox="0 -1 100 30" preserveAspectRatio="none" role="img" '
@@ -209,6 +206,15 @@ def _bar(name: str, low: float | None, high: float | None, axis: Axis) -> Markup
     return Markup('<line class="{}" x1="{:.1f}%" x2="{:.1f}%" y1="{}" y2="{}"/>').format(
         name, left, right, _MIDDLE, _MIDDLE
     )
+
+
+def _half(mark: Mark, axis: Axis) -> Markup:
+    """Draw the interval at 50 %: that at `1 - alpha`, narrower by the normal quantiles."""
+    if mark.low is None or mark.high is None:
+        return Markup()
+    shade = NormalDist().inv_cdf(0.75) / NormalDist().inv_cdf(1 - mark.alpha / 2)
+    low, high = (mark.lift + shade * (end - mark.lift) for end in (mark.low, mark.high))
+    return _bar("half", low, high, axis)
 
 
 def _arrows(mark: Mark, axis: Axis) -> Markup:

@@ -6,7 +6,7 @@ from abeval.report import assets
 from abeval.report import figures as fig
 from abeval.report import history_short as short
 from abeval.report.figures import FigureView
-from abeval.report.tables import interval, numbers, scaled, text_of
+from abeval.report.tables import interval, scaled, text_of
 from abeval.results import format as fmt
 from abeval.results.history import HistoryEffect, HistoryReport, Prediction
 
@@ -111,14 +111,7 @@ def _scatters(result: HistoryReport) -> tuple[FigureView, ...]:
         corrected, ends = fmt.estimate(row.correlation, row.low, row.high)
         naive = fmt.MISSING if row.naive is None else f"{row.naive:.2f}"
         sentence = f"Correlation of true effects {corrected} {ends}; of the estimates {naive}."
-        cells = numbers(
-            pairs,
-            ("experiment", lambda pair: pair[0].experiment),
-            ("variant", lambda pair: pair[0].variant),
-            (row.predictor, lambda pair: _before(pair[0])),
-            (row.target, lambda pair: _lift(pair[1])),
-        )
-        views.append(FigureView(title, sentence, drawn, cells, (f"pair{i}",)))
+        views.append(FigureView(title, sentence, drawn, (f"pair{i}",)))
     return tuple(views)
 
 
@@ -144,16 +137,6 @@ def _pairs(
     ]
 
 
-def _before(one: HistoryEffect) -> str:
-    if one.side == "offline":
-        return text_of(fmt.difference(one.effect, one.low, one.high))
-    return _lift(one)
-
-
-def _lift(one: HistoryEffect) -> str:
-    return text_of(fmt.lift(one.effect, one.low, one.high))
-
-
 def _forests(result: HistoryReport) -> tuple[FigureView, ...]:
     views = []
     for i, row in enumerate(result.gained):
@@ -166,13 +149,6 @@ def _forests(result: HistoryReport) -> tuple[FigureView, ...]:
             f"{row.shipped} shipped: {100 * row.naive:+.2f}% as measured, really {really}. "
             "An asterisk marks what was shipped."
         )
-        cells = numbers(
-            shrunk,
-            *("experiment", "variant"),
-            ("measured", _lift),
-            ("shrunk", lambda one: text_of(fmt.lift(*interval(one, "shrunk")))),
-            ("shipped", lambda one: "yes" if one.shipped else ""),
-        )
         drawn = forest_figure(shrunk)
-        views.append(FigureView(row.metric, sentence, drawn, cells, (f"forest{i}",)))
+        views.append(FigureView(row.metric, sentence, drawn, (f"forest{i}",)))
     return tuple(views)

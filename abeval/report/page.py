@@ -2,7 +2,7 @@
 
 import re
 import tomllib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -13,7 +13,7 @@ from abeval.report import analysis_parts, assets, daily_page, time_page
 from abeval.report.agreement_page import causes_part, quadrant_part, traffics_part
 from abeval.report.analysis_parts import aa_part, multiplicity_part, position_part, power_part
 from abeval.report.effects import role_views
-from abeval.report.figures import Block, Figure, figures_of
+from abeval.report.figures import Block, Figure, OfMetric, figures_of
 from abeval.report.first_part import verdict_part
 from abeval.report.methods_part import methods_part
 from abeval.report.replay_page import calibration_part, offline_part, replay_figure_views
@@ -36,12 +36,13 @@ class Part(NamedTuple):
     """A part of the page as `parts.toml` has it; `blocks` are what it shows of a study."""
 
     id: str
+    view: str
     short: str
     title: str = ""
     of: str = ""
     lead: str = ""
     gated: bool = False
-    unprinted: bool = False
+    printed: bool = False
     blocks: tuple[Block, ...] = ()
 
 
@@ -52,32 +53,31 @@ PARTS = tuple(
 _BUILD: Mapping[str, Callable[[Any], tuple[Block, ...]]] = {
     "verdict": verdict_part,
     "scorecard": analysis_parts.scorecard_part,
-    "trust": analysis_parts.trust_part,
-    "forest": analysis_parts.forest_part,
+    "heat": analysis_parts.heat_part,
     "cumulative": time_page.cumulative_part,
     "daily": daily_page.daily_part,
-    "pvalue": time_page.pvalue_part,
-    "stability": time_page.stability_part,
     "windows": time_page.windows_part,
     "segments": analysis_parts.segments_part,
     "cuts": analysis_parts.cuts_part,
     "power": power_part,
-    "srm": daily_page.srm_part,
-    "before": daily_page.before_part,
-    "quality": analysis_parts.quality_part,
-    "aa": aa_part,
-    "offline": offline_part,
+    "replays": analysis_parts.replays_part,
+    "dwell": dwell_part,
+    "gauc": gauc_part,
+    "catalog": catalog_part,
     "causes": causes_part,
     "quadrant": quadrant_part,
     "traffics": traffics_part,
     "position": position_part,
+    "offline": offline_part,
     "calibration": calibration_part,
-    "dwell": dwell_part,
-    "gauc": gauc_part,
-    "catalog": catalog_part,
+    "trust": analysis_parts.trust_part,
+    "srm": daily_page.srm_part,
+    "before": daily_page.before_part,
+    "stability": time_page.stability_part,
+    "quality": analysis_parts.quality_part,
+    "aa": aa_part,
     "multiplicity": multiplicity_part,
     "methods": methods_part,
-    "glossary": analysis_parts.glossary_part,
 }
 """Part → its blocks, of the study or the result that it is built from; none without data."""
 
@@ -96,20 +96,40 @@ class Download(NamedTuple):
     url: str
 
 
+class View(NamedTuple):
+    """A view of the page: the decision, all of a metric, or the evidence."""
+
+    id: str
+    title: str
+    parts: tuple[Part, ...]
+
+
 def page_html(study: Study) -> str:
     """Write the page."""
     built = tuple(_built(study))
+    shown = dict.fromkeys(part.view for part in built)
     return assets.render_page(
         "study.html",
         draws=any(any(figures_of(part.blocks)) for part in built)
         or any(replay_figure_views(study)),
         study=study,
         asked=codes.open_questions(study.questions),
-        parts=built,
+        views=[
+            View(one, one.capitalize(), tuple(p for p in built if p.view == one)) for one in shown
+        ],
+        chosen=_chosen(study, built),
         kicker=_kicker(study),
         downloads=tuple(_downloads(study)),
         width=_width(study),
     )
+
+
+def _chosen(study: Study, built: Sequence[Part]) -> str:
+    """Return the metric that is shown first: the first goal, else the first that has a figure."""
+    goals = () if study.analysis is None else study.analysis.scorecard
+    listed = [one.metric for part in built for one in part.blocks if isinstance(one, OfMetric)]
+    of_roles = [row.metric for row in goals if row.role == "goal" and row.metric in listed]
+    return next(iter([*of_roles, *listed]), "")
 
 
 def _width(study: Study) -> str:
@@ -134,9 +154,7 @@ def _built(study: Study) -> Iterator[Part]:
     for part in PARTS:
         source = getattr(study, part.of) if part.of else study
         if source is not None and (blocks := _BUILD[part.id](source)):
-            unprinted = part.unprinted and info is not None
-            lead = part.lead.format(**words)
-            yield part._replace(lead=lead, blocks=blocks, unprinted=unprinted)
+            yield part._replace(lead=part.lead.format(**words), blocks=blocks)
 
 
 def _kicker(study: Study) -> str:

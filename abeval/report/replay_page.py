@@ -7,7 +7,7 @@ from abeval.report import assets
 from abeval.report import figures as fig
 from abeval.report import replay_short as short
 from abeval.report.figures import Block, Closed, FigureView, Heading, figures_of
-from abeval.report.tables import TextTable, numbers
+from abeval.report.tables import TextTable
 from abeval.results import format as fmt
 from abeval.results import replay
 from abeval.results.replay import POOLED, CalibrationBin, Curve, ReplayResult, ReplayRow
@@ -150,13 +150,10 @@ def calibration_part(result: ReplayResult) -> tuple[Block, ...]:
 def _curves(result: ReplayResult) -> Iterator[OfTraffic]:
     """Draw a figure for each metric and traffic."""
     for i, (title, elbows, own) in enumerate(short.curves(result)):
-        rows = zip(*(curve.points for curve in own), strict=True)
-        cells = tuple((str(points[0].k), *map(_value, points)) for points in rows)
         view = FigureView(
             title,
             elbows,
             curve_figure(own),
-            TextTable("", "", ("k", *(curve.model for curve in own)), cells),
             key=("curve", own[0].metric, own[0].traffic),
             slug=f"curve-{i}",
         )
@@ -172,22 +169,9 @@ def _calibration(result: ReplayResult) -> Iterator[FigureView]:
             f"Traffic of {traffic}, {_BINNED[kind]}",
             "",
             calibration_figure(own),
-            numbers(
-                own,
-                ("Model", lambda b: b.model),
-                ("Bin", lambda b: str(b.bin)),
-                ("Rows", lambda b: fmt.count(b.rows)),
-                ("Clicks", lambda b: fmt.count(b.clicks)),
-                ("Clicks / rows", _rate),
-                ("Mean score", lambda b: fmt.mean(b.mean_score)),
-            ),
             key=("calibration", traffic, kind),
             slug=f"calibration-{i}",
         )
-
-
-def _rate(b: CalibrationBin) -> str:
-    return " ".join(fmt.estimate(b.clicks / b.rows if b.rows else None, b.low, b.high)).strip()
 
 
 def _stages(result: ReplayResult) -> Iterator[OfTraffic]:
@@ -205,12 +189,6 @@ def _stages(result: ReplayResult) -> Iterator[OfTraffic]:
             f"{metric}, traffic of {traffic}",
             "",
             stage_figure(named),
-            numbers(
-                named,
-                ("Stage", lambda one: one[0]),
-                ("Model", lambda one: one[1]),
-                ("Value", lambda one: _value(one[2])),
-            ),
             key=("stage", metric, traffic),
             slug=f"stage-{i}",
         )

@@ -329,7 +329,7 @@ def _mark(line: _Line, level: str) -> glyph.Mark | None:
     shown = fmt.difference(*ends)
     words = f", {level} interval {shown.span}" if shown else ""
     spoken = f"{line.metric} {line.label}: difference {estimate_of(shown)}{words}"
-    return glyph.Mark(lift, low, high, "plain", not low <= 0 <= high, spoken)
+    return glyph.Mark(lift, low, high, spoken, decided=not low <= 0 <= high)
 
 
 def coverage(result: ReplayResult) -> TextTable:

@@ -10,8 +10,8 @@ from abeval.report.figures import Block, Closed, of_metrics, places
 from abeval.report.tables import (
     Cell,
     TextTable,
+    estimate_of,
     interval,
-    numbers,
     table,
     text_of,
     units_of,
@@ -42,17 +42,20 @@ def slice_blocks(result: Result, rows: Sequence[SliceRow]) -> tuple[Block, ...]:
     blocks: list[tuple[str, Block]] = []
     for name in dict.fromkeys(row.metric for row in rows):
         own = [row for row in rows if row.metric == name]
+        of_dimension: dict[str, list[SliceRow]] = {}
+        for row in own:
+            of_dimension.setdefault(row.slice, []).append(row)
         scale, drawings = glyph.column([slice_mark(result.experiment, row) for row in own])
-        lines = [
-            _line(row, metrics[name].unit, order, drawing)
-            for row, drawing in zip(own, drawings, strict=True)
+        drawing_of = dict(zip(map(id, own), drawings, strict=True))
+        dimensions = [
+            (one, [_line(r, metrics[name].unit, order, drawing_of[id(r)]) for r in lines])
+            for one, lines in of_dimension.items()
         ]
-        dimensions = dict.fromkeys(row.slice for row in own)
         html = assets.block(
             "segments.html",
             metric=metrics[name],
             note=effects.metric_note(metrics[name]),
-            dimensions=[(one, [line for line in lines if line.of.slice == one]) for one in dimensions],
+            dimensions=dimensions,
             scale=scale,
             several=several,
             level=fmt.level(result.experiment.alpha),
@@ -82,7 +85,6 @@ class HeatCell(NamedTuple):
     text: str
     said: str
     tone: float
-    variant: str
 
 
 def heat_blocks(result: Result, rows: Sequence[SliceRow]) -> tuple[Block, ...]:
@@ -90,16 +92,18 @@ def heat_blocks(result: Result, rows: Sequence[SliceRow]) -> tuple[Block, ...]:
     names = [row.metric for row in result.scorecard]
     metrics = effects.definitions(result, rows)
     blocks: list[Block] = []
+    variants = list(dict.fromkeys(row.variant for row in result.scorecard))
+    whole = {("", row.metric, row.variant): row for row in result.scorecard}
     for dimension in dict.fromkeys(row.slice for row in rows):
-        own = {(r.metric, r.cell, r.variant): r for r in rows if r.slice == dimension}
-        cells = list(dict.fromkeys(cell for _, cell, _ in own))
-        variants = list(dict.fromkeys(row.variant for row in result.scorecard))
-        whole = {(row.metric, "", row.variant): row for row in result.scorecard}
-        columns = [(cell, variant) for cell in ("", *cells) for variant in variants]
-        listed = [name for name in dict.fromkeys(names) if any(key[0] == name for key in own)]
+        own = {(r.cell, r.metric, r.variant): r for r in rows if r.slice == dimension}
+        lifts: dict[tuple[str, str, str], Row | SliceRow] = {**whole, **own}
+        cells = list(dict.fromkeys(cell for cell, _, _ in own))
+        judged = {metric for _, metric, _ in own}
         heat = [
-            (metrics[name], [_heat(metrics[name], {**own, **whole}.get((name, *at)), at[1]) for at in columns])
-            for name in listed
+            (metrics[name], [_heat(metrics[name], lifts.get((c, name, v))) for c, v in columns])
+            for columns in [[(cell, variant) for cell in ("", *cells) for variant in variants]]
+            for name in dict.fromkeys(names)
+            if name in judged
         ]
         html = assets.block(
             "heat.html", dimension=dimension, cells=("all", *cells), variants=variants, rows=heat
@@ -108,14 +112,14 @@ def heat_blocks(result: Result, rows: Sequence[SliceRow]) -> tuple[Block, ...]:
     return tuple(blocks)
 
 
-def _heat(metric: MetricInfo, row: SliceRow | Row | None, variant: str) -> HeatCell:
+def _heat(metric: MetricInfo, row: SliceRow | Row | None) -> HeatCell:
     """Shade a lift whose interval excludes zero, the more the larger; 20 % and more alike."""
     shown = None if row is None else tables.shown_lift(row)
     if row is None or shown is None or row.lift is None:
-        return HeatCell("", "", 0.0, variant)
+        return HeatCell("", "", 0.0)
     good = {"increase": 1.0, "decrease": -1.0}.get(metric.direction, 0.0)
     tone = good * max(-1.0, min(1.0, row.lift / 0.2)) if tables.excludes_zero(row) else 0.0
-    return HeatCell(shown.estimate, shown.text, tone, variant)
+    return HeatCell(shown.estimate, shown.text, tone)
 
 
 def cut_rows(result: Result) -> list[SliceRow]:

@@ -1,4 +1,4 @@
-"""Build the parts of the page about effects over time: up to each day, windows, entry, the clock."""
+"""Build the parts of the page about effects over time: up to a day, windows, entry, the clock."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from math import exp, expm1
@@ -39,7 +39,10 @@ class Scale(NamedTuple):
             Point(
                 getattr(row, by),
                 value,
-                (f"{row.start} to {row.end}" if row.start != row.end else row.start, self.text(row)),
+                (
+                    f"{row.start} to {row.end}" if row.start != row.end else row.start,
+                    self.text(row),
+                ),
                 (value, low, high),
                 row.partial and row.kind == "daily",
             )
@@ -54,7 +57,7 @@ def scale_of(metric: MetricInfo, rows: Sequence[SliceRow] | Sequence[WindowRow])
     if any(row.lift is not None for row in rows):
         return Scale("lift", 100.0, {"ticksuffix": "%", **fig.EFFECT_AXIS}, metric.unit)
     if metric.unit in fmt.RATE_UNITS:
-        return Scale("difference", 100.0, fig.EFFECT_AXIS | {"ticksuffix": " pp"}, metric.unit)
+        return Scale("difference", 100.0, {"ticksuffix": " pp", **fig.EFFECT_AXIS}, metric.unit)
     suffix = {"ticksuffix": f" {fig.label(metric.unit)}"} if metric.unit else {}
     return Scale("difference", 1.0, {**suffix, **fig.EFFECT_AXIS}, metric.unit)
 

@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+from abeval.report.effect_figures import _DIVERGING
 from numpy.typing import NDArray
 
 from abeval.report import assets
-from abeval.report.effect_figures import _DIVERGING
 from abeval.report.figures import COLOURS, GREY, SYMBOLS, TOOLTIP
 from tests.report.pages import RESULTS, figures, html
 
