@@ -242,10 +242,9 @@ def lines(
     """Draw a line for each name, and the intervals of its points as bars or as one band.
 
     `heads` are of the cells of a point. `order` gives names their place in `COLOURS`; without one,
-    places follow the lines. Where an interval leaves the frame, an arrow says so.
+    places follow the lines.
     """
     traces: list[Trace] = []
-    every = [point for points in series.values() for point in points]
     for i, (name, points) in enumerate(series.items()):
         place = i if order is None else order.get(name, i)
         tone, mark = colour(place), symbol(place)
@@ -268,11 +267,20 @@ def lines(
         )
         traces.append(trace)
     bottom = {**axis(label(across), 6, showgrid=False), **(xaxis or {})}
-    bounds, arrows = frame(every)
-    left = value_axis(label(up), **({"range": bounds} if bounds else {}), **(yaxis or {}))
-    traces += arrows
+    left = value_axis(label(up), **(yaxis or {}))
     shown = {"showlegend": len(series) > 1, **layout}
     return figure(traces, height, margin, xaxis=bottom, yaxis=left, **shown)
+
+
+def effects(
+    series: Series, across: str, up: str, yaxis: Mapping[str, object], **more: Any
+) -> Figure:
+    """Draw lines of effects in a frame that holds most intervals; arrows mark those that leave."""
+    bounds, arrows = frame([point for points in series.values() for point in points])
+    framed = {**EFFECT_AXIS, **yaxis, **({"range": bounds} if bounds else {})}
+    drawn = lines(series, across, up, yaxis=framed, **more)
+    drawn["data"] += arrows
+    return drawn
 
 
 _WIDEST = 4.0

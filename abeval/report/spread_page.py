@@ -42,14 +42,8 @@ def quantile_figure(effects: Sequence[QuantileEffect], order: Mapping[str, int])
         if lift[0] is not None:
             said = f"{level}: {fmt.typographic(lift_of(one))}"
             lines.setdefault(one.variant, []).append(fig.Point(level, lift[0], (said,), lift))
-    return fig.lines(
-        lines,
-        "quantile",
-        "lift",
-        xaxis={"type": "category"},
-        yaxis={**fig.EFFECT_AXIS, "ticksuffix": "%"},
-        order=order,
-    )
+    axis = {"type": "category"}
+    return fig.effects(lines, "quantile", "lift", {"ticksuffix": "%"}, xaxis=axis, order=order)
 
 
 def level_words(level: float) -> str:

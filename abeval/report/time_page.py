@@ -55,11 +55,11 @@ class Scale(NamedTuple):
 def scale_of(metric: MetricInfo, rows: Sequence[SliceRow] | Sequence[WindowRow]) -> Scale:
     """Choose lifts if any row has one, else differences in the metric's unit."""
     if any(row.lift is not None for row in rows):
-        return Scale("lift", 100.0, {"ticksuffix": "%", **fig.EFFECT_AXIS}, metric.unit)
+        return Scale("lift", 100.0, {"ticksuffix": "%"}, metric.unit)
     if metric.unit in fmt.RATE_UNITS:
-        return Scale("difference", 100.0, {"ticksuffix": " pp", **fig.EFFECT_AXIS}, metric.unit)
+        return Scale("difference", 100.0, {"ticksuffix": " pp"}, metric.unit)
     suffix = {"ticksuffix": f" {fig.label(metric.unit)}"} if metric.unit else {}
-    return Scale("difference", 1.0, {**suffix, **fig.EFFECT_AXIS}, metric.unit)
+    return Scale("difference", 1.0, suffix, metric.unit)
 
 
 class Cell(NamedTuple):
@@ -141,12 +141,12 @@ def _cumulative_figure(cell: Cell, rows: Sequence[WindowRow]) -> fig.Figure:
     daily, scale = cell.of("calendar", "daily"), scale_of(cell.info, rows)
     tone = fig.colour(cell.order.get(cell.variant, 1))
     names = {"up to the day": cell.order.get(cell.variant, 1)}
-    figure = fig.lines(
+    figure = fig.effects(
         {"up to the day": scale.points(rows)},
         "",
         scale.field,
-        {"type": "date", "tickformat": "%a %d %b"},
         scale.axis,
+        xaxis={"type": "date", "tickformat": "%a %d %b"},
         mode="lines",
         order=names,
         shape="band",
@@ -224,12 +224,12 @@ def windows_part(study: Study) -> tuple[Block, ...]:
         if lengths:
             scale = scale_of(cell.info, rows)
             of_length = {n: [row for row in rows if row.days == n] for n in lengths}
-            figure = fig.lines(
+            figure = fig.effects(
                 {f"{n} days": scale.points(own) for n, own in of_length.items()},
                 "last day of the window",
                 scale.field,
-                {"type": "date", "tickformat": "%a %d %b"},
                 scale.axis,
+                xaxis={"type": "date", "tickformat": "%a %d %b"},
                 mode="lines+markers",
                 order={f"{n} days": cell.order.get(cell.variant, 1) for n in lengths},
                 shape="band",
@@ -254,12 +254,12 @@ def entry_views(study: Study) -> Iterator[tuple[str, FigureView]]:
         if any(row.lift is not None for row in rows):
             fit, scale = fits.get((cell.metric, cell.variant)), scale_of(cell.info, rows)
             points = [point._replace(x=int(point.x)) for point in scale.points(rows, "start")]
-            figure = fig.lines(
+            figure = fig.effects(
                 {cell.variant: points},
                 "days since entry",
                 scale.field,
-                {"zeroline": False},
                 scale.axis,
+                xaxis={"zeroline": False},
                 mode="markers",
                 height=260,
                 order=cell.order,
@@ -305,12 +305,12 @@ def clock_views(study: Study) -> Iterator[tuple[str, FigureView]]:
         for axis, title in _CLOCKS:
             if rows := [row for row in cell.rows if row.axis == axis]:
                 scale = scale_of(cell.info, rows)
-                figure = fig.lines(
+                figure = fig.effects(
                     {cell.variant: scale.points(rows, "start")},
                     "",
                     scale.field,
-                    {"type": "category"},
                     scale.axis,
+                    xaxis={"type": "category"},
                     mode="markers",
                     order=cell.order,
                 )
