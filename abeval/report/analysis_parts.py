@@ -13,12 +13,11 @@ from abeval.report.figures import Block, Closed, FigureView, of_metrics
 from abeval.report.first_part import size_words
 from abeval.report.slices import cut_rows, heat_blocks, slice_blocks, split_tables
 from abeval.report.tables import TextTable, aa_table, numbers, scaled, share_of
-from abeval.results import AAMetric, Row, codes
+from abeval.results import AAMetric, codes
 from abeval.results import format as fmt
 from abeval.results.agreement import Agreement, PositionRate
 from abeval.results.analysis import Result
 from abeval.results.power import MetricOutlook, PowerOutlook
-from abeval.results.record import columns_of
 from abeval.results.study import Study
 from abeval.results.trust import AAResult
 
@@ -45,7 +44,6 @@ def scorecard_part(result: Result) -> tuple[Block, ...]:
         several=several(result),
         level=fmt.level(result.experiment.alpha),
         tables=tables.tables(result),
-        fields=columns_of(Row),
     )
     return (html,)
 

@@ -50,12 +50,13 @@ def daily_effect(
             said = (f"{row.cell}{', partial day' * row.partial}", scale.text(row))
             series[row.variant].append(Point(place, value, said, (value, low, high), row.partial))
     days = sorted({date.fromisoformat(row.cell) for row in rows})
-    return fig.effects(
+    return fig.lines(
         series,
         "",
         scale.field,
+        _day_axis(days),
         scale.axis,
-        xaxis=_day_axis(days),
+        is_effect=True,
         mode="markers",
         height=270,
         margin={"l": 64, "t": 30 if len(variants) > 1 else 12, "b": 28},

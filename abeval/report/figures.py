@@ -237,12 +237,14 @@ def lines(
     margin: dict[str, int] | None = None,
     order: Mapping[str, int] | None = None,
     shape: Literal["bars", "band"] = "bars",
+    is_effect: bool = False,
     **layout: object,
 ) -> Figure:
     """Draw a line for each name, and the intervals of its points as bars or as one band.
 
     `heads` are of the cells of a point. `order` gives names their place in `COLOURS`; without one,
-    places follow the lines.
+    places follow the lines. Lines of effects have a frame that holds most intervals; arrows mark
+    those that leave it.
     """
     traces: list[Trace] = []
     for i, (name, points) in enumerate(series.items()):
@@ -268,19 +270,12 @@ def lines(
         traces.append(trace)
     bottom = {**axis(label(across), 6, showgrid=False), **(xaxis or {})}
     left = value_axis(label(up), **(yaxis or {}))
+    if is_effect:
+        bounds, arrows = frame([point for points in series.values() for point in points])
+        left |= {**EFFECT_AXIS, **({"range": bounds} if bounds else {})}
+        traces += arrows
     shown = {"showlegend": len(series) > 1, **layout}
     return figure(traces, height, margin, xaxis=bottom, yaxis=left, **shown)
-
-
-def effects(
-    series: Series, across: str, up: str, yaxis: Mapping[str, object], **more: Any
-) -> Figure:
-    """Draw lines of effects in a frame that holds most intervals; arrows mark those that leave."""
-    bounds, arrows = frame([point for points in series.values() for point in points])
-    framed = {**EFFECT_AXIS, **yaxis, **({"range": bounds} if bounds else {})}
-    drawn = lines(series, across, up, yaxis=framed, **more)
-    drawn["data"] += arrows
-    return drawn
 
 
 _WIDEST = 4.0

@@ -27,6 +27,7 @@ from abeval.results.analysis import Result
 from abeval.results.record import csv_text
 from abeval.results.replay import ReplayRow
 from abeval.results.study import Study, study_of
+from abeval.results.windows import TimeResult
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
@@ -80,9 +81,6 @@ _BUILD: Mapping[str, Callable[[Any], tuple[Block, ...]]] = {
     "methods": methods_part,
 }
 """Part → its blocks, of the study or the result that it is built from; none without data."""
-
-_MOST_WINDOWS = 20_000
-"""Of a page's JSON: with more, their digits alone would weigh more than the rest of the page."""
 
 _WORDY = 14
 """Letters of a variant's name that fit its usual column."""
@@ -168,7 +166,7 @@ def _kicker(study: Study) -> str:
 
 
 def _downloads(study: Study) -> Iterator[Download]:
-    """Offer every result as JSON, from which the page can be made again; rows as CSV."""
+    """Offer results as JSON, rows as CSV."""
     stem = re.sub(r"[^A-Za-z0-9_-]+", "-", study.name) or "experiment"
     if study.analysis is not None:
         csv = assets.packed_url(study.analysis.to_csv())
@@ -179,17 +177,15 @@ def _downloads(study: Study) -> Iterator[Download]:
     if study.agreement is not None:
         csv = assets.packed_url(csv_text(study.agreement.rows, AgreementRow, {"others"}))
         yield Download(f"{stem}-agreement.csv", "offline against online (CSV)", csv)
-    kept, title = _kept(study)
-    yield Download(f"{stem}.json", title, assets.packed_url(kept.to_compact_json()))
+    kept = study if study.time is None else replace(study, time=_without_windows(study.time))
+    words = "results" if study.time is None else "results without windows"
+    url = assets.packed_url(kept.to_compact_json())
+    yield Download(f"{stem}.json", f"{words} (JSON)", url)
 
 
-def _kept(study: Study) -> tuple[Study, str]:
-    """Return what the page has of a study as JSON, and the words for it."""
-    if study.time is None or len(study.time.windows) <= _MOST_WINDOWS:
-        return study, "everything (JSON)"
-    time = replace(study.time, windows=(), looks=())
-    words = "everything but windows and looks, which the JSON of abeval windows has (JSON)"
-    return replace(study, time=time), words
+def _without_windows(time: TimeResult) -> TimeResult:
+    """Leave out what weighs more than all else: the JSON of `abeval windows` has it."""
+    return replace(time, windows=(), looks=())
 
 
 class Figures(Mapping[tuple[str, ...], "go.Figure"]):

@@ -43,7 +43,8 @@ def quantile_figure(effects: Sequence[QuantileEffect], order: Mapping[str, int])
             said = f"{level}: {fmt.typographic(lift_of(one))}"
             lines.setdefault(one.variant, []).append(fig.Point(level, lift[0], (said,), lift))
     axis = {"type": "category"}
-    return fig.effects(lines, "quantile", "lift", {"ticksuffix": "%"}, xaxis=axis, order=order)
+    up = {"ticksuffix": "%"}
+    return fig.lines(lines, "quantile", "lift", axis, up, is_effect=True, order=order)
 
 
 def level_words(level: float) -> str:

@@ -22,7 +22,7 @@ class Scale(NamedTuple):
 
     field: str
     factor: float
-    axis: dict[str, object]
+    axis: dict[str, str]
     unit: str
 
     def of(self, row: SliceRow | Row | WindowRow) -> fig.Interval:
@@ -141,12 +141,13 @@ def _cumulative_figure(cell: Cell, rows: Sequence[WindowRow]) -> fig.Figure:
     daily, scale = cell.of("calendar", "daily"), scale_of(cell.info, rows)
     tone = fig.colour(cell.order.get(cell.variant, 1))
     names = {"up to the day": cell.order.get(cell.variant, 1)}
-    figure = fig.effects(
+    figure = fig.lines(
         {"up to the day": scale.points(rows)},
         "",
         scale.field,
+        {"type": "date", "tickformat": "%a %d %b"},
         scale.axis,
-        xaxis={"type": "date", "tickformat": "%a %d %b"},
+        is_effect=True,
         mode="lines",
         order=names,
         shape="band",
@@ -224,12 +225,13 @@ def windows_part(study: Study) -> tuple[Block, ...]:
         if lengths:
             scale = scale_of(cell.info, rows)
             of_length = {n: [row for row in rows if row.days == n] for n in lengths}
-            figure = fig.effects(
+            figure = fig.lines(
                 {f"{n} days": scale.points(own) for n, own in of_length.items()},
                 "last day of the window",
                 scale.field,
+                {"type": "date", "tickformat": "%a %d %b"},
                 scale.axis,
-                xaxis={"type": "date", "tickformat": "%a %d %b"},
+                is_effect=True,
                 mode="lines+markers",
                 order={f"{n} days": cell.order.get(cell.variant, 1) for n in lengths},
                 shape="band",
@@ -254,12 +256,13 @@ def entry_views(study: Study) -> Iterator[tuple[str, FigureView]]:
         if any(row.lift is not None for row in rows):
             fit, scale = fits.get((cell.metric, cell.variant)), scale_of(cell.info, rows)
             points = [point._replace(x=int(point.x)) for point in scale.points(rows, "start")]
-            figure = fig.effects(
+            figure = fig.lines(
                 {cell.variant: points},
                 "days since entry",
                 scale.field,
+                {"zeroline": False},
                 scale.axis,
-                xaxis={"zeroline": False},
+                is_effect=True,
                 mode="markers",
                 height=260,
                 order=cell.order,
@@ -305,12 +308,13 @@ def clock_views(study: Study) -> Iterator[tuple[str, FigureView]]:
         for axis, title in _CLOCKS:
             if rows := [row for row in cell.rows if row.axis == axis]:
                 scale = scale_of(cell.info, rows)
-                figure = fig.effects(
+                figure = fig.lines(
                     {cell.variant: scale.points(rows, "start")},
                     "",
                     scale.field,
+                    {"type": "category"},
                     scale.axis,
-                    xaxis={"type": "category"},
+                    is_effect=True,
                     mode="markers",
                     order=cell.order,
                 )
