@@ -105,9 +105,7 @@ def power_part(outlook: PowerOutlook) -> tuple[Block, ...]:
         drawn = {one.variant: one for one in own if len(one.points) > 1}
         if drawn:
             figure = _outlook_figure(drawn)
-            views.append(
-                (metric, FigureView("Smallest lift seen, by days", said, figure, ("power", metric)))
-            )
+            views.append((metric, FigureView(metric, said, figure, ("power", metric))))
         elif said:
             views.append((metric, Markup("<p>{}</p>").format(fmt.typographic(said))))
     return of_metrics(views)
@@ -231,4 +229,4 @@ def _replays(aa: AAResult, row: AAMetric, slug: str) -> FigureView:
         yaxis=fig.value_axis("replays"),
     )
     said = f"Rejects {row.rejection_rate:.2%} of {row.runs:,} replays in which nothing differs."
-    return FigureView("P-values of A/A replays", said, figure, ("aa", row.metric), "", f"aa-{slug}")
+    return FigureView(row.metric, said, figure, ("aa", row.metric), "", f"aa-{slug}")

@@ -133,7 +133,7 @@ def text(name: str) -> str:
 _DIRECTIONS = dict.fromkeys((*range(0x202A, 0x202F), *range(0x2066, 0x206A)), 0xFFFD)
 """Unicode's marks of embedding, override and isolation → the replacement character."""
 
-_NUMBER = re.compile(r"[<+\-\u2212]?\d[\d.,\u202f]*(e-?\d+)?( ?%| pp)?")
+_NUMBER = re.compile(r"[<+\-\u2212]?\d[\d.,\u202f]*(e-?\d+)?( ?%| pp| s| ms| days)?")
 
 
 def render(template: str, **values: object) -> str:

@@ -5,6 +5,7 @@ import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from math import ceil, floor, log10
 from statistics import median
 from typing import Any, Literal, NamedTuple
 
@@ -15,6 +16,7 @@ from abeval.report.tables import Interval as Interval
 from abeval.report.tables import TextTable
 from abeval.results import MetricInfo
 from abeval.results.analysis import ExperimentInfo
+from abeval.results.format import typographic
 from abeval.results.study import Study
 
 # Of control, then of the variants. Each has a contrast of 3:1 on the white and on the dark page;
@@ -272,7 +274,9 @@ def lines(
     left = value_axis(label(up), **(yaxis or {}))
     if is_effect:
         bounds, arrows = frame([point for points in series.values() for point in points])
-        left |= {**EFFECT_AXIS, **({"range": bounds} if bounds else {})}
+        left |= EFFECT_AXIS
+        if bounds is not None:
+            left |= {"range": bounds, **signed_ticks(bounds, str(left.get("ticksuffix", "")))}
         traces += arrows
     shown = {"showlegend": len(series) > 1, **layout}
     return figure(traces, height, margin, xaxis=bottom, yaxis=left, **shown)
@@ -316,6 +320,30 @@ def frame(points: Sequence[Point]) -> tuple[list[float] | None, list[Trace]]:
         cliponaxis=False,
     )
     return bounds, [arrows]
+
+
+_STEPS = (1.0, 2.0, 2.5, 5.0, 10.0)
+
+
+def round_up(value: float) -> float:
+    """Find the next round number, as a step of an axis."""
+    power = 10.0 ** floor(log10(value))
+    step = next(step for step in _STEPS if step * power >= value * (1 - 1e-9))
+    return float(f"{step * power:.6g}")
+
+
+def signed_ticks(bounds: Sequence[float], suffix: str) -> dict[str, object]:
+    """Label an axis of effects at round numbers, zero without a sign.
+
+    Example:
+        >>> signed_ticks((-12.0, 31.0), "%")["ticktext"]
+        ['−10%', '0', '+10%', '+20%', '+30%']
+    """
+    low, high = bounds
+    step = round_up((high - low) / 6)
+    values = [float(f"{i * step:.6g}") for i in range(ceil(low / step), floor(high / step) + 1)]
+    texts = [typographic(f"{value:+.6g}") + suffix if value else "0" for value in values]
+    return {"tickvals": values, "ticktext": texts}
 
 
 def band(x: Sequence[object], ends: Sequence[Interval], tone: str, name: str) -> Trace:

@@ -7,13 +7,13 @@ from statistics import NormalDist, median_low
 
 from markupsafe import Markup
 
+from abeval.report.figures import round_up
 from abeval.report.tables import Cell
 from abeval.results.format import typographic
 
 HEIGHT = 34
 _MIDDLE = HEIGHT / 2
 _PADDING = 4.0
-_STEPS = (1.0, 2.0, 2.5, 5.0, 10.0)
 _WIDEST = 4.0
 """Times the median reach that an axis goes; what reaches further is cut, with an arrow."""
 
@@ -147,7 +147,7 @@ def ticks(axis: Axis) -> list[float]:
         >>> ticks(Axis(-0.04, 0.11))
         [0.0, 0.05, 0.1]
     """
-    step = _round_up((axis.high - axis.low) / 5)
+    step = round_up((axis.high - axis.low) / 5)
     first, last = math.ceil(axis.low / step), math.floor(axis.high / step)
     kept: list[float] = [0.0]
     for lift in sorted((i * step for i in range(first, last + 1) if i), key=abs):
@@ -242,13 +242,6 @@ def _dot(mark: Mark, axis: Axis) -> Markup:
 
 def _tick(lift: float) -> str:
     return typographic(f"{100 * lift:+.6g}%") if lift else "0"
-
-
-def _round_up(value: float) -> float:
-    """Find the next round number, as a step of an axis."""
-    power = 10.0 ** math.floor(math.log10(value))
-    step = next(step for step in _STEPS if step * power >= value * (1 - 1e-9))
-    return float(f"{step * power:.6g}")
 
 
 def _join(parts: Iterable[Markup]) -> Markup:

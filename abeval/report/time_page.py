@@ -132,7 +132,7 @@ def cumulative_part(study: Study) -> tuple[Block, ...]:
             words = (cell.note, verdicts.get((cell.metric, cell.variant), ""))
             noted = cell._replace(note=", ".join(filter(None, words)))
             said, figure = _looks_sentence(cell.looks), _cumulative_figure(cell, rows)
-            views.append(noted.view("cumulative", "Effect up to each day", said, figure))
+            views.append(noted.view("cumulative", cell.metric, said, figure))
     return of_metrics(views)
 
 
@@ -238,7 +238,7 @@ def windows_part(study: Study) -> tuple[Block, ...]:
                 showlegend=True,
             )
             said = _windows_sentence(of_length[lengths[0]])
-            views.append(cell.view("windows", "Effect in windows", said, figure))
+            views.append(cell.view("windows", cell.metric, said, figure))
     return of_metrics(views)
 
 
@@ -270,7 +270,8 @@ def entry_views(study: Study) -> Iterator[tuple[str, FigureView]]:
             decay = _decay(rows, fit, fig.colour(cell.order.get(cell.variant, 1)))
             figure["data"] += decay
             figure["layout"]["showlegend"] = bool(decay)
-            yield cell.view("entry", "Effect by days since entry", _novelty_sentence(fit), figure)
+            said = _novelty_sentence(fit)
+            yield cell.view("entry", f"{cell.metric} by days since entry", said, figure)
 
 
 def _decay(rows: Sequence[WindowRow], fit: Novelty | None, tone: str) -> list[fig.Trace]:
@@ -297,7 +298,7 @@ def _novelty_sentence(fit: Novelty | None) -> str:
     return f"{fit.word.capitalize()}: p {p}; time constant {fit.tau:.2g} days."
 
 
-_CLOCKS = (("hour", "Effect by hour of the day"), ("weekday", "Effect by weekday"))
+_CLOCKS = (("hour", "by hour of the day"), ("weekday", "by weekday"))
 
 
 def clock_views(study: Study) -> Iterator[tuple[str, FigureView]]:
@@ -305,7 +306,7 @@ def clock_views(study: Study) -> Iterator[tuple[str, FigureView]]:
     rhythms = () if study.time is None else study.time.rhythms
     for cell in cells(study):
         tests = [t for t in rhythms if (t.metric, t.variant) == (cell.metric, cell.variant)]
-        for axis, title in _CLOCKS:
+        for axis, words in _CLOCKS:
             if rows := [row for row in cell.rows if row.axis == axis]:
                 scale = scale_of(cell.info, rows)
                 figure = fig.lines(
@@ -319,7 +320,7 @@ def clock_views(study: Study) -> Iterator[tuple[str, FigureView]]:
                     order=cell.order,
                 )
                 said = _rhythm_sentence([test for test in tests if test.by == axis])
-                yield cell.view(axis, title, said, figure)
+                yield cell.view(axis, f"{cell.metric} {words}", said, figure)
 
 
 def _rhythm_sentence(tests: Sequence[Rhythm]) -> str:
