@@ -2,6 +2,7 @@
 
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime, timedelta
 from pathlib import Path
 from zoneinfo import ZoneInfo
@@ -12,7 +13,14 @@ from abeval.experiment.model import Experiment
 from abeval.experiment.sources import ROW_UNIT
 from abeval.inference.compare import Analysis
 from abeval.inference.comparison import Arms, picked
-from abeval.inference.looks import START_PRECISION, START_UNITS, Planned, looks_of
+from abeval.inference.looks import (
+    START_PRECISION,
+    START_UNITS,
+    Looks,
+    Planned,
+    looks_of,
+    next_look,
+)
 from abeval.inference.means_and_ratios import MIN_STRETCH, comparable
 from abeval.inference.trust.rows import expected_days
 from abeval.logs.accounting import DayRows, other_variants
@@ -21,6 +29,7 @@ from abeval.logs.placing import Stretches
 from abeval.metrics.definition import Metric
 from abeval.results import Account, ExperimentInfo, LeftOut, MetricInfo, Ramp, VariantInfo
 from abeval.results import format as fmt
+from abeval.results.analysis import Schedule
 
 _USED = (USED, USED_BEFORE)
 _HOUR_MS = 3_600_000
@@ -37,6 +46,7 @@ def experiment_info(experiment: Experiment, aggregates: Aggregates) -> Experimen
     period, before = experiment.period, experiment.pre_period
     return ExperimentInfo(
         **picked(experiment, "name", "unit", "control", "timezone", "alpha"),
+        **picked(experiment, "title", "hypothesis", "owner", "link"),
         **picked(experiment.inference, "family", "looks", "adjust"),
         questions=tuple(experiment.questions),
         start=None if period is None else str(period.start),
@@ -55,6 +65,7 @@ def metric_info(metric: Metric) -> MetricInfo:
     margin = metric.margin
     return MetricInfo(
         **picked(metric, "name", "kind", "formula", "unit", "role", "within"),
+        **picked(metric, "label", "description"),
         direction=metric.direction.label,
         margin=None if margin is None else margin.size,
         margin_relative=None if margin is None else margin.relative,
@@ -180,18 +191,41 @@ def _rows(aggregates: Aggregates, log: str, reason: str) -> int:
 
 def early_end(experiment: Experiment, aggregates: Aggregates) -> str:
     """Say on which day of the period the log ends; empty where it ends with the period."""
-    days = [one.day for one in aggregates.days]
-    planned = expected_days(experiment, days) if days else []
-    if not planned or days[-1] >= planned[-1]:
+    one = schedule(experiment, aggregates)
+    if one.day is None or one.days is None or one.day >= one.days:
         return ""
-    return f"the log ends on {days[-1]}, day {planned.index(days[-1]) + 1} of {len(planned)}"
+    return f"the log ends on {one.last}, day {one.day} of {one.days}"
+
+
+def schedule(experiment: Experiment, aggregates: Aggregates) -> Schedule:
+    """Say how far the experiment is: its day, and which of the planned looks this is."""
+    days, looks = [one.day for one in aggregates.days], _looks(experiment, aggregates)
+    own = Schedule()
+    if days:
+        calendar = expected_days(experiment, days)
+        planned = None if experiment.period is None else len(calendar)
+        own = Schedule(days[-1], calendar.index(days[-1]) + 1, planned)
+    if not isinstance(looks, Planned):
+        return own
+    return replace(
+        own,
+        look=len(looks.shares),
+        looks=looks.of,
+        on_plan=looks.planned,
+        next_look=next_look(experiment, looks),
+    )
+
+
+def _looks(experiment: Experiment, aggregates: Aggregates) -> Looks | None:
+    """Return the looks of all units together."""
+    control = aggregates.units_of(experiment.control)
+    others = sum(aggregates.units_of(name) for name in experiment.treatments)
+    return looks_of(experiment, (control, others), aggregates.days)
 
 
 def _of_the_look(experiment: Experiment, aggregates: Aggregates) -> Iterator[_Note]:
     """Say which of the planned looks this is."""
-    control = aggregates.units_of(experiment.control)
-    others = sum(aggregates.units_of(name) for name in experiment.treatments)
-    looks = looks_of(experiment, (control, others), aggregates.days)
+    looks = _looks(experiment, aggregates)
     if isinstance(looks, Planned):
         shares = [fmt.percent(share) for share in looks.shares]
         slots = {"look": len(shares), "looks": looks.of, "share": shares[-1]}

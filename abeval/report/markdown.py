@@ -33,7 +33,8 @@ def markdown(study: Study) -> str:
 
 
 def _blocks(study: Study) -> Iterator[str]:
-    yield f"## {escaped(study.name)}"
+    info = None if study.analysis is None else study.analysis.experiment
+    yield f"## {escaped(study.name if info is None else info.shown)}"
     if study.questions and study.analysis is None:
         yield f"**DRAFT** {escaped(codes.open_questions(study.questions))}"
     if study.analysis is not None:
@@ -54,6 +55,11 @@ def _blocks(study: Study) -> Iterator[str]:
 
 
 def _analysis(study: Study, result: Result) -> Iterator[str]:
+    info = result.experiment
+    if info.hypothesis:
+        yield f"**Hypothesis:** {escaped(info.hypothesis)}"
+    if so_far := "; ".join(filter(None, (info.dates, result.progress))):
+        yield escaped(so_far)
     lines, shared = verdict_lines(result)
     several = len(result.verdicts) > 1
     for line in lines:
@@ -82,7 +88,7 @@ def _scorecard(result: Result, several: bool) -> str:
     rows = sorted(judged, key=lambda row: order.index(row.role))
     cells = numbers(
         printed(result, rows),
-        ("metric", lambda one: f"{one.row.metric} ({one.row.role})"),
+        ("metric", lambda one: f"{result.label(one.row.metric)} ({one.row.role})"),
         ("variant", lambda one: one.row.variant if several else ""),
         ("lift", lambda one: lift_of(one.row)),
         ("detectable", lambda one: could_see(one.row)),
