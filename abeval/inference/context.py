@@ -162,7 +162,9 @@ def _of_the_plan(experiment: Experiment, metrics: Sequence[Metric]) -> Iterator[
 
 def _of_the_rows(experiment: Experiment, aggregates: Aggregates) -> Iterator[_Note]:
     """Say what the logs lack, and which of their rows are not compared."""
-    if early := early_end(experiment, aggregates):
+    now, early = schedule(experiment, aggregates), early_end(experiment, aggregates)
+    # At a planned look the days to come are no loss.
+    if early and not (now.look and now.on_plan):
         yield "early", {"early": early.capitalize()}
     outcome = "is refused" if experiment.metrics else "is not shown"
     for metric, columns in aggregates.refused.items():

@@ -58,8 +58,6 @@ def _analysis(study: Study, result: Result) -> Iterator[str]:
     info = result.experiment
     if info.hypothesis:
         yield f"**Hypothesis:** {escaped(info.hypothesis)}"
-    if so_far := "; ".join(filter(None, (info.dates, result.progress))):
-        yield escaped(so_far)
     lines, shared = verdict_lines(result)
     several = len(result.verdicts) > 1
     for line in lines:
@@ -75,6 +73,8 @@ def _analysis(study: Study, result: Result) -> Iterator[str]:
         yield _scorecard(result, several)
         for what, said in moved_sentences(result):
             yield f"**{escaped(what)}:** {escaped(fmt.typographic(said))}"
+    if so_far := "; ".join(filter(None, (info.dates, result.progress))):
+        yield escaped(so_far)
     failed = [c for c in result.trust if c.status in ("fail", "warn")]
     yield f"Trust: {tally(result.trust)}." + "".join(
         f"\n- **{check.status}** {escaped(check.name)}: {escaped(check.message)}"
