@@ -43,7 +43,7 @@ def analyzed(metrics: list[dict[str, Any]], *names: str, **entries: Any) -> Resu
         name="ranker",
         unit="user",
         control=VARIANTS[0],
-        variants=dict.fromkeys(VARIANTS, {}),
+        variants={name: {} for name in VARIANTS},
         logs={"units": {"columns": {"variant": "group"}}},
         metrics=metrics,
         **entries,
