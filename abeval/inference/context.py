@@ -2,7 +2,6 @@
 
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 from datetime import datetime, timedelta
 from pathlib import Path
 from zoneinfo import ZoneInfo
@@ -13,14 +12,7 @@ from abeval.experiment.model import Experiment
 from abeval.experiment.sources import ROW_UNIT
 from abeval.inference.compare import Analysis
 from abeval.inference.comparison import Arms, picked
-from abeval.inference.looks import (
-    START_PRECISION,
-    START_UNITS,
-    Looks,
-    Planned,
-    looks_of,
-    next_look,
-)
+from abeval.inference.looks import START_PRECISION, START_UNITS, Looks, Planned, looks_of, next_look
 from abeval.inference.means_and_ratios import MIN_STRETCH, comparable
 from abeval.inference.trust.rows import expected_days
 from abeval.logs.accounting import DayRows, other_variants
@@ -202,20 +194,14 @@ def early_end(experiment: Experiment, aggregates: Aggregates) -> str:
 def schedule(experiment: Experiment, aggregates: Aggregates) -> Schedule:
     """Say how far the experiment is: its day, and which of the planned looks this is."""
     days, looks = [one.day for one in aggregates.days], _looks(experiment, aggregates)
-    own = Schedule()
+    day: tuple[str | None, int | None, int | None] = None, None, None
     if days:
-        calendar = expected_days(experiment, days)
-        planned = None if experiment.period is None else len(calendar)
-        own = Schedule(days[-1], calendar.index(days[-1]) + 1, planned)
+        planned = expected_days(experiment, days)
+        so_far = sum(one <= days[-1] for one in planned)
+        day = days[-1], so_far, None if experiment.period is None else len(planned)
     if not isinstance(looks, Planned):
-        return own
-    return replace(
-        own,
-        look=len(looks.shares),
-        looks=looks.of,
-        on_plan=looks.planned,
-        next_look=next_look(experiment, looks),
-    )
+        return Schedule(*day)
+    return Schedule(*day, len(looks.shares), looks.of, looks.planned, next_look(experiment, looks))
 
 
 def _looks(experiment: Experiment, aggregates: Aggregates) -> Looks | None:
