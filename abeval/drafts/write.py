@@ -270,7 +270,8 @@ def _fields(guess: Guess, column: Column, findings: Findings, taken: set[str]) -
     rows, unit = findings.main.table.rows, findings.main.columns.get("unit_id")
     of_place = unit is not None and not unit.named("unit") and rows % unit.distinct > 0
     is_mean = of_place or (column.says("averaged") and not column.is_share)
-    name, value = guess.name or slug(column.name), column.number
+    is_ascii, value = column.name.isascii(), column.number
+    name = guess.name or (slug(column.name) if is_ascii else " ".join(column.name.split()))
     fields: dict[str, object] = {"value": value}
     if guess.over is not None:
         fields = {"numerator": value, "denominator": quoted(guess.over.name)}

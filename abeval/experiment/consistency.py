@@ -55,9 +55,10 @@ def _experiment(experiment: Experiment) -> Found:
             yield name, f"{count:,} {name}, but at most {limit} are analysed at once"
     seen: set[str] = set()
     for i, choice in enumerate(experiment.metrics):
-        if choice.name in seen:
-            yield "metrics", i, "name", f"{choice.name!r} is listed twice"
-        seen.add(choice.name)
+        for key, own in (("name", choice.name), ("label", choice.label)):
+            if own in seen:
+                yield "metrics", i, key, f"{own!r} is listed twice"
+        seen |= {choice.name, choice.label or choice.name}
     if experiment.of_units and not experiment.metrics:
         yield "metrics", 'a table of units needs [[metrics]], such as name = "revenue", a column'
     yield from expression(experiment.agreement.treated, "agreement", "treated")

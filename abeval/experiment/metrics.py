@@ -137,6 +137,8 @@ def _chosen(choice: MetricChoice, known: Mapping[str, Metric], experiment: Exper
         role=choice.role or metric.role,
         direction=directions.get(choice.direction or "", metric.direction),
         unit=metric.unit if choice.unit is None else choice.unit,
+        label=choice.label or "",
+        description=choice.description or "",
         covariates=tuple(term for term in dict.fromkeys(covariates) if term not in own),
         margin=_margin(choice),
         within=choice.margin.within if isinstance(choice.margin, Range) else None,

@@ -13,6 +13,7 @@ from abeval.bounds import MIN_ALPHA
 from abeval.experiment import sections
 from abeval.experiment.sections import Name, Section, Word
 from abeval.experiment.sources import Logs, LogSource, UnitLog
+from abeval.metrics.row_text import column_text
 
 
 class Experiment(Section):
@@ -20,6 +21,10 @@ class Experiment(Section):
 
     include: list[Name] = Field(default_factory=list)
     name: Name
+    title: Name | None = None
+    hypothesis: sections.Text | None = None
+    owner: Name | None = None
+    link: sections.Link | None = None
     questions: list[sections.Text] = Field(default_factory=list)
     unit: Name
     control: Name
@@ -61,7 +66,8 @@ class Experiment(Section):
         texts = {"value", "numerator", "denominator", "function"}
         named = [isinstance(c, Mapping) and "name" in c and texts.isdisjoint(c) for c in chosen]
         columns = [
-            {**c, "value": c["name"]} if n else c for c, n in zip(chosen, named, strict=True)
+            {**c, "value": column_text(c["name"])} if n else c
+            for c, n in zip(chosen, named, strict=True)
         ]
         return {**raw, "metrics": columns}
 

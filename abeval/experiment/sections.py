@@ -1,6 +1,7 @@
 """Define sections of the experiment file: its design, metrics, inference, trust, engine."""
 
 import re
+import unicodedata
 from collections.abc import Mapping
 from datetime import date, datetime
 from typing import Annotated, Literal, Self
@@ -31,10 +32,12 @@ Text = Annotated[str, StringConstraints(min_length=1, max_length=100_000)]
 Name = Annotated[str, StringConstraints(min_length=1, max_length=200)]
 SALT = r"^[A-Za-z0-9_.-]+$"
 WORD = r"^[A-Za-z][A-Za-z0-9_]*$"
+LINK = r"^https?://\S+$"
 SIZE = r"^\d+(\.\d+)?\s*(KB|MB|GB|TB|KiB|MiB|GiB|TiB)$"
 PATTERNS: Mapping[str, str] = {
     SALT: "should contain only letters, digits, `_`, `.` and `-`",
     WORD: "should begin with a letter and contain only letters, digits and `_`",
+    LINK: "should be an address that begins with http:// or https://",
     SIZE: 'should be a size such as "4GB"',
     SPAN: 'should be a time such as "7 days", "24 hours" or "30 minutes"',
 }
@@ -42,6 +45,19 @@ PATTERNS: Mapping[str, str] = {
 
 Salt = Annotated[str, StringConstraints(pattern=SALT)]
 Word = Annotated[str, StringConstraints(pattern=WORD)]
+Link = Annotated[str, StringConstraints(pattern=LINK, max_length=2_000)]
+
+
+def _composed(name: str) -> str:
+    """Return a name in Unicode's composed form (NFC); refuse what is no name on one line."""
+    odd = any(unicodedata.category(char) in ("Cc", "Zl", "Zp") for char in name)
+    if odd or name != name.strip():
+        what = "should be on one line, without control characters and spaces around it"
+        raise ValueError(f"{what} (got {name!r})")
+    return unicodedata.normalize("NFC", name)
+
+
+MetricName = Annotated[Name, AfterValidator(_composed)]
 TimeUnit = Literal["s", "ms", "us", "ns"]
 Language = Literal["toml", "shell", "python"]
 """In which an experiment was written: a file, options of `abeval analyze TABLE`, or Python."""
@@ -336,7 +352,9 @@ class MetricChoice(Section):
     its exposure.
     """
 
-    name: Word
+    name: MetricName
+    label: MetricName | None = None
+    description: Text | None = None
     role: Role | None = None
     direction: Literal["increase", "decrease"] | None = None
     margin: Annotated[float, Field(gt=0, lt=1)] | AbsoluteMargin | Range | None = None

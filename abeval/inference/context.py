@@ -12,7 +12,7 @@ from abeval.experiment.model import Experiment
 from abeval.experiment.sources import ROW_UNIT
 from abeval.inference.compare import Analysis
 from abeval.inference.comparison import Arms, picked
-from abeval.inference.looks import START_PRECISION, START_UNITS, Planned, looks_of
+from abeval.inference.looks import START_PRECISION, START_UNITS, Looks, Planned, looks_of, next_look
 from abeval.inference.means_and_ratios import MIN_STRETCH, comparable
 from abeval.inference.trust.rows import expected_days
 from abeval.logs.accounting import DayRows, other_variants
@@ -21,6 +21,7 @@ from abeval.logs.placing import Stretches
 from abeval.metrics.definition import Metric
 from abeval.results import Account, ExperimentInfo, LeftOut, MetricInfo, Ramp, VariantInfo
 from abeval.results import format as fmt
+from abeval.results.analysis import Schedule
 
 _USED = (USED, USED_BEFORE)
 _HOUR_MS = 3_600_000
@@ -37,6 +38,7 @@ def experiment_info(experiment: Experiment, aggregates: Aggregates) -> Experimen
     period, before = experiment.period, experiment.pre_period
     return ExperimentInfo(
         **picked(experiment, "name", "unit", "control", "timezone", "alpha"),
+        **picked(experiment, "title", "hypothesis", "owner", "link"),
         **picked(experiment.inference, "family", "looks", "adjust"),
         questions=tuple(experiment.questions),
         start=None if period is None else str(period.start),
@@ -55,6 +57,7 @@ def metric_info(metric: Metric) -> MetricInfo:
     margin = metric.margin
     return MetricInfo(
         **picked(metric, "name", "kind", "formula", "unit", "role", "within"),
+        **picked(metric, "label", "description"),
         direction=metric.direction.label,
         margin=None if margin is None else margin.size,
         margin_relative=None if margin is None else margin.relative,
@@ -151,7 +154,9 @@ def _of_the_plan(experiment: Experiment, metrics: Sequence[Metric]) -> Iterator[
 
 def _of_the_rows(experiment: Experiment, aggregates: Aggregates) -> Iterator[_Note]:
     """Say what the logs lack, and which of their rows are not compared."""
-    if early := early_end(experiment, aggregates):
+    now, early = schedule(experiment, aggregates), early_end(experiment, aggregates)
+    # At a planned look the days to come are no loss.
+    if early and not (now.look and now.on_plan):
         yield "early", {"early": early.capitalize()}
     outcome = "is refused" if experiment.metrics else "is not shown"
     for metric, columns in aggregates.refused.items():
@@ -180,18 +185,35 @@ def _rows(aggregates: Aggregates, log: str, reason: str) -> int:
 
 def early_end(experiment: Experiment, aggregates: Aggregates) -> str:
     """Say on which day of the period the log ends; empty where it ends with the period."""
-    days = [one.day for one in aggregates.days]
-    planned = expected_days(experiment, days) if days else []
-    if not planned or days[-1] >= planned[-1]:
+    one = schedule(experiment, aggregates)
+    if one.day is None or one.days is None or one.day >= one.days:
         return ""
-    return f"the log ends on {days[-1]}, day {planned.index(days[-1]) + 1} of {len(planned)}"
+    return f"the log ends on {one.last}, day {one.day} of {one.days}"
+
+
+def schedule(experiment: Experiment, aggregates: Aggregates) -> Schedule:
+    """Say how far the experiment is: its day, and which of the planned looks this is."""
+    days, looks = [one.day for one in aggregates.days], _looks(experiment, aggregates)
+    day: tuple[str | None, int | None, int | None] = None, None, None
+    if days:
+        planned = expected_days(experiment, days)
+        so_far = sum(one <= days[-1] for one in planned)
+        day = days[-1], so_far, None if experiment.period is None else len(planned)
+    if not isinstance(looks, Planned):
+        return Schedule(*day)
+    return Schedule(*day, len(looks.shares), looks.of, looks.planned, next_look(experiment, looks))
+
+
+def _looks(experiment: Experiment, aggregates: Aggregates) -> Looks | None:
+    """Return the looks of all units together."""
+    control = aggregates.units_of(experiment.control)
+    others = sum(aggregates.units_of(name) for name in experiment.treatments)
+    return looks_of(experiment, (control, others), aggregates.days)
 
 
 def _of_the_look(experiment: Experiment, aggregates: Aggregates) -> Iterator[_Note]:
     """Say which of the planned looks this is."""
-    control = aggregates.units_of(experiment.control)
-    others = sum(aggregates.units_of(name) for name in experiment.treatments)
-    looks = looks_of(experiment, (control, others), aggregates.days)
+    looks = _looks(experiment, aggregates)
     if isinstance(looks, Planned):
         shares = [fmt.percent(share) for share in looks.shares]
         slots = {"look": len(shares), "looks": looks.of, "share": shares[-1]}

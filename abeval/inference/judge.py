@@ -99,6 +99,7 @@ def judge(experiment: Experiment, metrics: Sequence[Metric], aggregates: Aggrega
         unit_aucs=tuple(spreads.unit_aucs(analysis)),
         catalogue_uses=tuple(spreads.catalogue_uses(analysis)),
         ranges=tuple(scorecard.ranges(analysis, comparisons)),
+        schedule=context.schedule(experiment, aggregates),
     )
 
 

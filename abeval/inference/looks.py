@@ -215,6 +215,20 @@ def planned_fractions(experiment: Experiment) -> Sequence[float]:
     return sorted({*shares, 1.0})
 
 
+def next_look(experiment: Experiment, looks: Looks | None) -> str | None:
+    """Return the next of the planned looks: its local day, or the units at which it is."""
+    shares, period = planned_fractions(experiment), experiment.period
+    if not isinstance(looks, Planned) or shares[-1] <= looks.shares[-1]:
+        return None
+    share = next(one for one in shares if one > looks.shares[-1])
+    if experiment.inference.planned_units is not None:
+        return f"{math.ceil(share * experiment.inference.planned_units):,} units"
+    if period is None:
+        return None
+    start, end = period.bounds
+    return str((start + share * (end - start)).date())
+
+
 def _share(period: Period | None, until: datetime) -> float:
     if period is None:
         return 1.0

@@ -21,7 +21,7 @@ from abeval.inference import outlook
 from abeval.inference.compare import Analysis
 from abeval.inference.comparison import or_none
 from abeval.inference.families import weights
-from abeval.inference.looks import Planned, planned_fractions
+from abeval.inference.looks import Planned, next_look, planned_fractions
 from abeval.inference.outlook import MOST_DAYS, POWER, Growth, Outlook
 from abeval.results.power import DecisionPlan, MetricOutlook, Plan, Plans, PowerOutlook
 from abeval.stats.records import Bools, Floats, Refusal
@@ -307,22 +307,8 @@ def power_outlook(analysis: Analysis, growths: Mapping[str, Growth]) -> PowerOut
         start, end = experiment.period.bounds
         planned = (end - start) / timedelta(days=1)
     rows = tuple(_metric_outlook(one, planned) for one in outlooks)
-    next_look = _next_look(experiment, outlooks)
-    return PowerOutlook(experiment.alpha, POWER, rows, planned_days=planned, next_look=next_look)
-
-
-def _next_look(experiment: Experiment, outlooks: Sequence[Outlook]) -> str | None:
-    """Return the next of the planned looks: its local day, or the units at which it is."""
-    looks, shares = outlooks[0].looks if outlooks else None, planned_fractions(experiment)
-    if not isinstance(looks, Planned) or shares[-1] <= looks.shares[-1]:
-        return None
-    share = next(one for one in shares if one > looks.shares[-1])
-    if experiment.inference.planned_units is not None:
-        return f"{math.ceil(share * experiment.inference.planned_units):,} units"
-    if experiment.period is None:
-        return None
-    start, end = experiment.period.bounds
-    return str((start + share * (end - start)).date())
+    look = next_look(experiment, outlooks[0].looks if outlooks else None)
+    return PowerOutlook(experiment.alpha, POWER, rows, planned_days=planned, next_look=look)
 
 
 def _metric_outlook(one: Outlook, planned: float | None) -> MetricOutlook:

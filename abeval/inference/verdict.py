@@ -33,6 +33,10 @@ class _Case(NamedTuple):
     def metric(self, row: Row) -> MetricInfo:
         return self.metrics.get(row.metric, _UNKNOWN)
 
+    def name(self, row: Row) -> str:
+        """Return what people call a row's metric."""
+        return self.metric(row).shown or row.metric
+
     def effect(self, row: Row) -> fmt.Shown | None:
         return fmt.effect(row, self.metric(row).unit)
 
@@ -113,9 +117,9 @@ def _do_not_trust(case: _Case) -> str:
 
 
 def _ship(case: _Case) -> str:
-    held = ", ".join(row.metric for row in case.guardrails)
+    held = ", ".join(case.name(row) for row in case.guardrails)
     guard = f", guardrails held ({held})" if held else "; no guardrail was set"
-    open_goals = [r.metric for r in case.goals if r.status != "better" and not _is_moved(r)]
+    open_goals = [case.name(r) for r in case.goals if r.status != "better" and not _is_moved(r)]
     still = f"; {fmt.listing(open_goals)} not shown to be better" if open_goals else ""
     return f"{_gains(case)}{guard}{still}{_beside(case)}"
 
@@ -142,7 +146,7 @@ def _gains(case: _Case) -> str:
 
 def _named(case: _Case, row: Row) -> str:
     shown, moved = case.effect(row), case.moved.get((row.metric, row.variant))
-    name = f"guardrail {row.metric}" if row.role == "guardrail" else row.metric
+    name = "guardrail " * (row.role == "guardrail") + case.name(row)
     beside = "" if moved is None or _is_moved(row) else f" ({moved})"
     return name if shown is None else f"{name} {shown.text}{beside}"
 
@@ -204,14 +208,14 @@ def _waiting(case: _Case, row: Row) -> str:
 def _open_goals(case: _Case) -> str:
     """Name goals that may be anywhere in an interval, then what is known of the others."""
     wide = {
-        row.metric: shown.span
+        case.name(row): shown.span
         for row in case.goals
         if row.status == "unclear" and row.reason not in _HAS_WORDS and (shown := case.effect(row))
     }
     # Only the first says the verb.
     verbs = ["could be anywhere ", *[""] * len(wide)]
     spans = [f"{name} {verb}{wide[name]}" for name, verb in zip(wide, verbs, strict=False)]
-    rest = [_settled(case, row) for row in case.goals if row.metric not in wide]
+    rest = [_settled(case, row) for row in case.goals if case.name(row) not in wide]
     return ", ".join([*spans, *rest])
 
 
@@ -222,7 +226,7 @@ def _settled(case: _Case, row: Row) -> str:
     if shown is not None and row.reason == "not_after_correction":
         way = "lower" if (row.difference or 0) < 0 else "higher"
         return (
-            f"{row.metric} looks {way} ({shown.estimate}), but not after correcting for "
+            f"{case.name(row)} looks {way} ({shown.estimate}), but not after correcting for "
             f"{case.compared} comparisons (p {fmt.p_value(row.p_adjusted)})"
         )
     if shown is not None and row.status in HELD:
@@ -232,7 +236,7 @@ def _settled(case: _Case, row: Row) -> str:
 
 def _no_number(case: _Case, row: Row) -> str:
     what = {"too_little_data": "has too little data", "untrusted": "is not to be trusted"}
-    name = f"guardrail {row.metric}" if row.role == "guardrail" else row.metric
+    name = "guardrail " * (row.role == "guardrail") + case.name(row)
     why = f" ({codes.words(row.reason)})" if row.reason else ""
     if row.status == "too_little_data" and row.reason in codes.WITHOUT_SPREAD:
         return f"{name} does not vary{why}"

@@ -278,6 +278,7 @@ class Metric:
         kind: `mean` (a sum per unit), `ratio` (sum over sum), `quantile` (of a value per
             impression), `function` (of other metrics), `auc`, or `catalogue`.
         unit: Of the value, empty for a pure number.
+        label: What it is called in reports, empty where that is its name.
         value: Numerator, or the value of a mean; of a quantile, the value of an impression, null
             where it has none; None for functions and catalogue metrics.
         per: Denominator of a ratio; None for a mean, which is divided by the units.
@@ -298,6 +299,8 @@ class Metric:
     kind: Kind
     formula: str
     unit: str = ""
+    label: str = ""
+    description: str = ""
     direction: Direction = INCREASE
     role: Role = "diagnostic"
     source: Source = UNIT_DAY

@@ -67,6 +67,20 @@ def expression_problem(text: str) -> str | None:
     return expressions.expression_problem(text)
 
 
+def column_text(name: object) -> object:
+    """Return the expression that is the column of a name, whatever characters it has.
+
+    Example:
+        >>> column_text("spent"), column_text('a"b; drop')
+        ('spent', '"a""b; drop"')
+    """
+    is_word = not isinstance(name, str) or re.fullmatch(r"(?a)[a-zA-Z]\w*", name)
+    if not name or (is_word and expression_problem(str(name)) is None):
+        return name
+    escaped = str(name).replace('"', '""')
+    return f'"{escaped}"'
+
+
 @lru_cache(maxsize=4096)
 def columns_of(text: str) -> tuple[str, ...]:
     """List the columns that an expression reads, each once, in order and in lower case.

@@ -33,7 +33,8 @@ def markdown(study: Study) -> str:
 
 
 def _blocks(study: Study) -> Iterator[str]:
-    yield f"## {escaped(study.name)}"
+    info = None if study.analysis is None else study.analysis.experiment
+    yield f"## {escaped(study.name if info is None else info.shown)}"
     if study.questions and study.analysis is None:
         yield f"**DRAFT** {escaped(codes.open_questions(study.questions))}"
     if study.analysis is not None:
@@ -54,6 +55,9 @@ def _blocks(study: Study) -> Iterator[str]:
 
 
 def _analysis(study: Study, result: Result) -> Iterator[str]:
+    info = result.experiment
+    if info.hypothesis:
+        yield f"**Hypothesis:** {escaped(info.hypothesis)}"
     lines, shared = verdict_lines(result)
     several = len(result.verdicts) > 1
     for line in lines:
@@ -69,6 +73,8 @@ def _analysis(study: Study, result: Result) -> Iterator[str]:
         yield _scorecard(result, several)
         for what, said in moved_sentences(result):
             yield f"**{escaped(what)}:** {escaped(fmt.typographic(said))}"
+    if so_far := "; ".join(filter(None, (info.dates, result.progress))):
+        yield escaped(so_far)
     failed = [c for c in result.trust if c.status in ("fail", "warn")]
     yield f"Trust: {tally(result.trust)}." + "".join(
         f"\n- **{check.status}** {escaped(check.name)}: {escaped(check.message)}"
@@ -82,7 +88,7 @@ def _scorecard(result: Result, several: bool) -> str:
     rows = sorted(judged, key=lambda row: order.index(row.role))
     cells = numbers(
         printed(result, rows),
-        ("metric", lambda one: f"{one.row.metric} ({one.row.role})"),
+        ("metric", lambda one: f"{result.label(one.row.metric)} ({one.row.role})"),
         ("variant", lambda one: one.row.variant if several else ""),
         ("lift", lambda one: lift_of(one.row)),
         ("detectable", lambda one: could_see(one.row)),

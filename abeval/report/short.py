@@ -211,7 +211,7 @@ def _checks(result: "CheckResult", whole: bool) -> tuple[Part, ...]:
     shown = [one for one in result.trust if whole or one.status != "pass"]
     shown.sort(key=lambda one: order.index(one.status))
     units = ", ".join(f"{v.name} {fmt.count(v.units)}" for v in result.experiment.variants)
-    first = f"{result.experiment.name}: {tables.tally(result.trust)}; {units}"
+    first = f"{result.experiment.shown}: {tables.tally(result.trust)}; {units}"
     checks = tables.checks_table("Checks", "What was measured, and what to do.", shown)
     return (first, checks) if shown else (first,)
 

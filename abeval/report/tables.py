@@ -237,6 +237,11 @@ def units_of(result: Result) -> dict[str, str]:
     return {metric.name: metric.unit for metric in result.metrics}
 
 
+def called(result: Result) -> tuple[str, Filling[Any]]:
+    """Return the column of the metrics, as people call them."""
+    return "metric", lambda row: result.label(row.metric)
+
+
 def _adjustments(result: Result) -> TextTable:
     units = units_of(result)
 
@@ -250,7 +255,7 @@ def _adjustments(result: Result) -> TextTable:
         "Adjustments",
         "each difference without variance reduction and caps, and with them.",
         result.adjustments,
-        *("metric", "variant"),
+        *(called(result), "variant"),
         ("by", lambda change: change.method, "words"),
         ("without", lambda change: difference_of(change, unit(change))),
         ("with", lambda change: difference_of(row(change), unit(change))),
@@ -278,7 +283,7 @@ def _boundaries(result: Result) -> TextTable:
         "This look",
         "the effect in standard errors, and the boundary at this look.",
         result.boundaries,
-        *("metric", "variant"),
+        *(called(result), "variant"),
         ("information", lambda look: _information(look.information)),
         ("z", lambda look: f"{look.z:+.2f}"),
         ("boundary", lambda look: f"{look.boundary:.2f}"),
@@ -302,7 +307,7 @@ def _beliefs(result: Result) -> TextTable:
         "Beliefs",
         lead,
         result.beliefs,
-        *("metric", "variant"),
+        *(called(result), "variant"),
         ("lift", lift_of),
         ("beats control", lambda one: f"{100 * one.chance_to_beat_control:.1f}%"),
         ("loss", lambda one: f"{100 * one.expected_loss:.3g}%"),
@@ -317,7 +322,7 @@ def _segment_tests(result: Result) -> TextTable:
         "zero or negative, of cells with 30 units in each variant; Holm over this table; I2: share "
         "of the variation that is not noise.",
         result.segment_tests,
-        *("segment", "metric", "variant"),
+        *("segment", called(result), "variant"),
         ("cells", _tested, "spare"),
         ("scale", lambda test: test.scale, "spare"),
         ("Q", lambda test: f"{test.q:.2f}", "spare"),
@@ -350,7 +355,7 @@ def _contrasts(result: Result) -> TextTable:
         "lift in the segment against the lift in all others (differences where there is no lift), "
         "where p after Holm is below alpha.",
         [contrast for contrast in result.segment_contrasts if contrast.p_adjusted <= alpha],
-        *("segment", "cell", "metric", "variant"),
+        *("segment", "cell", called(result), "variant"),
         ("against the others", against),
         ("p", lambda one: fmt.p_value(one.p_adjusted)),
     )

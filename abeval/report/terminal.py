@@ -120,14 +120,10 @@ def _verdicts(result: Result) -> Iterator[Text]:
         )
     info = result.experiment
     units = ", ".join(f"{plain(v.name)} {fmt.count(v.units)}" for v in info.variants)
-    yield Text(f"{plain(info.name)}: {_period(result)}{plain(info.unit)} units: {units}")
-
-
-def _period(result: Result) -> str:
-    info = result.experiment
-    if info.start is None or info.end is None:
-        return ""
-    return f"{plain(info.start)} up to {plain(info.end)} ({plain(info.timezone)}); "
+    parts = (info.dates, result.progress, f"{info.unit} units: ")
+    yield Text(plain(f"{info.shown}: {'; '.join(filter(None, parts))}") + units)
+    if info.hypothesis:
+        yield Text(plain(f"Hypothesis: {' '.join(info.hypothesis.split())}"))
 
 
 def _trust(result: Result, width: int) -> Iterator[Text | Padding]:
@@ -163,7 +159,10 @@ def _scorecard(result: Result, width: int) -> Iterator[Text | Padding]:
     shown = printed(result, result.scorecard)
     for role, title, _ in ROLES:
         own = [one for one in shown if one.row.role == role]
-        cells = [dict(_row_cells(one, units.get(one.row.metric, ""))) for one in own]
+        cells = [
+            dict(_row_cells(one, result.label(one.row.metric), units.get(one.row.metric, "")))
+            for one in own
+        ]
         groups.append(Group(title, [[row[column.header] for column in columns] for row in cells]))
     yield from laid_out(columns, groups, width)
     if any(_in_own_unit(one.row) for one in shown):
@@ -172,14 +171,14 @@ def _scorecard(result: Result, width: int) -> Iterator[Text | Padding]:
         yield Text("  adj: control plus the adjusted difference, not the observed value", "dim")
 
 
-def _row_cells(printed_row: Printed, unit: str) -> tuple[tuple[str, Text], ...]:
+def _row_cells(printed_row: Printed, label: str, unit: str) -> tuple[tuple[str, Text], ...]:
     """Fill every cell of a row, by header."""
     row, mark, reason, _ = printed_row
     shown = fmt.effect(row, unit)
     lift = fmt.MISSING if shown is None else shown.text + " abs" * _in_own_unit(row)
     control, treatment = fmt.pair(row.control, row.treatment, unit)
     return (
-        ("metric", cell(row.metric)),
+        ("metric", cell(label)),
         ("variant", cell(row.variant)),
         ("control", cell(control)),
         ("treatment", cell(treatment + mark)),
@@ -213,7 +212,9 @@ def _left_out(result: Result) -> Iterator[Text]:
         same = [i for i in result.left_out if (i.metric, i.what) == (metric, what)]
         if any(item.count for item in same):
             does = "has 0 for" if same[0].as_zero else "leaves out"
-            yield Text(f"{plain(metric)} {does} {plain(what)}: {_counts(same)}", "dim")
+            yield Text(
+                f"{plain(result.label(metric))} {does} {plain(what)}: {_counts(same)}", "dim"
+            )
 
 
 def _counts(items: Sequence[LeftOut]) -> str:

@@ -1,6 +1,8 @@
 """Hold the result of an analysis, of its checks alone, and of a comparison of all pairs."""
 
+import math
 from collections.abc import Mapping
+from datetime import datetime, time, timedelta
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -27,7 +29,7 @@ class VariantInfo(Frozen):
 
 
 class ExperimentInfo(Frozen):
-    """The experiment; `family`, `looks`, `adjust` and open `questions` are as in its file."""
+    """The experiment; its texts, `family`, `looks`, `adjust` and `questions` are as in its file."""
 
     name: str
     unit: str
@@ -43,6 +45,49 @@ class ExperimentInfo(Frozen):
     looks: str = "fixed"
     adjust: str = "none"
     questions: tuple[str, ...] = ()
+    title: str | None = None
+    hypothesis: str | None = None
+    owner: str | None = None
+    link: str | None = None
+
+    @property
+    def shown(self) -> str:
+        """Return what people call it: its title, else its name."""
+        return self.title or self.name
+
+    @property
+    def dates(self) -> str:
+        """Write the period by its first and last day, or by times with their zone; else nothing.
+
+        Example:
+            >>> plan = "x", "user", "a", "UTC", "2026-09-01", "2026-09-15", None, None, 0.05, ()
+            >>> ExperimentInfo(*plan).dates
+            '2026-09-01 to 2026-09-14'
+        """
+        if self.start is None or self.end is None:
+            return ""
+        first, end = datetime.fromisoformat(self.start), datetime.fromisoformat(self.end)
+        if {first.time(), end.time()} != {time.min}:
+            return f"{first} to {end} ({self.timezone})"
+        last = end - timedelta(days=1)
+        return f"{first:%Y-%m-%d} to {last:%Y-%m-%d}" if first < last else f"{first:%Y-%m-%d}"
+
+
+class Schedule(Frozen):
+    """How far the experiment is.
+
+    `last` is the last local day of the log, the `day`-th of `days` that are planned; without times
+    or a planned end they are None, and so are looks where none are planned. A look that is not
+    `on_plan` comes after `look - 1` of them. `next_look` is a day, or a number of units.
+    """
+
+    last: str | None = None
+    day: int | None = None
+    days: int | None = None
+    look: int | None = None
+    looks: int | None = None
+    on_plan: bool = True
+    next_look: str | None = None
 
 
 class Ramp(Frozen):
@@ -62,7 +107,8 @@ class Ramp(Frozen):
 class MetricInfo(Frozen):
     """The definition of a metric.
 
-    `within` is the margin of a guardrail whose value must lie in a range, else None.
+    `within` is the margin of a guardrail whose value must lie in a range, else None. `label` is
+    what people call it, empty where that is its name.
     """
 
     name: str
@@ -74,6 +120,13 @@ class MetricInfo(Frozen):
     margin: float | None
     margin_relative: bool | None
     within: tuple[float, float] | None = None
+    label: str = ""
+    description: str = ""
+
+    @property
+    def shown(self) -> str:
+        """Return what people call it: its label, else its name."""
+        return self.label or self.name
 
 
 class LeftOut(effects.OfVariant):
@@ -131,6 +184,35 @@ class Result(Tabled[effects.Row], DrawnRecord):
     unit_aucs: tuple[effects.UnitAucs, ...] = ()
     catalogue_uses: tuple[effects.CatalogueUse, ...] = ()
     ranges: tuple[effects.RangeRow, ...] = ()
+    schedule: Schedule = Schedule()
+
+    @property
+    def progress(self) -> str:
+        """Say how far the experiment is: its day, its look, and when the next one is.
+
+        The boundary is that of the goals, before their number is corrected for.
+        """
+        now, parts = self.schedule, list[str]()
+        if now.day is not None:
+            parts.append(f"day {now.day}" + (f" of {now.days}" if now.days else ""))
+        if now.look is not None:
+            look = f"look {now.look}" if now.on_plan else f"an unplanned look after {now.look - 1}"
+            parts.append(f"{look} of {now.looks}{self._boundary()}")
+        if now.next_look is not None:
+            parts.append(f"next look {'at ' * ('units' in now.next_look)}{now.next_look}")
+        return ", ".join(parts)
+
+    def _boundary(self) -> str:
+        """Write the p-values below which goals cross the boundary of this look, in brackets."""
+        goals = {row.metric for row in self.scorecard if row.role == "goal"}
+        bounds = sorted(one.boundary for one in self.boundaries if one.metric in goals)
+        p_values = [f"{math.erfc(z / math.sqrt(2)):.3g}" for z in reversed(bounds)]
+        ends = dict.fromkeys((*p_values[:1], *p_values[-1:]))
+        return f" (boundary p {' to '.join(ends)})" if ends else ""
+
+    def label(self, metric: str) -> str:
+        """Return what people call a metric: its label, else its name."""
+        return next((one.shown for one in self.metrics if one.name == metric), metric)
 
     @property
     def questions(self) -> tuple[str, ...]:

@@ -338,8 +338,8 @@ def _entries_of(spec: str | Sequence[str] | Mapping[str, Any]) -> Mapping[str, A
 
 def _value_of(spec: str) -> dict[str, Any]:
     """Read `name = expression`, or an expression that is its own name."""
-    named = re.fullmatch(r"\s*([A-Za-z]\w*)\s*=(?!=)\s*(.+)", spec)
-    name, text = named.groups() if named else (_word(spec), spec)
+    named = re.fullmatch(r"\s*([^\W\d][\w\u0900-\u0dff]*)\s*=(?!=)\s*(.+)", spec)
+    name, text = named.groups() if named else (_called(spec), spec)
     return {"name": name, "value": text}
 
 
@@ -399,7 +399,12 @@ def _summed(columns: Columns, entry: Mapping[str, Any]) -> list[str]:
     return texts
 
 
+def _called(text: str) -> str:
+    """Make a name of a metric of a column or an expression; letters of all scripts stay."""
+    return _word(text) if text.isascii() else " ".join(text.replace('"', " ").split())
+
+
 def _word(text: str) -> str:
-    """Make a name of a metric or a segment of a column or an expression."""
+    """Make a name of letters, digits and `_` of a column or an expression."""
     word = re.sub(r"\W+", "_", text, flags=re.ASCII).strip("_")
     return word if re.match("[A-Za-z]", word) else f"m_{word}"

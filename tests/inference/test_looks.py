@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,8 @@ import pytest
 from scipy import stats
 
 import abeval
-from abeval.results.analysis import Result
+from abeval.report.terminal import as_text
+from abeval.results.analysis import Result, result_from_dict
 from abeval.stats import sequential
 
 PERIOD = {"start": "2027-03-01", "end": "2027-03-29"}
@@ -190,3 +192,56 @@ def test_planned_looks_under_ramps_keep_their_level() -> None:
         assert rejected == pytest.approx(0.05, abs=3 * error)
         by_days = sequential.bounds(shares, 0.05, spending).z
         assert np.mean((z >= by_days).any(axis=1)) > 0.05 + 3 * error
+
+
+@pytest.mark.parametrize(
+    ("inference", "said"),
+    [
+        ({}, "day 14 of 28"),
+        ({"looks": "always_valid"}, "day 14 of 28"),
+        (
+            {"looks": "group_sequential", "planned_looks": ["2027-03-08", "2027-03-15"]},
+            "day 14 of 28, look 2 of 3 (boundary p 0.00305), next look 2027-03-29",
+        ),
+        (
+            {"looks": "group_sequential", "planned_looks": [0.25, 0.75]},
+            "day 14 of 28, an unplanned look after 1 of 3 (boundary p 0.00305), "
+            "next look 2027-03-22",
+        ),
+        (
+            {"looks": "group_sequential", "planned_looks": [0.5], "planned_units": 4_000},
+            "day 14 of 28, look 1 of 2 (boundary p 0.00305), next look at 4,000 units",
+        ),
+    ],
+)
+def test_progress_says_the_day_the_look_and_the_next_one(
+    inference: dict[str, Any], said: str
+) -> None:
+    result = analyzed(log_of(2_000, days=14), **inference)
+    assert result.progress == said
+    assert result_from_dict(json.loads(result.to_json())).progress == said
+    assert f"looks: 2027-03-01 to 2027-03-28; {said}; user_id units:" in as_text(result, 200)
+
+
+def test_days_to_come_are_not_missing_at_a_planned_look() -> None:
+    planned = {"looks": "group_sequential", "planned_looks": ["2027-03-08", "2027-03-15"]}
+    for inference, hedges in ((planned, False), ({"looks": "always_valid"}, True)):
+        result = analyzed(log_of(2_000, days=14), **inference)
+        days = next(check for check in result.trust if check.name == "missing_days")
+        assert days.status == "pass"
+        assert any("has lost its last days" in note for note in result.notes) is hedges
+
+
+def test_without_a_planned_end_progress_counts_days() -> None:
+    log = log_of(600, days=9)
+    loaded = abeval.define(
+        name="open",
+        unit="user_id",
+        control="a",
+        variants={"a": {}, "b": {}},
+        logs={"impressions": {}},
+        metrics=[{"name": "ctr"}],
+        trust={"aa_runs": 0},
+    )
+    result = loaded.analyze(logs={"impressions": log})
+    assert (result.progress, result.experiment.dates) == ("day 9", "")
