@@ -197,7 +197,7 @@ off_policy = twin(
     ),
     flag("shrink", list[float], "λ of DRos; repeat for more. Default: 100.", read=_or(100.0)),
     flag("min_ess", float, "Effective sample size below which nothing is estimated.", 100.0),
-    *(ALL, JSON),
+    *(ALL, JSON, REPORT),
 )
 
 _OFFLINE = (

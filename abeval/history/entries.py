@@ -5,7 +5,7 @@ import json
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 from abeval.errors import ExperimentError
 from abeval.history.table import changing
@@ -89,7 +89,7 @@ def _read(results: Sequence[Addable | Study | str | Path]) -> list[Addable]:
         read_result(Path(one), _WANTED) if isinstance(one, str | Path) else one for one in results
     ]
     parts = (one.results if isinstance(one, Study) else (one,) for one in whole)
-    read = [cast("Addable", one) for of in parts for one in of if isinstance(one, Addable)]
+    read = [one for of in parts for one in of if isinstance(one, Addable)]
     if not read:
         what = f"there is nothing to add{': the study has no effects' if whole else ''}"
         raise ExperimentError(what, _WANTED.hint)

@@ -2,11 +2,12 @@
 
 from collections.abc import Sequence
 
-from abeval.report import assets
 from abeval.report import figures as fig
 from abeval.report import history_short as short
 from abeval.report.figures import FigureView
-from abeval.report.tables import interval, numbers, scaled, text_of
+from abeval.report.sections import Section, sections_html
+from abeval.report.short import notes
+from abeval.report.tables import TextTable, interval, numbers, scaled, text_of
 from abeval.results import format as fmt
 from abeval.results.history import HistoryEffect, HistoryReport, Prediction
 
@@ -88,17 +89,34 @@ def _turned(one: HistoryEffect, scale: float) -> fig.Interval:
 
 def history_page_html(result: HistoryReport) -> str:
     """Write the page."""
-    return assets.render_page(
-        "history.html",
-        draws=True,
-        result=result,
-        level=fmt.level(result.alpha),
-        predictions=[one for s in short.SIDES if (one := short.prediction_table(result, s)).rows],
-        sensitivity=short.sensitivity_table(result),
-        gained=short.gained_table(result),
-        scatters=_scatters(result),
-        forests=_forests(result),
+    predictions = [one for s in short.SIDES if (one := short.prediction_table(result, s)).rows]
+    sensitivity, gained = short.sensitivity_table(result), short.gained_table(result)
+    learned, *said = short.sentences(result)
+    return sections_html(
+        "History",
+        learned,
+        said,
+        Section(
+            "predictions",
+            "Predictions",
+            "Effects are turned so that more is better. Correlations are of true effects, "
+            f"corrected for the noise of both metrics, with {fmt.level(result.alpha)} intervals.",
+            (*_scatters(result), *(one._replace(lead="") for one in predictions)),
+        ),
+        _section(sensitivity, "Signal is the share of true effects in what was measured."),
+        _section(
+            gained,
+            "Who ships what looks best sums luck too; the shrunken sum does not.",
+            *_forests(result),
+        ),
+        Section("notes", "Notes", sentences=notes(result)),
     )
+
+
+def _section(one: TextTable, more: str, *below: FigureView) -> Section:
+    lead = f"{one.lead[:1].upper()}{one.lead[1:]} {more}"
+    plain = one._replace(title="", lead="")
+    return Section(one.title.lower(), one.title, lead, (plain, *below))
 
 
 def _scatters(result: HistoryReport) -> tuple[FigureView, ...]:

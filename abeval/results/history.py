@@ -110,6 +110,9 @@ class HistoryPrior(Record):
 
 HISTORY_SCHEMA_VERSION = "1"
 
+FEWEST = 5
+"""Experiments below which nothing is said of a metric, or of two together: `too_few_units`."""
+
 
 class Sensitivity(Frozen, kw_only=True):
     """How often a metric moves at all.

@@ -183,7 +183,7 @@ def read_results(files: Sequence[str | Path]) -> Study:
     """
     study = Study()
     for file in files:
-        part = study_of(read_result(Path(file), _WANTED))
+        part = study_of(read_result(Path(file), PAGED))
         for name in (*(kind.field for kind in KINDS), "outlook", "provenance"):
             value = getattr(part, name)
             if value is None:
@@ -221,8 +221,9 @@ def _field_of(result: object) -> str:
 
 
 STUDY = Kind("", "provenance", Study, STUDY_SCHEMA_VERSION)
-_WANTED = Wanted(
+PAGED = Wanted(
     (*KINDS, STUDY),
     "it is none of the results that a page shows",
     "name what analyze, windows, aa, replay, agree or report wrote with --json",
 )
+"""What the page of a study shows."""

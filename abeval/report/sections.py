@@ -1,0 +1,29 @@
+"""Write a page of what a result says, and sections of tables and figures below it."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from abeval.report import assets
+from abeval.report.figures import Block, figures_of
+
+
+class Section(NamedTuple):
+    """A section of a page: blocks, and below them sentences."""
+
+    id: str
+    title: str
+    lead: str = ""
+    blocks: Sequence[Block] = ()
+    sentences: Sequence[str] = ()
+
+
+def sections_html(kicker: str, title: str, sentences: Sequence[str], *sections: Section) -> str:
+    """Write the page; sections without content are left out."""
+    return assets.render_page(
+        "sections.html",
+        draws=any(any(figures_of(section.blocks)) for section in sections),
+        kicker=kicker,
+        title=title,
+        sentences=sentences,
+        sections=[one for one in sections if one.blocks or one.sentences],
+    )
