@@ -114,9 +114,8 @@ def history_page_html(result: HistoryReport) -> str:
 
 
 def _section(one: TextTable, more: str, *below: FigureView) -> Section:
-    lead = f"{one.lead[:1].upper()}{one.lead[1:]} {more}"
     plain = one._replace(title="", lead="")
-    return Section(one.title.lower(), one.title, lead, (plain, *below))
+    return Section(one.title.lower(), one.title, f"{one.lead} {more}", (plain, *below))
 
 
 def _scatters(result: HistoryReport) -> tuple[FigureView, ...]:

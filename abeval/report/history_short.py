@@ -68,7 +68,7 @@ def sentences(result: "HistoryReport") -> tuple[str, ...]:
         f"{len(result.experiments)} experiments",
         *_signs(result),
         *told,
-        f"p fell below {result.alpha:g}: {'; '.join(moved)}",
+        f"P fell below {result.alpha:g}: {'; '.join(moved)}",
         *(_luck(one) for one in result.gained if one.gained is not None),
         *_unsaid(result),
     )
@@ -82,7 +82,7 @@ def _signs(result: "HistoryReport") -> Iterator[str]:
         own.sort(key=lambda one: -one.agree_share)
         listed = (f"{o.predictor} in {o.agree} of {o.effects} ({_agreement(o)})" for o in own)
         more = f"; {len(own) - _LISTED} more below" if len(own) > _LISTED else ""
-        yield f"signs agreed with {target}: {'; '.join(islice(listed, _LISTED))}{more}"
+        yield f"Signs agreed with {target}: {'; '.join(islice(listed, _LISTED))}{more}"
 
 
 def _moved(row: "Sensitivity") -> str:
@@ -93,7 +93,7 @@ def _luck(row: "Gained") -> str:
     """Say what was shipped as measured, really, and how much of it was luck."""
     really = text_of(fmt.lift(row.gained, row.low, row.high))
     bias = 100 * (row.naive - (row.gained or 0.0))
-    what = f"{row.metric} of the {row.shipped} shipped: {100 * row.naive:+.2f}% as measured"
+    what = f"Shipped, {row.shipped} of {row.effects}: {row.metric} {100 * row.naive:+.2f}% as measured"
     return f"{what}, really {really}; the bias of shipping winners is {bias:+.2f} points"
 
 
@@ -129,7 +129,7 @@ def _unsaid(result: "HistoryReport") -> Iterator[str]:
     if lacking:
         said.append(f"what was gained on {fmt.listing(lacking)}: fewer than {FEWEST} have it")
     if said:
-        yield f"cannot be said yet: {'; '.join(said)}"
+        yield f"Cannot be said yet: {'; '.join(said)}"
 
 
 def prediction_table(result: "HistoryReport", side: str) -> TextTable:

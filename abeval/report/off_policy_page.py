@@ -8,7 +8,7 @@ from abeval.report.short import (
     off_policy_support,
     off_policy_value,
 )
-from abeval.report.tables import numbers
+from abeval.report.tables import filled, numbers
 from abeval.results import format as fmt
 from abeval.results.off_policy import OffPolicyResult
 
@@ -55,7 +55,7 @@ def off_policy_html(result: OffPolicyResult) -> str:
             "estimates",
             "Estimates",
             estimates.lead,
-            (*[drawn] * has_values, estimates._replace(title="", lead="")),
+            (*[drawn] * has_values, filled(estimates)._replace(title="", lead="")),
         ),
         Section("support", "Support", support.lead, (support._replace(title="", lead=""),)),
         Section("doubts", "What cannot be trusted", sentences=notes(result)),
@@ -66,10 +66,10 @@ def _opening(result: OffPolicyResult) -> list[str]:
     """Say what SNIPS and DR estimate, or that the log cannot tell."""
     by_name = {row.estimator: row for row in result.rows}
     chosen = [row for name in ("snips", "dr") if (row := by_name.get(name)) and row.value]
-    said = [f"{row.estimator}: {off_policy_value(row)}" for row in chosen]
+    said = [f"Worth by {row.estimator}: {off_policy_value(row)}" for row in chosen]
     if not said:
-        said = [f"the log of {result.source} cannot tell what {result.policy} is worth"]
+        said = [f"The log of {result.source} cannot tell what {result.policy} is worth"]
     if result.support is not None:
         size = f"{result.support.ess:,.0f} of {result.support.rows:,} rows count in effect"
         said.append(f"{size} ({fmt.percent(result.support.ess_share)})")
-    return [f"{'; '.join(said)}."]
+    return said

@@ -189,7 +189,7 @@ def off_policy_support(result: "OffPolicyResult") -> TextTable:
     if of is not None and of.unsupported is not None:
         rows.append(("of the policy never shown", f"{100 * of.unsupported:.3g}%"))
     lead = "how far the log overlaps with the policy; the mean weight is 1 if propensities hold."
-    return TextTable("Support", lead, ("of the log", "value"), tuple(rows), ("name", "words"))
+    return TextTable("Support", lead, ("of the log", "value"), tuple(rows), ("name", "number"))
 
 
 def _audit(result: "AuditResult") -> tuple[Part, ...]:
