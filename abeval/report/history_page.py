@@ -11,9 +11,6 @@ from abeval.report.tables import TextTable, interval, numbers, scaled, text_of
 from abeval.results import format as fmt
 from abeval.results.history import HistoryEffect, HistoryReport, Prediction
 
-_ROW = 26
-"""Pixels of a row of the forest."""
-
 
 def scatter_figure(
     row: Prediction, pairs: Sequence[tuple[HistoryEffect, HistoryEffect]]
@@ -55,24 +52,15 @@ def _line(
 
 def forest_figure(effects: Sequence[HistoryEffect]) -> fig.Figure:
     """Draw every effect on one metric, as measured and as shrunk, largest on top."""
-    ordered = sorted(effects, key=lambda one: one.effect)
+    ordered = sorted(effects, key=lambda one: -one.effect)
     several = len({one.variant for one in ordered}) > 1
     names = [_named(one, several) for one in ordered]
-    measured = [scaled(100, one.effect, one.low, one.high) for one in ordered]
-    shrunk = [interval(one, "shrunk", 100) for one in ordered]
-    rows = (("measured", measured, fig.GREY, 2), ("shrunk", shrunk, fig.colour(0), 0))
-    traces = []
-    for name, values, tone, i in rows:
-        said = [f"{one}: {ends[0] or 0:+.3g}%" for one, ends in zip(names, values, strict=True)]
-        places, mark = [fig.label(one) for one in names], fig.symbol(i)
-        traces.append(fig.points(name, places, values, said, tone, mark, 7, is_lying=True))
-    return fig.figure(
-        traces,
-        90 + _ROW * len(ordered),
-        {"l": 12, "r": 12, "t": 40, "b": 36},
-        xaxis={**fig.EFFECT_AXIS, "ticksuffix": "%"},
-        yaxis={"type": "category", "automargin": True, "range": [-0.6, len(ordered) - 0.4]},
-    )
+    series: dict[str, list[fig.Spot]] = {"measured": [], "shrunk": []}
+    for i, one in enumerate(ordered):
+        measured = scaled(100, one.effect, one.low, one.high)
+        for name, ends in (("measured", measured), ("shrunk", interval(one, "shrunk", 100))):
+            series[name].append(fig.Spot(i, ends, f"{names[i]}: {ends[0] or 0:+.3g}%"))
+    return fig.forest(names, series, **fig.EFFECT_AXIS, ticksuffix="%")
 
 
 def _named(one: HistoryEffect, several: bool) -> str:

@@ -63,12 +63,10 @@ def sentences(result: "HistoryReport") -> tuple[str, ...]:
     """Say what was learned, the number of experiments first; then, once, what cannot be said."""
     open_pairs = {(one.predictor, one.target) for one in result.predictions if _needs(one)}
     told = (c.sentence for c in result.choices if (c.best, c.target) not in open_pairs)
-    moved = [f"{one.measure} {_moved(one)}" for one in result.sensitivity if one.side == "online"]
     return (
         f"{len(result.experiments)} experiments",
         *_signs(result),
         *told,
-        f"P fell below {result.alpha:g}: {'; '.join(moved)}",
         *(_luck(one) for one in result.gained if one.gained is not None),
         *_unsaid(result),
     )
@@ -85,15 +83,13 @@ def _signs(result: "HistoryReport") -> Iterator[str]:
         yield f"Signs agreed with {target}: {'; '.join(islice(listed, _LISTED))}{more}"
 
 
-def _moved(row: "Sensitivity") -> str:
-    return f"in {row.moved} of {row.effects} ({row.share:.0%} [{row.low:.0%}, {row.high:.0%}])"
-
-
 def _luck(row: "Gained") -> str:
     """Say what was shipped as measured, really, and how much of it was luck."""
     really = text_of(fmt.lift(row.gained, row.low, row.high))
     bias = 100 * (row.naive - (row.gained or 0.0))
-    what = f"Shipped, {row.shipped} of {row.effects}: {row.metric} {100 * row.naive:+.2f}% as measured"
+    what = (
+        f"Shipped, {row.shipped} of {row.effects}: {row.metric} {100 * row.naive:+.2f}% as measured"
+    )
     return f"{what}, really {really}; the bias of shipping winners is {bias:+.2f} points"
 
 

@@ -12,32 +12,22 @@ from abeval.report.tables import filled, numbers
 from abeval.results import format as fmt
 from abeval.results.off_policy import OffPolicyResult
 
-_ROW = 26
-"""Pixels of an estimator in the figure."""
-
 
 def estimates_figure(result: OffPolicyResult) -> fig.Figure:
     """Draw each estimate with its interval; dashed: what the policy really had."""
     rows = [row for row in result.rows if row.value is not None]
-    real = result.realised
-    said = [f"{row.estimator}: {row.value:.6g}" for row in rows]
-    drawn = fig.points(
-        "estimate",
-        [fig.label(row.estimator) for row in rows],
-        [(row.value, row.low, row.high) for row in rows],
-        said,
-        fig.BLUE,
-        is_lying=True,
+    spots = [
+        fig.Spot(i, (row.value, row.low, row.high), f"{row.estimator}: {off_policy_value(row)}")
+        for i, row in enumerate(rows)
+    ]
+    drawn = fig.forest(
+        [row.estimator for row in rows],
+        {"estimate": spots},
+        **fig.value_axis("clicks or reward an impression"),
     )
-    return fig.figure(
-        [drawn],
-        90 + _ROW * len(rows),
-        {"l": 12, "t": 12},
-        showlegend=False,
-        xaxis=fig.value_axis("clicks or reward an impression"),
-        yaxis={"type": "category", "automargin": True, "autorange": "reversed"},
-        shapes=[] if real is None else [fig.line_at("x", real.value)],
-    )
+    if result.realised is not None:
+        drawn["layout"]["shapes"] = [fig.line_at("x", result.realised.value)]
+    return drawn
 
 
 def off_policy_html(result: OffPolicyResult) -> str:
