@@ -3,7 +3,7 @@
 import hashlib
 import json
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,12 +11,12 @@ from abeval.errors import ExperimentError
 from abeval.history.table import changing
 from abeval.offline.metrics import direction_of
 from abeval.results import codes
-from abeval.results.agreement import Agreement
+from abeval.results.agreement import Agreement, AgreementRow
 from abeval.results.analysis import Result
 from abeval.results.effects import Row
-from abeval.results.history import Added, AddedSource, HistoryRow, Side
+from abeval.results.history import Added, AddedSource, HistoryRow, Side, Source
 from abeval.results.record import columns_of
-from abeval.results.replay import ReplayResult
+from abeval.results.replay import PairRow, ReplayResult
 from abeval.results.study import (
     AGREEMENT,
     ANALYSIS,
@@ -183,42 +183,34 @@ def _of_analysis(result: Result, shipped: frozenset[str] | None) -> Iterator[His
 
 
 def _of_replay(result: ReplayResult) -> Iterator[HistoryRow]:
-    critical = two_sided_quantile(result.alpha)
     for pair in result.pairs:
-        numbers = asdict(pair)
-        yield HistoryRow(
-            effect=numbers.pop("difference"),
-            **numbers,
-            experiment=result.name,
-            source="replay",
-            variant=pair.model,
-            side="offline",
-            direction=direction_of(pair.metric),
-            scale="difference",
-            se=_se(pair.difference, pair.low, pair.high, critical),
-            alpha=result.alpha,
-        )
+        yield _offline(result, "replay", pair, variant=pair.model)
 
 
 def _of_agreement(result: Agreement) -> Iterator[HistoryRow]:
     """Return the offline differences of variants, which are on control's traffic."""
-    critical = two_sided_quantile(result.alpha)
     for row in {(row.variant, row.offline): row for row in result.rows}.values():
-        yield HistoryRow(
-            experiment=result.name,
-            source="agreement",
-            variant=row.variant,
-            metric=row.offline,
-            side="offline",
-            direction=direction_of(row.offline),
-            scale="difference",
-            effect=row.difference,
-            low=row.low,
-            high=row.high,
-            se=_se(row.difference, row.low, row.high, critical),
-            alpha=result.alpha,
-            reason=row.reason,
-        )
+        yield _offline(result, "agreement", row, metric=row.offline, role=None)
+
+
+def _offline(
+    result: ReplayResult | Agreement,
+    source: Source,
+    row: PairRow | AgreementRow,
+    **more: str | None,
+) -> HistoryRow:
+    numbers: dict[str, Any] = {n: v for n, v in vars(row).items() if n in _FIELDS} | more
+    return HistoryRow(
+        **numbers,
+        effect=row.difference,
+        experiment=result.name,
+        source=source,
+        side="offline",
+        direction=direction_of(numbers["metric"]),
+        scale="difference",
+        se=_se(row.difference, row.low, row.high, two_sided_quantile(result.alpha)),
+        alpha=result.alpha,
+    )
 
 
 def _of_windows(result: TimeResult) -> Iterator[HistoryRow]:

@@ -87,10 +87,8 @@ def _luck(row: "Gained") -> str:
     """Say what was shipped as measured, really, and how much of it was luck."""
     really = text_of(fmt.lift(row.gained, row.low, row.high))
     bias = 100 * (row.naive - (row.gained or 0.0))
-    what = (
-        f"Shipped, {row.shipped} of {row.effects}: {row.metric} {100 * row.naive:+.2f}% as measured"
-    )
-    return f"{what}, really {really}; the bias of shipping winners is {bias:+.2f} points"
+    what = f"Shipped, {row.shipped} of {row.effects}: {row.metric} {100 * row.naive:+.2f}%"
+    return f"{what} as measured, really {really}; the bias of winners is {bias:+.2f} points"
 
 
 def _needs(row: "Prediction") -> int:
