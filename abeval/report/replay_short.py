@@ -255,7 +255,6 @@ def _tabulated(
     """Make a table of lines, without columns that are empty or the same in all of them."""
     firsts = {line.of.names[0] for line in lines} - {""}
     models = {line.of.names[1] for line in lines}
-    several = len({line.of for line in lines}) > 1
     first, model = (
         next(iter(names)) if len(names) == 1 else other
         for names, other in ((firsts, "baseline"), (models, "value"))
@@ -265,14 +264,14 @@ def _tabulated(
         ("metric", "name", [line.metric for line in lines]),
         (cut, "name", [(line.cell or "(none)") if cut else "" for line in lines]),
         ("stage", "name", [line.of.stage for line in lines]),
-        ("model", "name", [line.of.names[1] if several else "" for line in lines]),
+        ("model", "name", [line.of.names[1] if len(models) > 1 else "" for line in lines]),
         (first, "number", [cells[0] for cells in map(_values, lines)]),
         (model, "number", [cells[1] for cells in map(_values, lines)]),
         (f"difference [{level} interval]", "name", [_difference(line.change) for line in lines]),
         ("p", "extra", [_p(line.change) for line in lines]),
     ]
     heads, kinds, cells = zip(*(one for one in columns if any(one[2])), strict=True)
-    lead = f"{model} - {first}, paired by unit." if firsts and not several else ""
+    lead = f"{model} - {first}, paired by unit." if len(firsts) == len(models) == 1 else ""
     return TextTable(title, lead, heads, tuple(zip(*cells, strict=True)), kinds)
 
 
