@@ -144,8 +144,8 @@ def families(result: ReplayResult, traffic: str, metrics: Sequence[str]) -> Iter
     where = "all traffic" if traffic == POOLED else f"traffic of {traffic}"
     for title in dict.fromkeys(map(family_of, metrics)):
         own = tuple(metric for metric in metrics if family_of(metric) == title)
-        lines = _lines(result, rows, compared, [(metric, "") for metric in own])
-        yield Family(title, own, _tabulated(result, f"{title}, {where}", lines))
+        if lines := _lines(result, rows, compared, [(metric, "") for metric in own]):
+            yield Family(title, own, _tabulated(result, f"{title}, {where}", lines))
 
 
 def traffics(result: ReplayResult) -> list[str]:
@@ -159,7 +159,7 @@ def main_traffic(result: ReplayResult) -> str:
 
 
 class Rivals(NamedTuple):
-    """A model, and the one that it is compared with; empty without one. Names have no stage."""
+    """A model, and the one that it is compared with; empty without one."""
 
     stage: str
     baseline: str
@@ -168,10 +168,8 @@ class Rivals(NamedTuple):
     @property
     def names(self) -> tuple[str, str]:
         """Return both without their stage."""
-        return self._short(self.baseline), self._short(self.model)
-
-    def _short(self, name: str) -> str:
-        return name.removeprefix(f"{self.stage}/")
+        stage = f"{self.stage}/"
+        return self.baseline.removeprefix(stage), self.model.removeprefix(stage)
 
 
 def rivals_of(result: ReplayResult) -> Iterator[Rivals]:
@@ -221,9 +219,9 @@ def by_cut(
         pairs = _keyed(result.cut_pairs, traffic, cut)
         listed = dict.fromkeys((m, cell) for cell, m, _ in rows if only is None or m in only)
         places = sorted(listed, key=lambda place: metrics.index(place[0]))
-        lines = _lines(result, rows, pairs, places)
-        title = f"Models by cut {cut}, {traffic}; p is Holm's over its cells"
-        yield _tabulated(result, title, lines, cut)
+        if lines := _lines(result, rows, pairs, places):
+            title = f"Models by cut {cut}, {traffic}; p is Holm's over its cells"
+            yield _tabulated(result, title, lines, cut)
 
 
 def _lines(
