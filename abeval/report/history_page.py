@@ -7,7 +7,7 @@ from abeval.report import history_short as short
 from abeval.report.figures import FigureView
 from abeval.report.sections import Section, sections_html
 from abeval.report.short import notes
-from abeval.report.tables import TextTable, interval, numbers, scaled, text_of
+from abeval.report.tables import interval, numbers, scaled, text_of
 from abeval.results import format as fmt
 from abeval.results.history import HistoryEffect, HistoryReport, Prediction
 
@@ -78,7 +78,6 @@ def _turned(one: HistoryEffect, scale: float) -> fig.Interval:
 def history_page_html(result: HistoryReport) -> str:
     """Write the page."""
     predictions = [one for s in short.SIDES if (one := short.prediction_table(result, s)).rows]
-    sensitivity, gained = short.sensitivity_table(result), short.gained_table(result)
     learned, *said = short.sentences(result)
     return sections_html(
         "History",
@@ -91,19 +90,17 @@ def history_page_html(result: HistoryReport) -> str:
             f"corrected for the noise of both metrics, with {fmt.level(result.alpha)} intervals.",
             (*_scatters(result), *(one._replace(lead="") for one in predictions)),
         ),
-        _section(sensitivity, "Signal is the share of true effects in what was measured."),
-        _section(
-            gained,
-            "Who ships what looks best sums luck too; the shrunken sum does not.",
+        Section.of(
+            short.sensitivity_table(result),
+            more="Signal is the share of true effects in what was measured.",
+        ),
+        Section.of(
+            short.gained_table(result),
             *_forests(result),
+            more="Who ships what looks best sums luck too; the shrunken sum does not.",
         ),
         Section("notes", "Notes", sentences=notes(result)),
     )
-
-
-def _section(one: TextTable, more: str, *below: FigureView) -> Section:
-    plain = one._replace(title="", lead="")
-    return Section(one.title.lower(), one.title, f"{one.lead} {more}", (plain, *below))
 
 
 def _scatters(result: HistoryReport) -> tuple[FigureView, ...]:
@@ -130,13 +127,12 @@ def _scatters(result: HistoryReport) -> tuple[FigureView, ...]:
 def _drawn(result: HistoryReport) -> list[Prediction]:
     fitted = [row for row in result.predictions if row.correlation is not None]
     best = {(choice.target, choice.side): choice.best for choice in result.choices}
-    targets = dict.fromkeys((row.target, row.side) for row in fitted)
-    drawn = []
-    for key in targets:
-        rows = [row for row in fitted if (row.target, row.side) == key]
-        named = [row for row in rows if row.predictor == best.get(key)]
-        drawn.append(named[0] if named else max(rows, key=lambda row: abs(row.quality or 0.0)))
-    return drawn
+    chosen = {(row.target, row.side): row for row in fitted}
+
+    def rank(row: Prediction) -> tuple[bool, float]:
+        return row.predictor == best.get((row.target, row.side)), abs(row.quality or 0.0)
+
+    return list((chosen | {(r.target, r.side): r for r in sorted(fitted, key=rank)}).values())
 
 
 def _pairs(

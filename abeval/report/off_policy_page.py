@@ -8,8 +8,7 @@ from abeval.report.short import (
     off_policy_support,
     off_policy_value,
 )
-from abeval.report.tables import filled, numbers
-from abeval.results import format as fmt
+from abeval.report.tables import numbers
 from abeval.results.off_policy import OffPolicyResult
 
 
@@ -32,34 +31,25 @@ def estimates_figure(result: OffPolicyResult) -> fig.Figure:
 
 def off_policy_html(result: OffPolicyResult) -> str:
     """Write the page."""
-    estimates, support = off_policy_estimates(result), off_policy_support(result)
-    drawn = fig.FigureView(
-        "", "", estimates_figure(result), numbers(()), ("estimates",), slug="estimates-figure"
-    )
     has_values = any(row.value is not None for row in result.rows)
+    key = ("estimates",)
+    drawn = fig.FigureView("", "", estimates_figure(result), numbers(()), key, slug="drawn")
+    estimates = off_policy_estimates(result)
     return sections_html(
         "Off-policy evaluation",
         f"{result.experiment}: {estimates.title}",
         _opening(result),
-        Section(
-            "estimates",
-            "Estimates",
-            estimates.lead,
-            (*[drawn] * has_values, filled(estimates)._replace(title="", lead="")),
-        ),
-        Section("support", "Support", support.lead, (support._replace(title="", lead=""),)),
+        Section.of(estimates._replace(title="Estimates"), *[drawn] * has_values),
+        Section.of(off_policy_support(result)),
         Section("doubts", "What cannot be trusted", sentences=notes(result)),
     )
 
 
 def _opening(result: OffPolicyResult) -> list[str]:
     """Say what SNIPS and DR estimate, or that the log cannot tell."""
-    by_name = {row.estimator: row for row in result.rows}
-    chosen = [row for name in ("snips", "dr") if (row := by_name.get(name)) and row.value]
-    said = [f"Worth by {row.estimator}: {off_policy_value(row)}" for row in chosen]
-    if not said:
-        said = [f"The log of {result.source} cannot tell what {result.policy} is worth"]
-    if result.support is not None:
-        size = f"{result.support.ess:,.0f} of {result.support.rows:,} rows count in effect"
-        said.append(f"{size} ({fmt.percent(result.support.ess_share)})")
-    return said
+    said = [
+        f"Worth by {row.estimator}: {off_policy_value(row)}"
+        for row in result.rows
+        if row.estimator in ("snips", "dr") and row.value is not None
+    ]
+    return said or [f"The log of {result.source} cannot tell what {result.policy} is worth"]

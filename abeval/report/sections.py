@@ -5,6 +5,7 @@ from typing import NamedTuple
 
 from abeval.report import assets
 from abeval.report.figures import Block, figures_of
+from abeval.report.tables import TextTable, filled
 
 
 class Section(NamedTuple):
@@ -15,6 +16,13 @@ class Section(NamedTuple):
     lead: str = ""
     blocks: Sequence[Block] = ()
     sentences: Sequence[str] = ()
+
+    @classmethod
+    def of(cls, table: TextTable, *figures: Block, more: str = "") -> "Section":
+        """Make the section of a table with its title and lead; its figures are below it."""
+        plain = filled(table)._replace(title="", lead="")
+        lead = f"{table.lead} {more}".strip()
+        return cls(table.title.lower(), table.title, lead, (plain, *figures))
 
 
 def sections_html(kicker: str, title: str, sentences: Sequence[str], *sections: Section) -> str:

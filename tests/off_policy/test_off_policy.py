@@ -366,7 +366,7 @@ def test_the_page_says_what_the_terminal_says(tmp_path: Path) -> None:
     assert found.support is not None
     assert f"{found.support.mean_weight:.4f}" in said["support"]
     assert all(fmt.typographic(note) in said["doubts"] for note in found.notes)
-    drawn = figures(text)["estimates-figure"]
+    drawn = figures(text)["drawn"]
     assert drawn["data"][0]["x"] == [row.value for row in valued]
     assert drawn["layout"]["shapes"][0]["x0"] == found.realised.value
 
