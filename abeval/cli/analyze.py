@@ -13,7 +13,7 @@ from abeval.errors import ExperimentError
 
 if TYPE_CHECKING:
     from abeval.api import LoadedExperiment
-    from abeval.results.study import Study
+    from abeval.results.record import PageRecord
 
 
 _column = partial(options.flag, rich_help_panel="Table of one row a unit", metavar="COLUMN")
@@ -185,25 +185,30 @@ def report(
 ) -> None:
     """Report all that is known of an experiment on one page: results, time, A/A, models offline."""
     from abeval.files import write_text
+    from abeval.views import view
 
     if format == "html":
         if output is None:
             raise ExperimentError("a page needs a file", "name it: --output report.html")
         options.check_page(output)
-    study = _study(files, engine)
-    options.write_json(json_file, study)
+    result = _result(files, engine)
+    options.write_json(json_file, result)
     if format == "html" and output is not None:
-        study.report(output)
-    elif output is not None:
-        write_text(output, study.to_markdown())
+        result.report(output)
+        return
+    text: str = view("markdown")(result)
+    if output is not None:
+        write_text(output, text)
     else:
-        typer.echo(study.to_markdown(), nl=False)
+        typer.echo(text, nl=False)
 
 
-def _study(files: list[Path], engine: Mapping[str, object]) -> "Study":
-    """Run an experiment file, or read results."""
+def _result(files: list[Path], engine: Mapping[str, object]) -> "PageRecord":
+    """Run an experiment file, or read results: of one experiment, or one with its own page."""
     from abeval.progress import steps
-    from abeval.results.study import read_results
+    from abeval.results.history import HISTORY_SCHEMA_VERSION, HistoryReport
+    from abeval.results.off_policy import OffPolicyResult
+    from abeval.results.study import PAGED, Kind, read_result, read_results, study_of
 
     experiments = [file for file in files if options.is_toml(file)]
     if experiments and len(files) > 1:
@@ -221,4 +226,11 @@ def _study(files: list[Path], engine: Mapping[str, object]) -> "Study":
             f"--{next(iter(engine)).replace('_', '-')} is for an experiment file",
             "results are read without an engine: remove it",
         )
-    return read_results(files)
+    if len(files) > 1:
+        return read_results(files)
+    own = (
+        Kind("", "realised", OffPolicyResult, None),
+        Kind("", "predictions", HistoryReport, HISTORY_SCHEMA_VERSION),
+    )
+    result = read_result(files[0], PAGED._replace(kinds=(*PAGED.kinds, *own)))
+    return result if isinstance(result, OffPolicyResult | HistoryReport) else study_of(result)

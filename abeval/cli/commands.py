@@ -8,7 +8,19 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from abeval.bounds import MAX_BINS, MAX_CURVE, MAX_DAYS, MAX_REPLAYS, MIN_DAYS
-from abeval.cli.options import ALL, JSON, NEEDED, REPORT, JsonFile, Reads, flag, is_toml, show, twin
+from abeval.cli.options import (
+    ALL,
+    JSON,
+    NEEDED,
+    PAGE,
+    REPORT,
+    JsonFile,
+    Reads,
+    flag,
+    is_toml,
+    show,
+    twin,
+)
 from abeval.errors import ExperimentError
 
 if TYPE_CHECKING:
@@ -197,7 +209,7 @@ off_policy = twin(
     ),
     flag("shrink", list[float], "λ of DRos; repeat for more. Default: 100.", read=_or(100.0)),
     flag("min_ess", float, "Effective sample size below which nothing is estimated.", 100.0),
-    *(ALL, JSON),
+    *(ALL, JSON, PAGE),
 )
 
 _OFFLINE = (

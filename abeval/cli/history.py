@@ -30,7 +30,10 @@ _Written = Annotated[
 def add(
     results: Annotated[
         list[Path],
-        typer.Argument(help="JSON of one experiment: of analyze, replay, windows.", metavar="JSON"),
+        typer.Argument(
+            help="JSON of one experiment: of analyze or report; of agree, replay, windows.",
+            metavar="JSON",
+        ),
         options.Reads("the result"),
     ],
     history: _Written,

@@ -195,9 +195,9 @@ def place(text: str) -> Path:
     return Path(text)
 
 
-def output_file(flag: str, text: str) -> Any:  # noqa: ANN401 (typer's own type is Any)
-    """Make a flag for a file to write, with its help."""
-    return typer.Option(flag, help=text, metavar="FILE", parser=place)
+def output_file(flag: str, text: str, *more: str) -> Any:  # noqa: ANN401 (typer's own type is Any)
+    """Make a flag for a file to write, with its help; `more` are other spellings."""
+    return typer.Option(flag, *more, help=text, metavar="FILE", parser=place)
 
 
 def check_page(file: Path) -> None:
@@ -300,6 +300,9 @@ def _parameter(name: str, annotation: object, default: object = None) -> inspect
 ALL = Flag(_parameter("whole", Whole, default=False))
 JSON = Flag(_parameter("json_file", JsonFile))
 REPORT = Flag(_parameter("report", ReportFile))
+_Page = output_file("--report", "Write the HTML report.", "--output")
+PAGE = Flag(_parameter("report", Annotated[Path | None, _Page, Writes(check=check_page)]))
+"""The report of a command whose page is no study's."""
 _DEBUG = _parameter(
     "debug",
     Annotated[bool, typer.Option("--debug", help="Show the traceback of an unforeseen error.")],

@@ -3,33 +3,43 @@
 import hashlib
 import json
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 from abeval.errors import ExperimentError
 from abeval.history.table import changing
 from abeval.offline.metrics import direction_of
 from abeval.results import codes
+from abeval.results.agreement import Agreement, AgreementRow
 from abeval.results.analysis import Result
 from abeval.results.effects import Row
-from abeval.results.history import Added, AddedSource, HistoryRow, Side
+from abeval.results.history import Added, AddedSource, HistoryRow, Side, Source
 from abeval.results.record import columns_of
-from abeval.results.replay import ReplayResult
-from abeval.results.study import ANALYSIS, REPLAY, TIME, Wanted, read_result
+from abeval.results.replay import PairRow, ReplayResult
+from abeval.results.study import (
+    AGREEMENT,
+    ANALYSIS,
+    REPLAY,
+    STUDY,
+    TIME,
+    Study,
+    Wanted,
+    read_result,
+)
 from abeval.results.windows import TimeResult, WindowRow
 from abeval.stats.distributions import quantile, two_sided_quantile
 
-Addable = Result | ReplayResult | TimeResult
-"""What a history takes."""
+Addable = Result | ReplayResult | TimeResult | Agreement
+"""What a history takes; of a study, these of its results."""
 
 EARLY, LATE = (3, 7), (7, 3)
 """Days at the beginning and at the end that are kept, where they do not overlap the other end."""
 
 _WANTED = Wanted(
-    (ANALYSIS, REPLAY, TIME),
-    "is no result of abeval that has effects",
-    "a history takes the JSON of abeval analyze, replay and windows",
+    (ANALYSIS, REPLAY, TIME, AGREEMENT, STUDY),
+    "it has no effects for a history",
+    "name the JSON of abeval analyze or report, beside it that of agree, replay and windows",
 )
 
 _FIELDS = columns_of(HistoryRow)
@@ -41,7 +51,7 @@ _OF_LIFT = {
 
 
 def add(
-    path: Path, results: Sequence[Addable | str | Path], shipped: frozenset[str] | None
+    path: Path, results: Sequence[Addable | Study | str | Path], shipped: frozenset[str] | None
 ) -> Added:
     """Put the rows of results in the place of those that the history had of them."""
     read = _read(results)
@@ -50,7 +60,7 @@ def add(
     twice = next((source for source in sources if sources.count(source) > 1), None)
     if twice is not None:
         what = f"two results of the same kind ({twice}) of {experiment_of(read[0])!r} were named"
-        raise ExperimentError(what, "name one of each: analyze, replay, windows")
+        raise ExperimentError(what, "name one of each: analyze, replay, windows, agree")
     return _put(path, experiment_of(read[0]), parts)
 
 
@@ -73,15 +83,16 @@ def _put_source(rows: list[HistoryRow], new: Sequence[HistoryRow]) -> AddedSourc
     return AddedSource(key[1], "replaced" if replaced else "added", len(new), replaced, bare)
 
 
-def _read(results: Sequence[Addable | str | Path]) -> list[Addable]:
-    """Read the files of results of one experiment."""
-    read = [
-        # Its kind is one of those that are wanted.
-        cast("Addable", read_result(Path(one), _WANTED)) if isinstance(one, str | Path) else one
-        for one in results
+def _read(results: Sequence[Addable | Study | str | Path]) -> list[Addable]:
+    """Read the files of results of one experiment, of a study the results that a history takes."""
+    whole = [
+        read_result(Path(one), _WANTED) if isinstance(one, str | Path) else one for one in results
     ]
+    parts = (one.results if isinstance(one, Study) else (one,) for one in whole)
+    read = [one for of in parts for one in of if isinstance(one, Addable)]
     if not read:
-        raise ExperimentError("there is nothing to add", "name the JSON of abeval analyze")
+        what = f"there is nothing to add{': the study has no effects' if whole else ''}"
+        raise ExperimentError(what, _WANTED.hint)
     if asked := next((result.questions for result in read if result.questions), ()):
         what = f"a result is a draft: {codes.open_questions(asked)}"
         raise ExperimentError(what, "answer and remove them, and run abeval again")
@@ -108,6 +119,8 @@ def rows_of(result: Addable, shipped: frozenset[str] | None) -> tuple[HistoryRow
             rows = tuple(_of_replay(result))
         case TimeResult():
             rows = tuple(_of_windows(result))
+        case Agreement():
+            rows = tuple(_of_agreement(result))
     text = json.dumps(content, sort_keys=True, default=str)
     digest = _digest(text.encode("utf-8", "backslashreplace"))
     return tuple(replace(row, **_writable(row) | {"digest": digest}) for row in rows)
@@ -170,21 +183,34 @@ def _of_analysis(result: Result, shipped: frozenset[str] | None) -> Iterator[His
 
 
 def _of_replay(result: ReplayResult) -> Iterator[HistoryRow]:
-    critical = two_sided_quantile(result.alpha)
     for pair in result.pairs:
-        numbers = asdict(pair)
-        yield HistoryRow(
-            effect=numbers.pop("difference"),
-            **numbers,
-            experiment=result.name,
-            source="replay",
-            variant=pair.model,
-            side="offline",
-            direction=direction_of(pair.metric),
-            scale="difference",
-            se=_se(pair.difference, pair.low, pair.high, critical),
-            alpha=result.alpha,
-        )
+        yield _offline(result, "replay", pair, variant=pair.model)
+
+
+def _of_agreement(result: Agreement) -> Iterator[HistoryRow]:
+    """Return the offline differences of variants, which are on control's traffic."""
+    for row in {(row.variant, row.offline): row for row in result.rows}.values():
+        yield _offline(result, "agreement", row, metric=row.offline, role=None)
+
+
+def _offline(
+    result: ReplayResult | Agreement,
+    source: Source,
+    row: PairRow | AgreementRow,
+    **more: str | None,
+) -> HistoryRow:
+    numbers: dict[str, Any] = {n: v for n, v in vars(row).items() if n in _FIELDS} | more
+    return HistoryRow(
+        **numbers,
+        effect=row.difference,
+        experiment=result.name,
+        source=source,
+        side="offline",
+        direction=direction_of(numbers["metric"]),
+        scale="difference",
+        se=_se(row.difference, row.low, row.high, two_sided_quantile(result.alpha)),
+        alpha=result.alpha,
+    )
 
 
 def _of_windows(result: TimeResult) -> Iterator[HistoryRow]:

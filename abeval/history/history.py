@@ -14,6 +14,7 @@ from abeval.history.report import named, prior, report
 from abeval.history.table import Kept, kind_of, read_rows
 from abeval.results.history import Added, HistoryPrior, HistoryReport, HistoryRow
 from abeval.results.record import frame
+from abeval.results.study import Study
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -46,14 +47,14 @@ class History:
         return f"History({str(self.path)!r})"
 
     def add(
-        self, *results: Addable | str | Path, shipped: str | Iterable[str] | None = None
+        self, *results: Addable | Study | str | Path, shipped: str | Iterable[str] | None = None
     ) -> Added:
         """Add results of one experiment; rows of the same experiment and kind are replaced.
 
         What was added before with the same content changes nothing.
 
         Args:
-            *results: Of `analyze`, `replay` and `windows`, or the JSON files of these.
+            *results: Of `analyze`, `replay`, `windows` and `agree`, a study, or the JSON of these.
             shipped: The variant that was shipped, or several; an empty list if none was. Without
                 it the verdict decides.
 

@@ -86,7 +86,7 @@ class _Analyses:
     def case(self, row: HistoryRow) -> Case | None:
         """Return the experiment and variant that a row is of; a replay knows models alone."""
         models = self._models.get(row.experiment, {})
-        if row.side != "offline":
+        if row.source != "replay":
             return (row.experiment, row.variant) if row.variant in models else None
         serving = [variant for variant, model in models.items() if model == row.variant]
         if not serving and [*models.values()] == [None]:
@@ -108,7 +108,7 @@ class _Analyses:
     def is_other_traffic(self, row: HistoryRow) -> bool:
         """Tell whether an offline row is not of control's traffic."""
         control = self.control.get(row.experiment, row.traffic)
-        return row.side == "offline" and row.traffic != control
+        return row.source == "replay" and row.traffic != control
 
 
 def measures_of(rows: Sequence[HistoryRow]) -> Measures:

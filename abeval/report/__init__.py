@@ -16,7 +16,7 @@ __all__ = ["check_page", "summary_html", "write_report"]
 
 
 def write_report(result: object, path: Path, aa: object = None) -> Path:
-    """Write the report of a `Study`, or of one result that it can hold; return its path.
+    """Write the report of a `Study`, or of one result with a page; return its path.
 
     It is one HTML file that works offline. The folder of `path` must exist; `aa` are A/A replays
     beside the result.
@@ -25,6 +25,7 @@ def write_report(result: object, path: Path, aa: object = None) -> Path:
         abeval.errors.AbevalError: The file cannot be written there, or is no page.
     """
     from abeval.results.history import HistoryReport
+    from abeval.results.off_policy import OffPolicyResult
     from abeval.results.study import study_of
 
     check_page(path)
@@ -33,6 +34,10 @@ def write_report(result: object, path: Path, aa: object = None) -> Path:
         from abeval.report.history_page import history_page_html
 
         return write_text(path, history_page_html(result))
+    if isinstance(result, OffPolicyResult):
+        from abeval.report.off_policy_page import off_policy_html
+
+        return write_text(path, off_policy_html(result))
     from abeval.report.page import page_html
 
     return write_text(path, page_html(study_of(result, aa)))

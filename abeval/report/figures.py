@@ -213,6 +213,45 @@ def points(
     return scatter(said, **line, mode="markers", name=label(name), marker=marker, **more)
 
 
+class Spot(NamedTuple):
+    """A value in a row of a forest, and the text of its label."""
+
+    row: int
+    value: Interval
+    said: str
+
+
+def forest(names: Sequence[str], series: Mapping[str, Sequence[Spot]], **xaxis: object) -> Figure:
+    """Draw values with their intervals across, a row for each name from the top down.
+
+    The series of a row are below each other.
+    """
+    count = len(series)
+    traces = [
+        points(
+            name,
+            [spot.row + (i - (count - 1) / 2) * 0.7 / count for spot in spots],
+            [spot.value for spot in spots],
+            [spot.said for spot in spots],
+            colour(i),
+            symbol(i),
+            7,
+            is_lying=True,
+        )
+        for i, (name, spots) in enumerate(series.items())
+    ]
+    rows = {"tickvals": list(range(len(names))), "ticktext": [label(name) for name in names]}
+    ends = [len(names) - 0.4, -0.6]
+    return figure(
+        traces,
+        96 + len(names) * (16 + 5 * count),
+        {"l": 12, "b": 36},
+        showlegend=count > 1,
+        xaxis=xaxis,
+        yaxis={**rows, "range": ends, "automargin": True, "showgrid": False, "zeroline": False},
+    )
+
+
 class Point(NamedTuple):
     """A point of a line, with the cells of its tooltip; `hollow` where it covers only a part."""
 

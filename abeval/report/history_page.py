@@ -2,16 +2,14 @@
 
 from collections.abc import Sequence
 
-from abeval.report import assets
 from abeval.report import figures as fig
 from abeval.report import history_short as short
 from abeval.report.figures import FigureView
+from abeval.report.sections import Section, sections_html
+from abeval.report.short import notes
 from abeval.report.tables import interval, scaled, text_of
 from abeval.results import format as fmt
 from abeval.results.history import HistoryEffect, HistoryReport, Prediction
-
-_ROW = 26
-"""Pixels of a row of the forest."""
 
 
 def scatter_figure(
@@ -54,24 +52,15 @@ def _line(
 
 def forest_figure(effects: Sequence[HistoryEffect]) -> fig.Figure:
     """Draw every effect on one metric, as measured and as shrunk, largest on top."""
-    ordered = sorted(effects, key=lambda one: one.effect)
+    ordered = sorted(effects, key=lambda one: -one.effect)
     several = len({one.variant for one in ordered}) > 1
     names = [_named(one, several) for one in ordered]
-    measured = [scaled(100, one.effect, one.low, one.high) for one in ordered]
-    shrunk = [interval(one, "shrunk", 100) for one in ordered]
-    rows = (("measured", measured, fig.GREY, 2), ("shrunk", shrunk, fig.colour(0), 0))
-    traces = []
-    for name, values, tone, i in rows:
-        said = [f"{one}: {ends[0] or 0:+.3g}%" for one, ends in zip(names, values, strict=True)]
-        places, mark = [fig.label(one) for one in names], fig.symbol(i)
-        traces.append(fig.points(name, places, values, said, tone, mark, 7, is_lying=True))
-    return fig.figure(
-        traces,
-        90 + _ROW * len(ordered),
-        {"l": 12, "r": 12, "t": 40, "b": 36},
-        xaxis={**fig.EFFECT_AXIS, "ticksuffix": "%"},
-        yaxis={"type": "category", "automargin": True, "range": [-0.6, len(ordered) - 0.4]},
-    )
+    series: dict[str, list[fig.Spot]] = {"measured": [], "shrunk": []}
+    for i, one in enumerate(ordered):
+        measured = scaled(100, one.effect, one.low, one.high)
+        for name, ends in (("measured", measured), ("shrunk", interval(one, "shrunk", 100))):
+            series[name].append(fig.Spot(i, ends, f"{names[i]}: {ends[0] or 0:+.3g}%"))
+    return fig.forest(names, series, **fig.EFFECT_AXIS, ticksuffix="%")
 
 
 def _named(one: HistoryEffect, several: bool) -> str:
@@ -88,16 +77,29 @@ def _turned(one: HistoryEffect, scale: float) -> fig.Interval:
 
 def history_page_html(result: HistoryReport) -> str:
     """Write the page."""
-    return assets.render_page(
-        "history.html",
-        draws=True,
-        result=result,
-        level=fmt.level(result.alpha),
-        predictions=[one for s in short.SIDES if (one := short.prediction_table(result, s)).rows],
-        sensitivity=short.sensitivity_table(result),
-        gained=short.gained_table(result),
-        scatters=_scatters(result),
-        forests=_forests(result),
+    predictions = [one for s in short.SIDES if (one := short.prediction_table(result, s)).rows]
+    learned, *said = short.sentences(result)
+    return sections_html(
+        "History",
+        learned,
+        said,
+        Section(
+            "predictions",
+            "Predictions",
+            "Effects are turned so that more is better. Correlations are of true effects, "
+            f"corrected for the noise of both metrics, with {fmt.level(result.alpha)} intervals.",
+            (*_scatters(result), *(one._replace(lead="") for one in predictions)),
+        ),
+        Section.of(
+            short.sensitivity_table(result),
+            more="Signal is the share of true effects in what was measured.",
+        ),
+        Section.of(
+            short.gained_table(result),
+            *_forests(result),
+            more="Who ships what looks best sums luck too; the shrunken sum does not.",
+        ),
+        Section("notes", "Notes", sentences=notes(result)),
     )
 
 
@@ -118,13 +120,12 @@ def _scatters(result: HistoryReport) -> tuple[FigureView, ...]:
 def _drawn(result: HistoryReport) -> list[Prediction]:
     fitted = [row for row in result.predictions if row.correlation is not None]
     best = {(choice.target, choice.side): choice.best for choice in result.choices}
-    targets = dict.fromkeys((row.target, row.side) for row in fitted)
-    drawn = []
-    for key in targets:
-        rows = [row for row in fitted if (row.target, row.side) == key]
-        named = [row for row in rows if row.predictor == best.get(key)]
-        drawn.append(named[0] if named else max(rows, key=lambda row: abs(row.quality or 0.0)))
-    return drawn
+    chosen = {(row.target, row.side): row for row in fitted}
+
+    def rank(row: Prediction) -> tuple[bool, float]:
+        return row.predictor == best.get((row.target, row.side)), abs(row.quality or 0.0)
+
+    return list((chosen | {(r.target, r.side): r for r in sorted(fitted, key=rank)}).values())
 
 
 def _pairs(

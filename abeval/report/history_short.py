@@ -1,10 +1,13 @@
 """Tabulate a history of experiments: what predicts what, what moves, what was gained."""
 
+import math
+from collections.abc import Iterator
+from itertools import islice
 from typing import TYPE_CHECKING
 
-from abeval.report.tables import WHY_NOT, TextTable, interval, table, text_of
-from abeval.results import codes
+from abeval.report.tables import TextTable, interval, table, text_of
 from abeval.results import format as fmt
+from abeval.results.history import FEWEST
 
 if TYPE_CHECKING:
     from abeval.results.history import (
@@ -15,6 +18,9 @@ if TYPE_CHECKING:
         Prediction,
         Sensitivity,
     )
+
+_LISTED = 3
+"""Metrics that a sentence names."""
 
 SIDES = {"offline": "Offline against online", "early": "First against last days"}
 
@@ -47,11 +53,77 @@ def prior_parts(result: "HistoryPrior") -> tuple[str, ...]:
 
 
 def history_tables(result: "HistoryReport") -> tuple[TextTable | str, ...]:
-    """List choices in words, then every table that has rows."""
+    """Say what was learned, and what cannot be said yet; then list every table that has rows."""
     predictions = (prediction_table(result, side) for side in SIDES)
     filled = (one for one in predictions if one.rows)
-    sentences = (choice.sentence for choice in result.choices)
-    return (*sentences, *filled, sensitivity_table(result), gained_table(result))
+    return (*sentences(result), *filled, sensitivity_table(result), gained_table(result))
+
+
+def sentences(result: "HistoryReport") -> tuple[str, ...]:
+    """Say what was learned, the number of experiments first; then, once, what cannot be said."""
+    open_pairs = {(one.predictor, one.target) for one in result.predictions if _needs(one)}
+    told = (c.sentence for c in result.choices if (c.best, c.target) not in open_pairs)
+    return (
+        f"{len(result.experiments)} experiments",
+        *_signs(result),
+        *told,
+        *(_luck(one) for one in result.gained if one.gained is not None),
+        *_unsaid(result),
+    )
+
+
+def _signs(result: "HistoryReport") -> Iterator[str]:
+    """Say for each target how often the signs of its offline metrics agreed, best first."""
+    offline = [one for one in result.predictions if one.side == "offline"]
+    for target in dict.fromkeys(one.target for one in offline):
+        own = [one for one in offline if one.target == target]
+        own.sort(key=lambda one: -one.agree_share)
+        listed = (f"{o.predictor} in {o.agree} of {o.effects} ({_agreement(o)})" for o in own)
+        more = f"; {len(own) - _LISTED} more below" if len(own) > _LISTED else ""
+        yield f"Signs agreed with {target}: {'; '.join(islice(listed, _LISTED))}{more}"
+
+
+def _luck(row: "Gained") -> str:
+    """Say what was shipped as measured, really, and how much of it was luck."""
+    really = text_of(fmt.lift(row.gained, row.low, row.high))
+    bias = 100 * (row.naive - (row.gained or 0.0))
+    what = f"Shipped, {row.shipped} of {row.effects}: {row.metric} {100 * row.naive:+.2f}%"
+    return f"{what} as measured, really {really}; the bias of winners is {bias:+.2f} points"
+
+
+def _needs(row: "Prediction") -> int:
+    """Count the experiments that a correlation lacks to be told from none; 0 if it lacks none."""
+    if row.correlation is None or row.low is None or row.high is None:
+        return max(FEWEST - row.experiments, 0)
+    if not row.low <= 0 <= row.high:
+        return 0
+    # The distance to an end of an interval shrinks with the root of the experiments.
+    value, end = row.correlation, row.low if row.correlation > 0 else row.high
+    reach = abs(end - value) / max(abs(value), 0.01)
+    return max(math.ceil(row.experiments * reach**2) - row.experiments, 1)
+
+
+def _unsaid(result: "HistoryReport") -> Iterator[str]:
+    """Say once what the history cannot tell, and how many more experiments that takes."""
+    few = [one for one in result.predictions if one.correlation is None]
+    clear = [one for one in result.predictions if one.correlation is not None and _needs(one)]
+    clear.sort(key=_needs)
+    said = []
+    if few:
+        pairs = f"{len(few)} pair{'s' * (len(few) > 1)} of metrics"
+        most = max(_needs(one) for one in few)
+        with_both = f"{most} more experiment{'s' * (most > 1)} with both"
+        said.append(f"how {pairs} go together ({with_both})")
+    if clear:
+        listed = (f"{one.predictor} with {one.target} {_needs(one):,}" for one in clear[:_LISTED])
+        more = f", {len(clear) - _LISTED} others more" if len(clear) > _LISTED else ""
+        what = "whether a correlation is none (more experiments that it takes, if it stays: "
+        said.append(f"{what}{', '.join(listed)}{more})")
+    lacking = [r.metric for r in result.gained if r.gained is None]
+    if lacking:
+        said.append(f"what was gained on {fmt.listing(lacking)}: fewer than {FEWEST} have it")
+    if said:
+        yield f"Cannot be said yet: {'; '.join(said)}"
 
 
 def prediction_table(result: "HistoryReport", side: str) -> TextTable:
@@ -69,7 +141,6 @@ def prediction_table(result: "HistoryReport", side: str) -> TextTable:
         ("signs agree", _agreement, "extra"),
         ("P(better)", _chance, "number"),
         ("explains", lambda r: "" if r.explained is None else f"{r.explained:.0%}", "spare"),
-        WHY_NOT,
     )
 
 
@@ -108,7 +179,7 @@ def sensitivity_table(result: "HistoryReport") -> TextTable:
 
 
 def _spread(row: "Sensitivity") -> str:
-    return codes.reason(row.reason) if row.spread is None else f"{100 * row.spread:.2g}%"
+    return fmt.MISSING if row.spread is None else f"{100 * row.spread:.2g}%"
 
 
 def gained_table(result: "HistoryReport") -> TextTable:
@@ -122,7 +193,6 @@ def gained_table(result: "HistoryReport") -> TextTable:
         ("sum as measured", lambda row: f"{100 * row.naive:+.2f}%", "number"),
         ("really gained", lambda r: text_of(fmt.lift(r.gained, r.low, r.high)), "number"),
         ("prior", _prior, "extra"),
-        WHY_NOT,
     )
 
 

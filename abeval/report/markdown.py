@@ -1,6 +1,7 @@
 """Write a study as Markdown, for a pull request or a chat."""
 
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 from abeval.report.agreement_page import standings
 from abeval.report.agreement_short import sentences
@@ -24,12 +25,25 @@ from abeval.results import format as fmt
 from abeval.results.analysis import Result
 from abeval.results.study import Study
 
+if TYPE_CHECKING:
+    from abeval.report.short import Brief
+
 _SPECIAL = str.maketrans({c: f"\\{c}" for c in "\\`*_[]<>|#~"})
 
 
-def markdown(study: Study) -> str:
+def markdown(result: "Study | Brief") -> str:
     """Write the verdict, what to do next, goals, guardrails and trust; other results as tables."""
-    return "\n\n".join(_blocks(study)) + "\n"
+    blocks = _blocks(result) if isinstance(result, Study) else _brief(result)
+    return "\n\n".join(blocks) + "\n"
+
+
+def _brief(result: "Brief") -> Iterator[str]:
+    yield from (_part(part) for part in parts(result))
+    yield from (escaped(note) for note in notes(result))
+
+
+def _part(part: TextTable | str) -> str:
+    return _table(part) if isinstance(part, TextTable) else escaped(fmt.typographic(part))
 
 
 def _blocks(study: Study) -> Iterator[str]:
@@ -45,8 +59,7 @@ def _blocks(study: Study) -> Iterator[str]:
             name = f"**{escaped(row.metric)}** ({escaped(row.variant)})"
             yield f"{name} drifts: {escaped(row.reason)}"
     if study.replay is not None:
-        for part in parts(study.replay)[:1]:
-            yield _table(part) if isinstance(part, TextTable) else escaped(part)
+        yield from map(_part, parts(study.replay))
     if study.agreement is not None and study.analysis is None:
         yield from (escaped(fmt.typographic(said)) for said in sentences(study.agreement))
     if study.aa is not None:

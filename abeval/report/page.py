@@ -16,7 +16,7 @@ from abeval.report.effects import role_views
 from abeval.report.figures import Block, Figure, OfMetric, figures_of
 from abeval.report.first_part import verdict_part
 from abeval.report.methods_part import methods_part
-from abeval.report.replay_page import calibration_part, offline_part, replay_figure_views
+from abeval.report.replay_page import calibration_part, offline_part
 from abeval.report.short import Brief, notes, opening, parts
 from abeval.report.spread_page import catalog_part, dwell_part, gauc_part
 from abeval.report.tables import TextTable, filled
@@ -108,8 +108,7 @@ def page_html(study: Study) -> str:
     shown = dict.fromkeys(part.view for part in built)
     return assets.render_page(
         "study.html",
-        draws=any(any(figures_of(part.blocks)) for part in built)
-        or any(replay_figure_views(study)),
+        draws=any(any(figures_of(part.blocks)) for part in built),
         study=study,
         asked=codes.open_questions(study.questions),
         views=[
@@ -229,8 +228,7 @@ class Figures(Mapping[tuple[str, ...], "go.Figure"]):
     @cached_property
     def _drawn(self) -> Mapping[tuple[str, ...], Figure]:
         """Draw every figure, once."""
-        of_parts = [view for part in _built(self._study) for view in figures_of(part.blocks)]
-        views = (*of_parts, *replay_figure_views(self._study))
+        views = (view for part in _built(self._study) for view in figures_of(part.blocks))
         return {view.key: view.figure for view in views}
 
 

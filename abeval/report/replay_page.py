@@ -1,17 +1,16 @@
 """Build the parts of the page that a replay fills: models, stages, curves, calibration."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from math import sqrt
 
 from abeval.report import assets
 from abeval.report import figures as fig
 from abeval.report import replay_short as short
-from abeval.report.figures import Block, Closed, FigureView, Heading, figures_of
-from abeval.report.tables import TextTable
+from abeval.report.figures import Block, Closed, FigureView
+from abeval.report.tables import WHY_NOT, scaled, table, text_of
+from abeval.results import codes, replay
 from abeval.results import format as fmt
-from abeval.results import replay
-from abeval.results.replay import POOLED, CalibrationBin, Curve, ReplayResult, ReplayRow
-from abeval.results.study import Study
+from abeval.results.replay import CalibrationBin, Curve, ReplayResult, ReplayRow
 
 _SMALLEST, _LARGEST = 3.0, 13.0
 """Diameters of the points of a calibration, in pixels: of few rows and of most."""
@@ -67,76 +66,94 @@ def calibration_figure(bins: Sequence[CalibrationBin]) -> fig.Figure:
     return drawn
 
 
-def stage_figure(rows: Sequence[tuple[str, str, ReplayRow]]) -> fig.Figure:
-    """Draw a metric from stage to stage, a line per model; rows are stage, model and value."""
-    series: dict[str, list[fig.Point]] = {model: [] for _, model, _ in rows}
-    for stage, model, row in rows:
-        series[model] += _points(stage, row)
-    metric = rows[0][2].metric if rows else ""
-    return fig.lines(series, "stage", metric, {"type": "category"}, _PLAIN)
+def family_figure(result: ReplayResult, metrics: Sequence[str]) -> fig.Figure | None:
+    """Draw differences as shares of the baseline's value, by traffic; None without any."""
+    rivals = {(one.baseline, one.model) for one in short.rivals_of(result)}
+    series: dict[str, list[fig.Spot]] = {}
+    for pair in short.pairs_of(result):
+        is_drawn = (pair.control, pair.model) in rivals and pair.metric in metrics
+        if is_drawn and pair.value_control:
+            share = scaled(1 / abs(pair.value_control), pair.difference, pair.low, pair.high)
+            name = f"{pair.traffic}, {pair.model}" if len(rivals) > 1 else pair.traffic
+            said = f"{pair.metric}, {name}: {text_of(fmt.lift(*share))}"
+            spot = fig.Spot(metrics.index(pair.metric), scaled(100, *share), said)
+            series.setdefault(name, []).append(spot)
+    return fig.forest(metrics, series, **fig.EFFECT_AXIS, ticksuffix="%") if series else None
 
 
 _BINNED = {"mass": "bins of equal counts", "width": "bins of equal widths"}
 
-OfTraffic = tuple[str, tuple[Block, ...]]
-"""A traffic, and what is shown of it."""
-
 
 def offline_part(result: ReplayResult) -> tuple[Block, ...]:
-    """Show the models offline, side by side."""
-    everywhere, groups = short.traffics(result), short.by_kind(result)
-    units = {row.traffic: row.units for row in reversed(result.rows)}
-    drawn, cut = short.drawn_metrics(result), result.by_value
-
-    def shown(traffic: str, tables: Iterable[TextTable]) -> OfTraffic:
-        closed = tuple(
-            Closed(
-                f"{one.title} ({len(one.rows)})",
-                (one._replace(title="", lead=""),),
-                "data",
-                is_open=one.title not in groups or any(row[0] in drawn for row in one.rows),
-            )
-            for one in tables
-        )
-        heading = Heading(f"Traffic of {traffic}", f"{fmt.count(units[traffic])} units", 4)
-        return traffic, (heading, *closed) if closed and traffic != POOLED else closed
-
-    html = assets.block(
+    """Show the models side by side: a table and a figure a family; closed, all that there is."""
+    metrics, units = short.metrics_of(result), {r.traffic: r.units for r in result.rows}
+    every = [(t, one) for t in units for one in short.families(result, t, metrics)]
+    facts = assets.block(
         "offline.html",
         result=result,
-        models=short.plain_models(result),
-        traffics=[(name, units[name]) for name in everywhere],
-        compared=_pooled_last(shown(t, short.compared(result, t, groups)) for t in everywhere),
-        staged=_pooled_last(shown(t, short.staged(result, t, groups)) for t in everywhere),
-        by_value=_pooled_last(shown(t, [short.by_value(result, cut, t)]) for t in everywhere)
-        if cut
-        else (),
-        cuts=_pooled_last(shown(t, short.by_cut(result, t)) for t in everywhere),
-        curves=_pooled_last(_curves(result)),
-        stages=_pooled_last(_stages(result)),
-        coverage=short.coverage(result)._replace(title=""),
+        rivals=[*short.rivals_of(result)],
+        traffics=[*units.items()],
         level=fmt.level(result.alpha),
     )
-    return (html,)
+    blocks: list[Block] = [facts]
+    for i, family in enumerate(
+        short.families(result, short.main_traffic(result), short.shown_metrics(result))
+    ):
+        blocks.append(family.table)
+        if drawn := family_figure(result, family.metrics):
+            blocks.append(_family_view(family, drawn, i))
+        tables = tuple(one.table for _, one in every if one.title == family.title)
+        count = len(next(one.metrics for _, one in every if one.title == family.title))
+        blocks.append(Closed(f"{family.title}: all {count} metrics, on every traffic", tables))
+        over_k = tuple(view for name, view in _curves(result) if name == family.title)
+        blocks += [Closed(f"{family.title}: over k", over_k)] * bool(over_k)
+    if cuts := tuple(one for traffic in units for one in short.by_cut(result, traffic)):
+        blocks.append(Closed("Cuts: parts of the traffic, of which a unit may see several", cuts))
+    return (*blocks, Closed("Coverage, rows set aside and policies", _accounts(result)))
 
 
-def _pooled_last(parts: Iterable[OfTraffic]) -> tuple[Block, ...]:
-    """List what is shown of each traffic; that of all together is closed."""
-    listed = [(traffic == POOLED, block) for traffic, blocks in parts for block in blocks]
-    pooled = tuple(block for is_pooled, block in listed if is_pooled)
-    extra = Closed("Pooled, an extra: all traffic together", pooled)
-    return (*(one for is_pooled, one in listed if not is_pooled), *[extra] * bool(pooled))
+def _family_view(family: short.Family, drawn: fig.Figure, i: int) -> FigureView:
+    title = f"{family.title}: differences as shares of the baseline's value, by traffic"
+    slug = f"family-{i}"
+    return FigureView("", title, drawn, ("family", family.title), slug=slug)
 
 
-def replay_figure_views(study: Study) -> Iterable[FigureView]:
-    """List every figure inside the part `offline`, which its template lays out."""
-    result = study.replay
+def _accounts(result: ReplayResult) -> tuple[Block, ...]:
+    """Tabulate coverage, what was set aside, policies, and every value with what it leaves out."""
+    values = table(
+        f"All {len(result.rows)} values",
+        "and what each leaves out.",
+        result.rows,
+        *("metric", "model", "traffic"),
+        ("value", _value, "number"),
+        ("units", lambda row: fmt.count(row.units), "number"),
+        ("counted", lambda row: fmt.count(round(row.counted)), "number"),
+        (
+            "left out",
+            lambda row: ", ".join(
+                f"{fmt.count(n)} {codes.words(what)}" for what, n in row.left_out
+            ),
+            "words",
+        ),
+        WHY_NOT,
+    )
     return (
-        ()
-        if result is None
-        else figures_of(
-            block for make in (_curves, _stages) for _, blocks in make(result) for block in blocks
-        )
+        short.coverage(result),
+        table(
+            "Rows accounted for",
+            "what was merged, set aside or not compared.",
+            result.accounting,
+            ("what", lambda one: codes.words(one[0])),
+            ("count", lambda one: fmt.count(one[1]), "number"),
+        ),
+        table(
+            "Policies",
+            "what the definitions do not fix.",
+            result.policy,
+            ("not fixed", lambda one: codes.words(one[0])),
+            ("policy", lambda one: codes.words(one[1]), "words"),
+        ),
+        values,
     )
 
 
@@ -147,8 +164,8 @@ def calibration_part(result: ReplayResult) -> tuple[Block, ...]:
     return tuple(_calibration(result))
 
 
-def _curves(result: ReplayResult) -> Iterator[OfTraffic]:
-    """Draw a figure for each metric and traffic."""
+def _curves(result: ReplayResult) -> Iterator[tuple[str, FigureView]]:
+    """Draw a figure for each metric and traffic, with the family of the metric."""
     for i, (title, elbows, own) in enumerate(short.curves(result)):
         view = FigureView(
             title,
@@ -157,7 +174,7 @@ def _curves(result: ReplayResult) -> Iterator[OfTraffic]:
             key=("curve", own[0].metric, own[0].traffic),
             slug=f"curve-{i}",
         )
-        yield own[0].traffic, (view,)
+        yield short.family_of(own[0].metric), view
 
 
 def _calibration(result: ReplayResult) -> Iterator[FigureView]:
@@ -174,26 +191,5 @@ def _calibration(result: ReplayResult) -> Iterator[FigureView]:
         )
 
 
-def _stages(result: ReplayResult) -> Iterator[OfTraffic]:
-    """Draw a figure for each metric and traffic: its value at each stage."""
-    stages = {m.name: m.stage for m in result.models if m.stage is not None}
-    keys = [(m, t) for m in short.drawn_metrics(result) for t in short.traffics(result)]
-    for i, (metric, traffic) in enumerate(keys if stages else ()):
-        own = [r for r in result.rows if (r.metric, r.traffic) == (metric, traffic)]
-        named = [
-            (stages[r.model], r.model.removeprefix(f"{stages[r.model]}/"), r)
-            for r in own
-            if r.model in stages
-        ]
-        view = FigureView(
-            f"{metric}, traffic of {traffic}",
-            "",
-            stage_figure(named),
-            key=("stage", metric, traffic),
-            slug=f"stage-{i}",
-        )
-        yield traffic, (view,)
-
-
-def _value(row: ReplayRow | replay.CurvePoint) -> str:
+def _value(row: ReplayRow) -> str:
     return " ".join(part for part in fmt.estimate(row.value, row.low, row.high) if part)

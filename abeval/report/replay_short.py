@@ -1,11 +1,10 @@
-"""Tabulate a replay: models side by side, by stage, by cut; some metrics a cut-off, or all."""
+"""Tabulate a replay: a table for each family of metrics, as terminal, Markdown and page show it."""
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple, TypeVar
 
-from abeval.offline.metrics import parse_metric
-from abeval.report import glyph
+from abeval.offline.metrics import DEFINITIONS
 from abeval.report.layout import Kind
 from abeval.report.tables import Cell, TextTable, estimate_of, full, interval_of, spans, table
 from abeval.results import codes, replay
@@ -28,9 +27,6 @@ _FIRST = (
 _DEFINITIONS = frozenset({"lin", "min", "mean", "impressions", "width", "self_information", ""})
 """Of several definitions of one metric, the one that a short table shows."""
 
-_DRAWN = frozenset({"ndcg", "map", "recall", "gauc", "auc", "log_loss", "q_ctr"})
-"""Of many metrics, those that are drawn."""
-
 
 class _Id(NamedTuple):
     """A metric's id in its parts: `map@10[min]`."""
@@ -48,28 +44,39 @@ class _Id(NamedTuple):
 
 def replay_tables(result: ReplayResult, whole: bool) -> tuple[TextTable | str, ...]:
     """Tabulate models on all traffic; with `whole`, every metric, on each traffic too."""
-    metrics = list(dict.fromkeys(row.metric for row in result.rows))
-    (pooled,) = _shown(traffics(result))
-    valued = {r.metric for r in result.rows if r.traffic == pooled and r.value is not None}
-    shown = metrics if whole else chosen(metrics, valued)
-    parts: list[TextTable | str] = []
-    for traffic in traffics(result) if whole else [pooled]:
-        groups = *compared(result, traffic, _by_k(shown)), *staged(result, traffic, _by_k(shown))
-        parts += [_named(one, traffic) for one in groups]
-    if hidden := len(metrics) - len(shown):
+    metrics, shown = metrics_of(result), shown_metrics(result)
+    of_traffic = traffics(result) if whole else [main_traffic(result)]
+    parts: list[TextTable | str] = [
+        family.table
+        for traffic in of_traffic
+        for family in families(result, traffic, metrics if whole else shown)
+    ]
+    if not whole and (hidden := len(metrics) - len(shown)):
         parts.append(f"{hidden} more metrics, and each variant's traffic: --all")
     parts += [coverage(result), *(f"{name}. {said}" for name, said, _ in curves(result))]
-    if result.by_value is not None:
-        cut = dict.fromkeys(row.traffic for row in result.by_value.rows)
-        parts += [_named(by_value(result, result.by_value, one), one) for one in cut]
-    for traffic in _shown([pair.traffic for pair in result.cut_pairs]):
-        parts += [_named(one, traffic) for one in by_cut(result, traffic, _BY_CUT)]
+    parts += by_cut(result, main_traffic(result), _BY_CUT)
     return tuple(parts)
 
 
-def _named(one: TextTable, traffic: str) -> TextTable:
-    where = "all traffic" if traffic == POOLED else f"traffic of {traffic}"
-    return one._replace(title=f"{one.title}, {where}")
+def metrics_of(result: ReplayResult) -> list[str]:
+    """List every metric, those with a cut-off by value last."""
+    return list(dict.fromkeys(row.metric for row in _rows(result)))
+
+
+def _rows(result: ReplayResult) -> tuple[ReplayRow, ...]:
+    return (*result.rows, *(() if result.by_value is None else result.by_value.rows))
+
+
+def pairs_of(result: ReplayResult) -> tuple[PairRow, ...]:
+    """List every comparison, those with a cut-off by value last."""
+    return (*result.pairs, *(() if result.by_value is None else result.by_value.pairs))
+
+
+def shown_metrics(result: ReplayResult) -> list[str]:
+    """Choose the metrics of a short table: those of most teams that have a value."""
+    pooled = main_traffic(result)
+    valued = {r.metric for r in _rows(result) if r.traffic == pooled and r.value is not None}
+    return chosen(metrics_of(result), valued)
 
 
 def chosen(metrics: Sequence[str], valued: Iterable[str]) -> list[str]:
@@ -83,7 +90,10 @@ def chosen(metrics: Sequence[str], valued: Iterable[str]) -> list[str]:
     """
     with_value = frozenset(valued)
     kept: set[str] = set()
-    for names in _by_k(metrics).values():
+    by_k: dict[str, list[str]] = {}
+    for name in metrics:
+        by_k.setdefault(_Id.of(name).k, []).append(name)
+    for names in by_k.values():
         few = len(names) <= ROWS
         kept.update(names if few else _quoted([name for name in names if name in with_value]))
     return [name for name in metrics if name in kept]
@@ -100,51 +110,42 @@ def _quoted(names: Sequence[str]) -> list[str]:
     return [one_each[name] for name in order[:ROWS]]
 
 
-_UNCUT = "Without a cut-off"
+class Family(NamedTuple):
+    """Metrics that are about the same, and their table on one traffic."""
 
-Groups = Mapping[str, Sequence[str]]
-"""Title of a table → its metrics."""
-
-
-def _by_k(metrics: Sequence[str]) -> Groups:
-    """Group the metrics of each cut-off, and those without one."""
-    return _grouped(metrics, lambda name: f"At {k}" if (k := _Id.of(name).k) else _UNCUT)
+    title: str
+    metrics: tuple[str, ...]
+    table: TextTable
 
 
-def by_kind(result: ReplayResult) -> Groups:
-    """Group all metrics by what they are about."""
-    return _grouped([metric for metric, _ in result.definitions], _kind)
+_OTHERS = {"fcp": "FCP", "q_ctr": "Q_ctr and calibration", "ece": "Q_ctr and calibration"}
 
 
-def _kind(name: str) -> str:
-    metric = parse_metric(name)
-    if metric.definition.family in ("beyond", "catalogue"):
-        return f"Beyond accuracy at k = {metric.k}"
-    if not metric.definition.of_requests:
-        return "Scores and pairs"
-    return "Whole lists" if metric.k is None else f"Requests at k = {metric.k}"
+def family_of(metric: str) -> str:
+    """Name the family of a metric.
+
+    Example:
+        >>> [family_of(name) for name in ("ndcg@5[lin]", "recall@device", "auc", "novelty@5[miuf]")]
+        ['Ranking', 'Ranking', 'Classification', 'Beyond accuracy']
+    """
+    name, _, variant = _Id.of(metric)
+    named = next((one for one in DEFINITIONS.values() if one.name == name), None)
+    definition = DEFINITIONS.get((name, variant), named)
+    if definition is None or definition.of_requests:
+        return "Ranking"
+    if definition.family in ("beyond", "catalogue"):
+        return "Beyond accuracy"
+    return _OTHERS.get(name, "Classification")
 
 
-def _grouped(metrics: Iterable[str], title: Callable[[str], str]) -> Groups:
-    groups: dict[str, list[str]] = {}
-    for name in metrics:
-        groups.setdefault(title(name), []).append(name)
-    return groups
-
-
-def drawn_metrics(result: ReplayResult) -> list[str]:
-    """Choose metrics with figures: all if they are few, else those most teams quote, at one k."""
-    metrics = [metric for metric, _ in result.definitions]
-    if len(metrics) <= ROWS:
-        return metrics
-    computed = {row.metric for row in result.rows if row.value is not None}
-    ids = {metric: _Id.of(metric) for metric in metrics if metric in computed}
-    quoted = {
-        (one.name, one.definition): metric
-        for metric, one in ids.items()
-        if one.name in _DRAWN and one.definition in _DEFINITIONS
-    }
-    return [*quoted.values()]
+def families(result: ReplayResult, traffic: str, metrics: Sequence[str]) -> Iterator[Family]:
+    """Set the models beside each other on a traffic, a table for each family of metrics."""
+    rows, compared = _keyed(_rows(result), traffic), _keyed(pairs_of(result), traffic)
+    where = "all traffic" if traffic == POOLED else f"traffic of {traffic}"
+    for title in dict.fromkeys(map(family_of, metrics)):
+        own = tuple(metric for metric in metrics if family_of(metric) == title)
+        if lines := _lines(result, rows, compared, [(metric, "") for metric in own]):
+            yield Family(title, own, _tabulated(result, f"{title}, {where}", lines))
 
 
 def traffics(result: ReplayResult) -> list[str]:
@@ -152,16 +153,35 @@ def traffics(result: ReplayResult) -> list[str]:
     return list(dict.fromkeys(row.traffic for row in result.rows))
 
 
-def _shown(names: Sequence[str]) -> Sequence[str]:
+def main_traffic(result: ReplayResult) -> str:
     """Choose the traffic that a short table shows: all together."""
-    return [POOLED] if POOLED in names else names[-1:]
+    return next((name for name in traffics(result) if name == POOLED), traffics(result)[-1])
 
 
-def plain_models(result: ReplayResult) -> list[str]:
-    """List models that are no stages, the baseline of comparisons first."""
-    names = [m.name for m in result.models if m.stage is None]
-    controls = [pair.control for pair in result.pairs if pair.control in names]
-    return list(dict.fromkeys([*controls[:1], *names]))
+class Rivals(NamedTuple):
+    """A model, and the one that it is compared with; empty without one."""
+
+    stage: str
+    baseline: str
+    model: str
+
+    @property
+    def names(self) -> tuple[str, str]:
+        """Return both without their stage."""
+        stage = f"{self.stage}/"
+        return self.baseline.removeprefix(stage), self.model.removeprefix(stage)
+
+
+def rivals_of(result: ReplayResult) -> Iterator[Rivals]:
+    """Set each model beside the baseline of its stage; those without a stage first."""
+    stages: dict[str, list[str]] = {}
+    for one in sorted(result.models, key=lambda model: model.stage is not None):
+        stages.setdefault(one.stage or "", []).append(one.name)
+    for stage, names in stages.items():
+        controls = (pair.control for pair in result.pairs if {pair.control, pair.model} <= {*names})
+        first = next(controls, names[0])
+        for name in [name for name in names if name != first] or [first]:
+            yield Rivals(stage, "" if name == first else first, name)
 
 
 Kept = TypeVar("Kept", bound=replay.OfModel | PairRow)
@@ -171,11 +191,13 @@ Keyed = Mapping[tuple[str, str, str], Kept]
 
 
 class _Line(NamedTuple):
-    """A metric in one row: a value, or two of two models, and a comparison."""
+    """A metric of a model, in a cell if there are cuts, beside that of its baseline."""
 
     metric: str
-    label: str
-    values: tuple[Value | None, ...]
+    cell: str
+    of: Rivals
+    before: Value | None
+    value: Value | None
     change: PairRow | None
 
 
@@ -187,13 +209,6 @@ def _keyed(rows: Iterable[Kept], traffic: str, cut: str = "") -> dict[tuple[str,
     }
 
 
-def compared(result: ReplayResult, traffic: str, groups: Groups) -> Iterator[TextTable]:
-    """Put the first model beside each other one, a table for each group of metrics."""
-    rows, pairs = _keyed(result.rows, traffic), _keyed(result.pairs, traffic)
-    for title, metrics in groups.items():
-        yield from _beside(result, title, "", rows, pairs, [(name, "") for name in metrics])
-
-
 def by_cut(
     result: ReplayResult, traffic: str, only: Sequence[str] | None = None
 ) -> Iterator[TextTable]:
@@ -201,101 +216,78 @@ def by_cut(
     metrics = list(dict.fromkeys(row.metric for row in result.cut_rows))
     for cut in dict.fromkeys(row.cut for row in result.cut_rows):
         rows = _keyed(result.cut_rows, traffic, cut)
+        pairs = _keyed(result.cut_pairs, traffic, cut)
         listed = dict.fromkeys((m, cell) for cell, m, _ in rows if only is None or m in only)
         places = sorted(listed, key=lambda place: metrics.index(place[0]))
-        pairs = _keyed(result.cut_pairs, traffic, cut)
-        yield from _beside(result, f"Models by cut {cut}", cut, rows, pairs, places)
+        if lines := _lines(result, rows, pairs, places):
+            title = f"Models by cut {cut}, {traffic}; p is Holm's over its cells"
+            yield _tabulated(result, title, lines, cut)
 
 
-def _beside(
+def _lines(
     result: ReplayResult,
-    title: str,
-    cut: str,
     rows: Keyed[Value],
     pairs: Keyed[PairRow],
-    places: Sequence[tuple[str, str]],
-) -> Iterator[TextTable]:
-    """Make a table for each model that is compared with the first; places are metric and cell."""
-    first, *others = plain_models(result) or [""]
-    for other in others or [""] if first and places else ():
-        heads = tuple(filter(None, (first, other)))
-        lines = [
-            _Line(
-                metric,
-                f"{cut} = {cell or '(none)'}" if cut else "",
-                tuple(rows.get((cell, metric, model)) for model in heads),
-                pairs.get((cell, metric, other)),
-            )
-            for metric, cell in places
-        ]
-        holm = "; p is Holm's over the cells of a cut" if cut else ""
-        lead = f"{other} - {first}, paired by unit{holm}." if other else ""
-        named = f"{title}, {other}" if len(others) > 1 else title
-        yield _tabulated(result, named, lead, ("cell" if cut else "", *heads), lines)
-
-
-def staged(result: ReplayResult, traffic: str, groups: Groups) -> Iterator[TextTable]:
-    """Compare the models at each stage, in the order of the stages."""
-    stage_of = {model.name: model.stage for model in result.models if model.stage is not None}
-    order = list(dict.fromkeys(stage_of.values()))
-    names = sorted(stage_of, key=lambda name: order.index(stage_of[name]))
-    alike = [p for p in result.pairs if stage_of.get(p.control) == stage_of.get(p.model)]
-    rows, pairs = _keyed(result.rows, traffic), _keyed(alike, traffic)
-    for title, metrics in groups.items() if names else ():
-        lines = _singly(rows, pairs, [(metric, name) for metric in metrics for name in names])
-        yield _tabulated(result, title, "differences paired by unit.", ("model", "value"), lines)
-
-
-def by_value(result: ReplayResult, cut: replay.CutByValue, traffic: str) -> TextTable:
-    """Tabulate metrics whose cut-off depends on the value of a column."""
-    names = dict.fromkeys(row.model for row in cut.rows)
-    keys = [(m, name) for m in dict.fromkeys(row.metric for row in cut.rows) for name in names]
-    lines = _singly(_keyed(cut.rows, traffic), _keyed(cut.pairs, traffic), keys)
-    lead = f"{', '.join(f'{value} at {k}' for value, k in cut.ks)}."
-    return _tabulated(result, f"k by {cut.column}", lead, ("model", "value"), lines)
-
-
-def _singly(
-    rows: Keyed[ReplayRow], pairs: Keyed[PairRow], keys: Iterable[tuple[str, str]]
+    places: Iterable[tuple[str, str]],
 ) -> list[_Line]:
-    """List models below each other, each with its comparison."""
-    return [_Line(*key, (rows.get(("", *key)),), pairs.get(("", *key))) for key in keys]
+    """List the models of each metric and cell, as far as they have a row."""
+    rivals = [*rivals_of(result)]
+    lines = (
+        _Line(
+            metric,
+            cell,
+            one,
+            rows.get((cell, metric, one.baseline)),
+            rows.get((cell, metric, one.model)),
+            pairs.get((cell, metric, one.model)) if one.baseline else None,
+        )
+        for metric, cell in places
+        for one in rivals
+    )
+    return [line for line in lines if line.value is not None]
 
 
 def _tabulated(
-    result: ReplayResult, title: str, lead: str, heads: tuple[str, ...], lines: Sequence[_Line]
+    result: ReplayResult, title: str, lines: Sequence[_Line], cut: str = ""
 ) -> TextTable:
-    """Make a table of lines; `heads` are those of their labels, without any empty, and values."""
+    """Make a table of lines, without columns that are empty or the same in all of them."""
+    firsts = {line.of.names[0] for line in lines} - {""}
+    models = {line.of.names[1] for line in lines}
+    first, model = (
+        next(iter(names)) if len(names) == 1 else other
+        for names, other in ((firsts, "baseline"), (models, "value"))
+    )
     level = fmt.level(result.alpha)
-    scale, drawings = glyph.column([_mark(line, level) for line in lines])
-    labelled, is_single = bool(heads[0]), heads[-1] == "value"
-    names = ["metric", *filter(None, heads)]
-    kinds: list[Kind] = ["name", "name"] if labelled else ["name"]
-    kinds += ["number"] * (len(heads) - 1)
-    rows = [[line.metric, *[line.label] * labelled, *_values(line)] for line in lines]
-    if any(line.change for line in lines):
-        names += [*["against"] * is_single, f"difference [{level} interval]", scale, "p"]
-        kinds += ["extra"] * is_single
-        kinds += ["name", "name", "extra"]
-        for line, cells, drawing in zip(lines, rows, drawings, strict=True):
-            against = line.change.control if line.change else ""
-            cells += [*[against] * is_single, _difference(line.change), drawing, _p(line.change)]
-    return TextTable(title, lead, tuple(names), tuple(map(tuple, rows)), tuple(kinds))
+    columns: list[tuple[str, Kind, list[str]]] = [
+        ("metric", "name", [line.metric for line in lines]),
+        (cut, "name", [(line.cell or "(none)") if cut else "" for line in lines]),
+        ("stage", "name", [line.of.stage for line in lines]),
+        ("model", "name", [line.of.names[1] if len(models) > 1 else "" for line in lines]),
+        (first, "number", [cells[0] for cells in map(_values, lines)]),
+        (model, "number", [cells[1] for cells in map(_values, lines)]),
+        (f"difference [{level} interval]", "name", [_difference(line.change) for line in lines]),
+        ("p", "extra", [_p(line.change) for line in lines]),
+    ]
+    heads, kinds, cells = zip(*(one for one in columns if any(one[2])), strict=True)
+    lead = f"{model} - {first}, paired by unit." if len(firsts) == len(models) == 1 else ""
+    return TextTable(title, lead, heads, tuple(zip(*cells, strict=True)), kinds)
 
 
-def _values(line: _Line) -> Iterator[str]:
+def _values(line: _Line) -> tuple[str, ...]:
     """Write values with decimals by the narrowest interval; as plain text with one more."""
-    known = [row for row in line.values if row is not None and row.low is not None]
+    of = (line.before, line.value)
+    known = [row for row in of if row is not None and row.low is not None]
     places = max((fmt.interval_places(row.low, row.high) for row in known), default=0)
-    for row in line.values:
-        if row is None:
-            yield fmt.MISSING
-            continue
-        text, interval = fmt.estimate(row.value, row.low, row.high, places)
-        note = codes.reason(row.reason)
-        plain = f"{row.value or 0:,.{min(places + 1, 12)}f}" if known else f"{row.value or 0:.4g}"
-        html = spans(value=text, interval=interval, note=note)
-        yield Cell(note if row.value is None else plain, html, "number")
+    return tuple("" if row is None else _value(row, places, bool(known)) for row in of)
+
+
+def _value(row: Value, places: int, has_interval: bool) -> str:
+    text, interval = fmt.estimate(row.value, row.low, row.high, places)
+    note = codes.reason(row.reason)
+    number = row.value or 0
+    plain = f"{number:,.{min(places + 1, 12)}f}" if has_interval else f"{number:.4g}"
+    html = spans(value=text, interval=interval, note=note)
+    return Cell(note if row.value is None else plain, html, "number")
 
 
 def _difference(change: PairRow | None) -> str:
@@ -315,21 +307,6 @@ def _p(change: PairRow | None) -> str:
         return ""
     p = change.p_adjusted if isinstance(change, replay.ReplayCutPair) else change.p_value
     return fmt.p_value(p)
-
-
-def _mark(line: _Line, level: str) -> glyph.Mark | None:
-    """Draw a difference as a share of the baseline."""
-    change = line.change
-    if change is None or change.difference is None or change.low is None or change.high is None:
-        return None
-    if not change.value_control:
-        return None
-    ends = (change.difference, change.low, change.high)
-    lift, low, high = (number / abs(change.value_control) for number in ends)
-    shown = fmt.difference(*ends)
-    words = f", {level} interval {shown.span}" if shown else ""
-    spoken = f"{line.metric} {line.label}: difference {estimate_of(shown)}{words}"
-    return glyph.Mark(lift, low, high, spoken, decided=not low <= 0 <= high)
 
 
 def coverage(result: ReplayResult) -> TextTable:

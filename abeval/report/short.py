@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from abeval.results.agreement import Agreement
     from abeval.results.analysis import CheckResult, Pairwise
     from abeval.results.history import Added, HistoryPrior, HistoryReport
-    from abeval.results.off_policy import OffPolicyResult, OffPolicyRow, Support
+    from abeval.results.off_policy import OffPolicyResult, OffPolicyRow, Realised
     from abeval.results.power import DecisionPlan, Plans
     from abeval.results.replay import ReplayResult
     from abeval.results.trust import AAResult, AuditResult
@@ -148,36 +148,48 @@ def _pairwise(result: "Pairwise") -> tuple[Part, ...]:
     return values, pairs
 
 
-def _off_policy(result: "OffPolicyResult") -> tuple[Part, ...]:
+def off_policy_estimates(result: "OffPolicyResult") -> TextTable:
+    """Tabulate every estimator; without a value, or an interval, it says why."""
     real = result.realised
-
-    def ends(row: "OffPolicyRow") -> str:
-        is_open = row.low is None or row.high is None
-        return "" if is_open else f"[{row.low:.6g}, {row.high:.6g}]"
-
-    estimates = table(
+    had = "" if real is None else f"; {result.policy} really had {off_policy_value(real)}"
+    return table(
         result.policy,
-        f"from the log of {result.source}.",
+        f"clicks or reward an impression, from the log of {result.source}{had}.",
         result.rows,
         "estimator",
         ("value", lambda row: _digits(row.value, 6) or fmt.MISSING, "number"),
-        ("interval", ends),
+        ("interval", _ends),
         ("se", lambda row: _digits(row.se), "spare"),
         ("z", lambda row: "" if real is None else _digits(row.z, 3), "spare"),
         WHY_NOT,
     )
-    lines = [f"realised: {real.value:.6g} [{real.low:.6g}, {real.high:.6g}]"] if real else []
-    lines += [] if result.support is None else [_support_line(result.support)]
-    return (estimates, *lines)
 
 
-def _support_line(support: "Support") -> str:
-    weight = f"mean weight {support.mean_weight:.4f} ± {support.mean_weight_se:.4f}"
-    size = f"effective sample size {support.ess:,.0f} of {support.rows:,}"
-    line = f"{size}; {weight}, largest {support.max_weight:.4g}"
-    if support.unsupported is None:
-        return line
-    return f"{line}; {100 * support.unsupported:.3g} % of the policy never shown"
+def off_policy_value(row: "OffPolicyRow | Realised") -> str:
+    """Write a value with its interval."""
+    return f"{_digits(row.value, 6)} {_ends(row)}".strip()
+
+
+def _ends(row: "OffPolicyRow | Realised") -> str:
+    return "" if row.low is None or row.high is None else f"[{row.low:.6g}, {row.high:.6g}]"
+
+
+def off_policy_support(result: "OffPolicyResult") -> TextTable:
+    """Tabulate how well the log supports the policy; without rows, if it has no probabilities."""
+    of = result.support
+    rows: list[tuple[str, str]] = []
+    if of is not None:
+        rows = [
+            ("effective sample size", f"{of.ess:,.0f} of {of.rows:,}"),
+            ("of units", f"{of.ess_units:,.0f} of {of.units:,}"),
+            ("mean weight", f"{of.mean_weight:.4f} ± {of.mean_weight_se:.4f}"),
+            ("largest weight", f"{of.max_weight:.4g}; 99% are below {of.weight_p99:.4g}"),
+            ("kept by rejection sampling", f"{of.accepted:,.0f}"),
+        ]
+    if of is not None and of.unsupported is not None:
+        rows.append(("of the policy never shown", f"{100 * of.unsupported:.3g}%"))
+    lead = "how far the log overlaps with the policy; the mean weight is 1 if propensities hold."
+    return TextTable("Support", lead, ("of the log", "value"), tuple(rows), ("name", "number"))
 
 
 def _audit(result: "AuditResult") -> tuple[Part, ...]:
@@ -265,7 +277,7 @@ _PARTS: Mapping[str, Callable[[Any, bool], tuple[Part, ...]]] = {
     "AAResult": _aa,
     "Plans": lambda result, _: _plans(result),
     "Pairwise": lambda result, _: _pairwise(result),
-    "OffPolicyResult": lambda result, _: _off_policy(result),
+    "OffPolicyResult": lambda r, _: (off_policy_estimates(r), off_policy_support(r)),
     "AuditResult": lambda result, _: _audit(result),
     "CheckResult": _checks,
     "Added": lambda result, _: added_parts(result),

@@ -12,7 +12,7 @@ from abeval.results.record import Frozen, PageRecord, Record, Tabled
 if TYPE_CHECKING:
     import pandas as pd
 
-Source = Literal["analysis", "replay", "windows"]
+Source = Literal["analysis", "replay", "windows", "agreement"]
 Change = Literal["added", "replaced", "unchanged"]
 Side = Literal["offline", "online", "early", "late"]
 
@@ -21,11 +21,11 @@ class HistoryRow(Frozen, kw_only=True):
     """One metric of one variant in one experiment, as the history file keeps it.
 
     Attributes:
-        source: The result that it comes from: `analysis`, `replay`, `windows`.
+        source: The result that it comes from: `analysis`, `replay`, `windows`, `agreement`.
         digest: Of the content of that result, and of what was said of it when it was added.
         control: The variant, or the model, that it is compared with.
         side: `offline`; `online`, over the whole experiment; `early` and `late`, over some days.
-        traffic: The variant whose traffic an offline metric is of, or `pooled`; else None.
+        traffic: The variant whose traffic a metric of a replay is of, or `pooled`; else None.
         window: Such as `first 3 days`; None for the whole experiment.
         direction: Which way is better: `increase`, `decrease`, `toward VALUE`, or None.
         scale: Of the effect: `lift` (a fraction of control) or `difference`.
@@ -109,6 +109,9 @@ class HistoryPrior(Record):
 
 
 HISTORY_SCHEMA_VERSION = "1"
+
+FEWEST = 5
+"""Experiments below which nothing is said of a metric, or of two together: `too_few_units`."""
 
 
 class Sensitivity(Frozen, kw_only=True):

@@ -5,7 +5,7 @@
 
 from typing import ClassVar
 
-from abeval.results.record import Frozen, Tabled
+from abeval.results.record import Frozen, PageRecord, Tabled
 
 
 class OffPolicyRow(Frozen):
@@ -67,7 +67,7 @@ class Realised(Frozen):
     units: int
 
 
-class OffPolicyResult(Tabled[OffPolicyRow]):
+class OffPolicyResult(Tabled[OffPolicyRow], PageRecord):
     """The value of a policy, from the log of another variant.
 
     `support` is None if the propensities are not probabilities, `realised` (the target variant's

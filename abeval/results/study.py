@@ -64,8 +64,17 @@ AGREEMENT = Kind("agreement", "causes", Agreement, AGREEMENT_SCHEMA_VERSION)
 KINDS = (ANALYSIS, TIME, REPLAY, AA, AGREEMENT)
 
 
+_WRITERS = {
+    **{"scorecard": "analyze", "stability": "windows", "coverage": "replay", "histograms": "aa"},
+    **{"causes": "agree", "provenance": "report", "realised": "off-policy", "plans": "power"},
+    **{"predictions": "history report", "toml": "history prior", "sources": "history add"},
+    **{"matrix": "audit", "family": "compare", "trust": "check"},
+}
+"""A field that only one kind of JSON has, once those before it have not → the command."""
+
+
 class Wanted(NamedTuple):
-    """Which results a reader takes, and what is said after the name of a file with none of them."""
+    """Which results a reader takes, why it takes no others, and what to name instead."""
 
     kinds: Sequence[Kind]
     otherwise: str
@@ -81,7 +90,9 @@ def read_result(file: Path, wanted: Wanted) -> Record:
     raw = _raw(file, wanted)
     kind = next((kind for kind in wanted.kinds if kind.mark in raw), None)
     if kind is None:
-        raise ExperimentError(f"{file} {wanted.otherwise}", wanted.hint)
+        writer = next((writer for mark, writer in _WRITERS.items() if mark in raw), None)
+        what = "no result of abeval" if writer is None else f"what abeval {writer} wrote"
+        raise ExperimentError(f"{file} is {what}: {wanted.otherwise}", wanted.hint)
     try:
         return read_back(raw, kind.record, kind.version)
     except ValidationError as error:
@@ -172,7 +183,7 @@ def read_results(files: Sequence[str | Path]) -> Study:
     """
     study = Study()
     for file in files:
-        part = study_of(read_result(Path(file), _WANTED))
+        part = study_of(read_result(Path(file), PAGED))
         for name in (*(kind.field for kind in KINDS), "outlook", "provenance"):
             value = getattr(part, name)
             if value is None:
@@ -209,8 +220,10 @@ def _field_of(result: object) -> str:
     raise TypeError(f"{type(result).__name__} has no page")
 
 
-_WANTED = Wanted(
-    (*KINDS, Kind("", "provenance", Study, STUDY_SCHEMA_VERSION)),
-    "is no result of abeval: it is none of the results that a page shows",
+STUDY = Kind("", "provenance", Study, STUDY_SCHEMA_VERSION)
+PAGED = Wanted(
+    (*KINDS, STUDY),
+    "it is none of the results that a page shows",
     "name what analyze, windows, aa, replay, agree or report wrote with --json",
 )
+"""What the page of a study shows."""

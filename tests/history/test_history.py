@@ -17,6 +17,9 @@ import abeval
 from abeval.errors import AbevalError, ExperimentError
 from abeval.files import held
 from abeval.history import table
+from abeval.history.measures import measures_of
+from abeval.results.agreement import Agreement, AgreementRow
+from abeval.results.study import Study
 from abeval.scratch import Scratch
 from tests.history.past import online, past, replayed, windows
 
@@ -354,8 +357,8 @@ def test_results_of_different_experiments_or_twice_the_same_kind(tmp_path: Path)
     ("text", "said"),
     [
         ("{", "is not JSON"),
-        ("[]", "no result of abeval that has effects"),
-        ('{"plans": []}', "no result of abeval that has effects"),
+        ("[]", "no result of abeval: it has no effects"),
+        ('{"plans": []}', "what abeval power wrote: it has no effects"),
         ('{"scorecard": [], "schema_version": "0"}', "schema version '0', not '1'"),
         ('{"scorecard": [], "schema_version": "1"}', "not a whole result: experiment"),
     ],
@@ -366,3 +369,24 @@ def test_json_that_is_no_result_is_refused(tmp_path: Path, text: str, said: str)
         abeval.History(tmp_path / "h.parquet").add(tmp_path / "r.json")
     with pytest.raises(ExperimentError, match="cannot read"):
         abeval.History(tmp_path / "h.parquet").add(tmp_path / "missing.json")
+
+
+def test_a_study_gives_every_result_that_it_has_and_its_agreement_too(tmp_path: Path) -> None:
+    both, name = past(1)[0], "e00"
+    row = AgreementRow(
+        *("treatment", "auc", "ctr", "goal", 0.02, 0.01, 0.03),
+        *(0.01, 0.0, 0.02, "agree", None),
+    )
+    agreement = Agreement("1", name, 0.05, (), (row, replace(row, online="x")), *((),) * 6)
+    study = Study(analysis=both.result, agreement=agreement)
+    (tmp_path / "study.json").write_text(study.to_json())
+    history = abeval.History(tmp_path / "h.parquet")
+    added = history.add(tmp_path / "study.json")
+    assert [(one.source, one.rows) for one in added.sources] == [("analysis", 2), ("agreement", 1)]
+    (offline,) = [one for one in history.rows() if one.side == "offline"]
+    assert (offline.metric, offline.variant, offline.effect) == ("auc", "treatment", 0.02)
+    assert offline.se == pytest.approx(0.01 / 1.96, rel=1e-3)
+    measures = {one.name: one for one in measures_of(history.rows()).of("offline")}
+    assert list(measures["auc"].effects) == [(name, "treatment")]
+    with pytest.raises(ExperimentError, match="the study has no effects"):
+        history.add(Study())

@@ -16,6 +16,7 @@ from abeval.errors import ExperimentError
 from abeval.history.entries import Addable, rows_of
 from abeval.history.table import changing
 from abeval.report.history_page import history_page_html
+from abeval.report.history_short import sentences
 from tests.cli.test_cli import call
 from tests.history.past import online, past, replayed, windows
 from tests.report.pages import Page, figures, whole
@@ -272,7 +273,7 @@ def test_the_page_draws_what_the_result_says(report: abeval.HistoryReport, tmp_p
     html = history_page_html(report)
     page = Page()
     page.feed(html)
-    assert report.choices[0].best in page.all("header")[0].text
+    assert report.choices[0].sentence in page.all("section", id="said")[0].text
     islands = figures(html)
     points = islands["pair0"]["data"][0]
     assert len(points["x"]) == 40
@@ -280,6 +281,37 @@ def test_the_page_draws_what_the_result_says(report: abeval.HistoryReport, tmp_p
     assert len(measured["x"]) == len(shrunk["x"]) == 40
     assert np.std(shrunk["x"]) < np.std(measured["x"])
     assert report.report(tmp_path / "h.html").read_text().startswith("<!doctype html>")
+
+
+def test_a_report_opens_with_what_was_learned_and_says_once_what_cannot_be_said(
+    tmp_path: Path,
+) -> None:
+    results: list[Addable] = []
+    for i, each in enumerate(past(8, seed=3)):
+        some = tuple(r for r in each.result.scorecard if i < 3 or r.metric == "ctr")
+        results += [replace(each.result, scorecard=some), each.replayed]
+    history = abeval.History(filled(tmp_path / "h.parquet", results))
+    report = history.report(metrics=["ctr", "dwell_per_user"])
+    said = sentences(report)
+    row = report["auc", "ctr"]
+    assert said[0] == "8 experiments"
+    assert f"auc in {row.agree} of 8 ({100 * row.agree_share:.3g}%" in said[1]
+    assert "3 pairs of metrics go together (2 more experiments with both)" in said[-1]
+    assert "what was gained on dwell_per_user" in said[-1]
+    for text in (str(report), whole(history_page_html(report))):
+        assert text.count("annot be said yet") == 1
+        assert "too few units" not in text
+
+
+def test_the_experiments_that_are_lacking_are_those_that_narrow_the_interval(
+    report: abeval.HistoryReport,
+) -> None:
+    row = replace(report["auc", "ctr"], experiments=10, correlation=0.5, low=-0.5, high=0.9)
+    alone = replace(report, predictions=(row,), choices=(), gained=())
+    # Half as wide, an interval needs four times as many.
+    assert "auc with ctr 30" in sentences(alone)[-1]
+    clear = replace(alone, predictions=(replace(row, low=0.1),))
+    assert "annot be said" not in "".join(sentences(clear))
 
 
 def test_no_name_becomes_markup(tmp_path: Path) -> None:

@@ -14,7 +14,9 @@ import abeval
 from abeval.api import LoadedExperiment
 from abeval.cli.main import app
 from abeval.errors import ExperimentError, LogError
+from abeval.results import format as fmt
 from tests.real_logs import need, open_bandit
+from tests.report.pages import figures, parse, whole, words
 
 VECTORS = json.loads((Path(__file__).parent / "vectors" / "off_policy.json").read_text())
 ZOZO, EMPIRICAL, FROM_BTS, SANITY, TOP = VECTORS["ope"]
@@ -349,6 +351,46 @@ def test_command_line_writes_what_the_api_gives(tmp_path: Path) -> None:
         assert out.read_text() == evaluate(log, **arguments).to_json()
         assert "snips" in ran.stdout
     assert json.loads(out.read_text())["rows"][0]["estimator"] == "replay"
+
+
+def test_the_page_says_what_the_terminal_says(tmp_path: Path) -> None:
+    found = evaluate(world(), to="b")
+    text = found.report(tmp_path / "page.html").read_text()
+    page = parse(whole(text))
+    said = {section.attributes["id"]: words(section) for section in page.all("section")}
+    valued = [row for row in found.rows if row.value is not None]
+    for row in valued:
+        assert f"{row.estimator} {row.value:.6g}" in said["estimates"]
+    assert found.realised is not None
+    assert f"{found.realised.value:.6g}" in said["estimates"]
+    assert found.support is not None
+    assert f"{found.support.mean_weight:.4f}" in said["support"]
+    assert all(fmt.typographic(note) in said["doubts"] for note in found.notes)
+    drawn = figures(text)["drawn"]
+    assert drawn["data"][0]["x"] == [row.value for row in valued]
+    assert drawn["layout"]["shapes"][0]["x0"] == found.realised.value
+
+
+def test_a_page_of_a_refused_policy_says_why(tmp_path: Path) -> None:
+    text = evaluate(world().assign(propensity=2.0), to="b").report(tmp_path / "p.html").read_text()
+    said = words(parse(whole(text)).all("main")[0])
+    assert "cannot tell" in said
+    assert "invalid propensity" in said
+    assert not figures(text)
+
+
+def test_report_reads_the_json_again(tmp_path: Path) -> None:
+    found = evaluate(world(), to="b")
+    (tmp_path / "o.json").write_text(found.to_json())
+    args = ["report", str(tmp_path / "o.json")]
+    ran = CliRunner().invoke(app, [*args, "--output", str(tmp_path / "again.html")])
+    assert ran.exit_code == 0, ran.output
+    own = found.report(tmp_path / "own.html").read_text()
+    assert (tmp_path / "again.html").read_text() == own
+    ran = CliRunner().invoke(app, [*args, "--format", "md"])
+    assert "| snips |" in ran.output
+    ran = CliRunner().invoke(app, [*args, str(tmp_path / "o.json"), "--format", "md"])
+    assert ran.exit_code != 0
 
 
 def test_result_as_a_frame() -> None:

@@ -15,8 +15,14 @@ from typer.testing import CliRunner
 
 import abeval
 from abeval.cli.main import app
+from abeval.report.figures import FigureView
+from abeval.report.markdown import escaped
 from abeval.report.page import page_html
-from abeval.report.replay_page import curve_figure
+from abeval.report.replay_page import curve_figure, offline_part
+from abeval.report.short import parts
+from abeval.report.tables import TextTable
+from abeval.report.terminal import as_text
+from abeval.results import format as fmt
 from abeval.results.replay import Curve, CurvePoint
 from abeval.results.study import study_of
 from tests.offline.test_replay import SAMPLE, random_rows, small
@@ -57,15 +63,14 @@ def page(full):
 
 
 def section(page, name):
-    inside = parse(page)
-    (part,) = inside.all("section", id=name) or inside.all("div", id=f"offline-{name}")
+    (part,) = parse(page).all("section", id=name)
     return words(part)
 
 
 @pytest.mark.whole
 def test_every_model_stands_beside_control_on_every_traffic(full, page):
-    said = section(page, "models")
-    for traffic in ("Traffic of x", "Traffic of y", "Pooled, an extra"):
+    said = section(page, "offline")
+    for traffic in ("Ranking, traffic of x", "Ranking, traffic of y", "Ranking, all traffic"):
         assert traffic in said
     pair = next(p for p in full.pairs if (p.model, p.traffic) == ("b", "x"))
     assert f"{full.row('ndcg@3[lin]', 'a', 'x').value:.3f}" in said
@@ -73,25 +78,49 @@ def test_every_model_stands_beside_control_on_every_traffic(full, page):
     assert "not pooled" in said
 
 
-def test_every_part_of_the_result_has_its_section(page):
+def test_a_family_of_metrics_is_one_table_and_one_figure(full):
+    blocks = offline_part(full)
+    titles = [one.title for one in blocks if isinstance(one, TextTable)]
+    names = ["Ranking", "Classification", "Q_ctr and calibration", "Beyond accuracy"]
+    assert titles == [f"{name}, all traffic" for name in names]
+    keys = [one.key for one in blocks if isinstance(one, FigureView)]
+    # A coverage has no interval, and is compared.
+    assert keys == [("family", name) for name in names]
+
+
+def test_terminal_markdown_and_page_have_the_same_tables(full):
+    on_page = [one for one in offline_part(full) if isinstance(one, TextTable)]
+    printed = [one for one in parts(full) if isinstance(one, TextTable)]
+    assert printed[: len(on_page)] == on_page
+    text, short = study_of(full).to_markdown(), as_text(full, 200)
+    for table in on_page:
+        for row in table.rows:
+            assert f"| {' | '.join(escaped(fmt.typographic(cell)) for cell in row)} |" in text
+            assert all(cell in short for cell in row)
+
+
+def test_a_stage_and_a_cut_off_by_value_are_rows_of_their_family(full):
+    ranking = next(one for one in offline_part(full) if isinstance(one, TextTable))
+    assert ranking.headers[:4] == ("metric", "stage", "a", "b")
+    rows = {row[:2]: row for row in ranking.rows}
+    pair = next(
+        p
+        for p in full.pairs
+        if (p.model, p.traffic, p.metric) == ("1 recall/b", "pooled", "ndcg@3[lin]")
+    )
+    assert f"{pair.difference:+.3f}"[:5] in rows["ndcg@3[lin]", "1 recall"][4]
+    assert ("recall@device", "") in rows
+
+
+def test_every_part_of_the_result_is_on_the_page(page):
     sections = [s.attributes["id"] for s in parse(page).all("section")]
     assert sections == ["offline", "calibration", "glossary"]
-    inner = [e.attributes["id"] for e in parse(page).all("div", class_="inner")]
-    assert inner == [
-        *("offline-models", "offline-stages", "offline-curves", "offline-by-value"),
-        *(
-            "offline-coverage",
-            "offline-rows",
-            "offline-methods",
-        ),
-    ]
-    assert "1 recall/b" in section(page, "stages")
-    assert "recall@device" in section(page, "by-value")
-    assert "phone at 1, desktop at 3" in section(page, "by-value")
-    assert "100% of 240" in section(page, "coverage")
-    assert "items repeated in a request" in section(page, "rows")
+    said = section(page, "offline")
+    assert "phone at 1, desktop at 3" in said
+    assert "100% of 240" in said
+    assert "items repeated in a request" in said
+    assert "requests without relevant" in said
     assert "mean over requests of hits / R" in section(page, "glossary")
-    assert "requests without relevant" in section(page, "methods")
 
 
 def test_figures_are_the_numbers_of_the_result(full, page):
@@ -103,8 +132,9 @@ def test_figures_are_the_numbers_of_the_result(full, page):
     bins = [b for b in full.calibration if (b.model, b.traffic, b.kind) == ("b", "x", kind)]
     trace = next(t for t in drawn["calibration-0"]["data"] if t["name"] == "b")
     assert trace["y"] == pytest.approx([b.clicks / b.rows for b in bins])
-    stages = {t["name"]: t["x"] for t in drawn["stage-0"]["data"]}
-    assert stages["b"] == ["1 recall", "2 ranking"]
+    trace = next(t for t in drawn["family-0"]["data"] if t["name"] == "x, b")
+    pair = next(p for p in full.pairs if (p.model, p.traffic) == ("b", "x"))
+    assert trace["x"][0] == pytest.approx(100 * pair.difference / pair.value_control)
 
 
 def test_no_name_becomes_markup_and_nothing_is_fetched(page):
@@ -133,8 +163,8 @@ def test_one_model_alone_has_values_and_no_differences():
     run = pd.DataFrame({"request_id": [1, 1], "item_id": ["a", "b"], "score": [0.9, 0.8]})
     truth = pd.DataFrame({"request_id": [1], "item_id": ["b"]})
     page = whole(page_html(study_of(abeval.evaluate(run, truth, metrics=["mrr@2"]).result)))
-    assert "0.500" in section(page, "models")
-    assert "too few units" in section(page, "models")
+    assert "0.500" in section(page, "offline")
+    assert "too few units" in section(page, "offline")
     assert 'id="plotly-gz"' not in page
 
 

@@ -169,12 +169,13 @@ def test_nor_is_one_of_several_variants(width: int) -> None:
 def test_a_replay_shows_a_dozen_metrics_a_cut_off(results: dict[str, Record]) -> None:
     result = results["ReplayResult"]
     lines = as_text(result).splitlines()
-    starts = [i for i, line in enumerate(lines) if line.startswith("At 5, ")]
-    (start,) = starts
-    rows = lines[start + 3 : lines.index("", start)]
-    assert [row.split()[0].partition("@")[0] for row in rows][:3] == ["precision", "recall", "f1"]
-    assert len(rows) == 12
-    assert len(lines) < 75
+    starts = [line.partition(",")[0] for line in lines if ", all traffic: " in line]
+    others = ["FCP", "Q_ctr and calibration", "Beyond accuracy"]
+    assert starts == ["Ranking", "Classification", *others]
+    rows = [line.split()[0] for line in lines if line.startswith("  ")]
+    assert [row for row in rows if "@5" in row][:3] == ["precision@5", "recall@5", "f1@5"]
+    assert sum("@5" in row for row in rows) == 12
+    assert len(lines) < 80
     assert any("more metrics, and each variant's traffic: --all" in line for line in lines)
     whole = as_text(result, whole=True)
     assert all(row.metric in whole for row in getattr(result, "rows"))  # noqa: B009
