@@ -229,4 +229,4 @@ def _replays(aa: AAResult, row: AAMetric, slug: str) -> FigureView:
         yaxis=fig.value_axis("replays"),
     )
     said = f"Rejects {row.rejection_rate:.2%} of {row.runs:,} replays in which nothing differs."
-    return FigureView(row.metric, said, figure, ("aa", row.metric), "", f"aa-{slug}")
+    return FigureView("", said, figure, ("aa", row.metric), "", f"aa-{slug}")

@@ -158,8 +158,10 @@
     control.addEventListener("change", () => choose({ [key]: control.value }));
     return element("div", {}, element("label", { for: control.id }, text), control);
   };
+  const nameOf = (metric) =>
+    [...places.keys()].find((row) => row.dataset.metric === metric)?.querySelector(".metric a")?.textContent ?? metric;
   const fields = [];
-  if (metrics.length > 1) fields.push(field("metric", "Metric", metrics.map((name) => [name, name])));
+  if (metrics.length > 1) fields.push(field("metric", "Metric", metrics.map((name) => [name, nameOf(name)])));
   if (variants.length > 1) fields.push(field("variant", "Variant", [["", "all"], ...variants.map((v) => [v, v])]));
   if (fields.length && choices) choices.append(element("form", { class: "choose", "aria-label": "What is shown" }, ...fields));
   sortButtons();

@@ -30,8 +30,9 @@ def _calendar(study: Study) -> Iterator[tuple[str, FigureView]]:
     for metric in metrics:
         rows = [row for row in result.daily if row.metric == metric] if result else []
         order = fig.places(result.experiment) if result else {}
-        figure = daily_effect(info_of(study, metric), rows, order)
-        yield metric, FigureView(f"{metric} by day", _takeaway(rows), figure, ("daily", metric))
+        info = info_of(study, metric)
+        figure, key = daily_effect(info, rows, order), ("daily", metric)
+        yield metric, FigureView(f"{info.shown} by day", _takeaway(rows), figure, key)
 
 
 def daily_effect(

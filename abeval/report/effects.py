@@ -86,7 +86,7 @@ def row_mark(
         return None
     wide = shown.row
     is_wider = (wide.lift_low, wide.lift_high) != (row.lift_low, row.lift_high)
-    name, status = f"{row.metric}, {row.variant}", codes.status(row.status, row.reason)
+    name, status = f"{metric.shown}, {row.variant}", codes.status(row.status, row.reason)
     return glyph.Mark(
         row.lift,
         row.lift_low,
@@ -194,7 +194,7 @@ def row_views(result: Result, rows: Sequence[Row]) -> tuple[str, tuple[RowView, 
         absolute = tables.shown_difference(row, metric.unit)
         view = RowView(
             row,
-            metric.name,
+            metric.shown,
             order.get(row.variant, 1),
             ids.get(row.metric, "metric"),
             metric_note(metric),

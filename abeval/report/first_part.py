@@ -115,7 +115,8 @@ class _Question:
     def name(self) -> str:
         """Name the metric, with its variant if there are several."""
         several = len(self.result.verdicts) > 1
-        return f"{self.row.metric} of {self.row.variant}" if several else self.row.metric
+        metric = self.result.label(self.row.metric)
+        return f"{metric} of {self.row.variant}" if several else metric
 
     @property
     def ahead(self) -> MetricOutlook | None:
@@ -338,7 +339,7 @@ def _expect_less(result: Result) -> list[tuple[str, str]]:
         if row.variant in shipping and row.role == "goal" and row.status == "better":
             cautious = row.lift_high if row.direction == "decrease" else row.lift_low
             if shown := fmt.lift(cautious, None, None):
-                ends.append(f"{row.metric} {shown.estimate}")
+                ends.append(f"{result.label(row.metric)} {shown.estimate}")
     if not ends:
         return []
     why = "a lift that is chosen because it is significant is too large on average"
@@ -358,7 +359,7 @@ def _sparks(study: Study, keys: Collection[tuple[str, str]]) -> dict[tuple[str, 
             if len(known) > 2:
                 # The first days have too little data for a scale.
                 known = known[len(known) // 7 :]
-                label = f"{cell.metric}, {cell.variant}, up to each day"
+                label = f"{cell.info.shown}, {cell.variant}, up to each day"
                 place = cell.order.get(cell.variant, 1)
                 sparks[cell.metric, cell.variant] = glyph.sparkline(known, place, label)
     return sparks

@@ -105,6 +105,7 @@ class View(NamedTuple):
 def page_html(study: Study) -> str:
     """Write the page."""
     built = tuple(_built(study))
+    info = None if study.analysis is None else study.analysis.experiment
     shown = dict.fromkeys(part.view for part in built)
     return assets.render_page(
         "study.html",
@@ -115,6 +116,9 @@ def page_html(study: Study) -> str:
             View(one, one.capitalize(), tuple(p for p in built if p.view == one)) for one in shown
         ],
         chosen=_chosen(study, built),
+        title=study.name if info is None else info.shown,
+        info=info,
+        progress="" if study.analysis is None else study.analysis.progress,
         kicker=_kicker(study),
         downloads=tuple(_downloads(study)),
         width=_width(study),

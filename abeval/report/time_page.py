@@ -132,7 +132,7 @@ def cumulative_part(study: Study) -> tuple[Block, ...]:
             words = (cell.note, verdicts.get((cell.metric, cell.variant), ""))
             noted = cell._replace(note=", ".join(filter(None, words)))
             said, figure = _looks_sentence(cell.looks), _cumulative_figure(cell, rows)
-            views.append(noted.view("cumulative", cell.metric, said, figure))
+            views.append(noted.view("cumulative", cell.info.shown, said, figure))
     return of_metrics(views)
 
 
@@ -238,7 +238,7 @@ def windows_part(study: Study) -> tuple[Block, ...]:
                 showlegend=True,
             )
             said = _windows_sentence(of_length[lengths[0]])
-            views.append(cell.view("windows", cell.metric, said, figure))
+            views.append(cell.view("windows", cell.info.shown, said, figure))
     return of_metrics(views)
 
 
@@ -271,7 +271,7 @@ def entry_views(study: Study) -> Iterator[tuple[str, FigureView]]:
             figure["data"] += decay
             figure["layout"]["showlegend"] = bool(decay)
             said = _novelty_sentence(fit)
-            yield cell.view("entry", f"{cell.metric} by days since entry", said, figure)
+            yield cell.view("entry", f"{cell.info.shown} by days since entry", said, figure)
 
 
 def _decay(rows: Sequence[WindowRow], fit: Novelty | None, tone: str) -> list[fig.Trace]:
@@ -320,7 +320,7 @@ def clock_views(study: Study) -> Iterator[tuple[str, FigureView]]:
                     order=cell.order,
                 )
                 said = _rhythm_sentence([test for test in tests if test.by == axis])
-                yield cell.view(axis, f"{cell.metric} {words}", said, figure)
+                yield cell.view(axis, f"{cell.info.shown} {words}", said, figure)
 
 
 def _rhythm_sentence(tests: Sequence[Rhythm]) -> str:
