@@ -105,7 +105,7 @@ def power_part(outlook: PowerOutlook) -> tuple[Block, ...]:
         drawn = {one.variant: one for one in own if len(one.points) > 1}
         if drawn:
             figure = _outlook_figure(drawn)
-            views.append((metric, FigureView(metric, said, figure, ("power", metric))))
+            views.append((metric, FigureView("", said, figure, ("power", metric))))
         elif said:
             views.append((metric, Markup("<p>{}</p>").format(fmt.typographic(said))))
     return of_metrics(views)

@@ -46,61 +46,84 @@ def _part(part: TextTable | str) -> str:
     return _table(part) if isinstance(part, TextTable) else escaped(fmt.typographic(part))
 
 
+MOST_LINES = 20
+"""That a study may take; of a table of metrics the first rows, of trust the first checks."""
+
+_FEWEST_ROWS, _OPEN_CHECKS = 3, 3
+
+
 def _blocks(study: Study) -> Iterator[str]:
-    info = None if study.analysis is None else study.analysis.experiment
-    yield f"## {escaped(study.name if info is None else info.shown)}"
-    if study.questions and study.analysis is None:
-        yield f"**DRAFT** {escaped(codes.open_questions(study.questions))}"
     if study.analysis is not None:
         yield from _analysis(study, study.analysis)
-    if study.time is not None:
-        drifting = [r for r in study.time.stability if r.verdict == "drifting"]
-        for row in drifting:
-            name = f"**{escaped(row.metric)}** ({escaped(row.variant)})"
-            yield f"{name} drifts: {escaped(row.reason)}"
-    if study.replay is not None:
-        yield from map(_part, parts(study.replay))
-    if study.agreement is not None and study.analysis is None:
+        return
+    yield f"## {escaped(study.name)}"
+    if study.questions:
+        yield f"**DRAFT** {escaped(codes.open_questions(study.questions))}"
+    yield from _drifts(study)
+    if study.agreement is not None:
         yield from (escaped(fmt.typographic(said)) for said in sentences(study.agreement))
+    elif study.replay is not None:
+        yield from map(_part, parts(study.replay)[:1])
     if study.aa is not None:
         yield from (f"A/A: {escaped(note)}" for note in notes(study.aa))
-    yield from (f"No {what}: {escaped(why)}" for what, why in study.left_out)
+
+
+def _drifts(study: Study) -> Iterator[str]:
+    for row in () if study.time is None else study.time.stability:
+        if row.verdict == "drifting":
+            name = f"**{escaped(row.metric)}** ({escaped(row.variant)})"
+            yield f"{name} drifts: {escaped(row.reason)}"
 
 
 def _analysis(study: Study, result: Result) -> Iterator[str]:
+    """Write what decides, and as many rows of goals and guardrails as there is room for."""
+    above, below = [*_decision(study, result)], [*_drifts(study), *_trust(result)]
+    yield from above
+    if result.trusted:
+        room = MOST_LINES - len(above) - sum(block.count("\n") + 1 for block in below) - 3
+        yield _scorecard(result, max(room, _FEWEST_ROWS))
+    yield from below
+
+
+def _decision(study: Study, result: Result) -> Iterator[str]:
     info = result.experiment
+    yield f"## {escaped(info.shown)}"
     if info.hypothesis:
         yield f"**Hypothesis:** {escaped(info.hypothesis)}"
+    if so_far := "; ".join(filter(None, (info.dates, result.progress))):
+        yield escaped(so_far)
     lines, shared = verdict_lines(result)
-    several = len(result.verdicts) > 1
     for line in lines:
-        name = f"{escaped(line.variant)}: " if several and line.variant else ""
+        name = f"{escaped(line.variant)}: " if len(lines) > 1 and line.variant else ""
         yield f"{name}**{line.word}** {escaped(fmt.typographic(line.sentence))}"
     if shared:
         yield escaped(fmt.typographic(shared))
-    if step := next_step(study):
-        yield f"**Next:** {escaped(fmt.typographic(step))}"
-    for standing in standings(study):
-        yield f"**Offline:** {escaped(fmt.typographic(standing))}"
-    if result.trusted:
-        yield _scorecard(result, several)
-        for what, said in moved_sentences(result):
-            yield f"**{escaped(what)}:** {escaped(fmt.typographic(said))}"
-    if so_far := "; ".join(filter(None, (info.dates, result.progress))):
-        yield escaped(so_far)
-    failed = [c for c in result.trust if c.status in ("fail", "warn")]
+    said = [("Next", step)] if (step := next_step(study)) else []
+    said += [("Offline", standing) for standing in standings(study)]
+    said += moved_sentences(result) if result.trusted else ()
+    yield from (f"**{escaped(what)}:** {escaped(fmt.typographic(words))}" for what, words in said)
+
+
+def _trust(result: Result) -> Iterator[str]:
+    order = ("fail", "warn")
+    unmet = sorted(
+        (check for check in result.trust if check.status in order),
+        key=lambda check: order.index(check.status),
+    )
     yield f"Trust: {tally(result.trust)}." + "".join(
         f"\n- **{check.status}** {escaped(check.name)}: {escaped(check.message)}"
-        for check in failed
+        for check in unmet[:_OPEN_CHECKS]
     )
 
 
-def _scorecard(result: Result, several: bool) -> str:
+def _scorecard(result: Result, most: int) -> str:
+    """Tabulate goals and guardrails; one more line says how many there are no rows for."""
     order = [role for role, _, _ in ROLES]
-    judged = (row for row in result.scorecard if row.role != "diagnostic")
+    judged = [row for row in result.scorecard if row.role != "diagnostic"]
     rows = sorted(judged, key=lambda row: order.index(row.role))
+    several = len(result.verdicts) > 1
     cells = numbers(
-        printed(result, rows),
+        printed(result, rows[:most]),
         ("metric", lambda one: f"{result.label(one.row.metric)} ({one.row.role})"),
         ("variant", lambda one: one.row.variant if several else ""),
         ("lift", lambda one: lift_of(one.row)),
@@ -108,7 +131,8 @@ def _scorecard(result: Result, several: bool) -> str:
         ("p", lambda one: fmt.p_value(decisive_p(one.row))),
         ("status", _status),
     )
-    return _table(cells)
+    more = len(rows) - most
+    return _table(cells) + (f"\n\n{more} more rows of goals and guardrails." if more > 0 else "")
 
 
 def _status(one: Printed) -> str:
