@@ -85,17 +85,17 @@ class FigureView:
         return json.dumps(self.key)
 
 
-_DIGITS = re.compile(r"-?\d+\.\d{6,}(?:e-?\d+)?")
+_DIGITS = re.compile(r'"(?:[^"\\]|\\.)*"|-?\d+\.\d{6,}(?:e-?\d+)?')
 
 
 def _rounded(json_text: str) -> str:
     """Keep five digits of every fraction: a screen shows no more, and a page weighs half.
 
     Example:
-        >>> _rounded('{"y":[0.123456789,12]}')
-        '{"y":[0.12346,12]}'
+        >>> _rounded('{"y":[0.123456789,12],"name":"v0.123456789"}')
+        '{"y":[0.12346,12],"name":"v0.123456789"}'
     """
-    return _DIGITS.sub(lambda number: f"{float(number[0]):.5g}", json_text)
+    return _DIGITS.sub(lambda m: m[0] if m[0][0] == '"' else f"{float(m[0]):.5g}", json_text)
 
 
 def places(info: ExperimentInfo) -> dict[str, int]:

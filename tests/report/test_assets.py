@@ -13,7 +13,7 @@ from abeval.report import assets
 
 def test_the_library_is_of_the_version_that_plotly_draws_with() -> None:
     head = assets.plotly()[:200]
-    version = head.partition("plotly.js (cartesian - minified) v")[2].split()[0]
+    version = head.partition("plotly.js (basic - minified) v")[2].split()[0]
     # A new major version of the schema would draw other figures; minor ones only add to it.
     assert version.partition(".")[0] == get_plotlyjs_version().partition(".")[0]
     assert "MIT" in head

@@ -2,44 +2,49 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 import plotly.graph_objects as go
 import pytest
 
+from abeval.report import figures as fig
 from abeval.report.daily_page import daily_effect
-from abeval.report.figures import label
-from abeval.results import SliceRow
+from abeval.report.figures import FigureView, Point, frame, label, lines
+from abeval.results import MetricInfo, SliceRow
 from tests import builders
 
 CTR = builders.metric()
 DAYS = builders.daily("ctr", 0.059)
+ORDER = {"control": 0, "treatment": 1, "challenger": 2}
 
 
-def drawn(*of) -> go.Figure:
+def drawn(metric: MetricInfo, rows: Sequence[SliceRow]) -> go.Figure:
     """The effect by day, with entries that Plotly knows."""
-    return go.Figure(daily_effect(*of))
+    return go.Figure(daily_effect(metric, rows, ORDER))
 
 
 def test_lifts_are_drawn_in_per_cent_with_their_intervals() -> None:
-    full, partial = drawn(CTR, DAYS).data
-    days = [row for row in DAYS if row.lift is not None and not row.partial]
-    assert list(full.x) == [f"{row.cell}T00:00:00" for row in days]
+    (trace,) = drawn(CTR, DAYS).data
+    days = [row for row in DAYS if row.lift is not None]
+    assert list(trace.x) == [f"{row.cell}T00:00:00" for row in days]
     for y, up, down, row in zip(
-        full.y, full.error_y.array, full.error_y.arrayminus, days, strict=True
+        trace.y, trace.error_y.array, trace.error_y.arrayminus, days, strict=True
     ):
         assert y == pytest.approx(100 * (row.lift or 0))
         assert y + up == pytest.approx(100 * (row.lift_high or 0))
         assert y - down == pytest.approx(100 * (row.lift_low or 0))
-    assert len(partial.y) == 1
 
 
-def test_partial_days_are_hollow_and_do_not_set_the_range() -> None:
-    full, partial = drawn(CTR, DAYS).data
-    assert (full.marker.symbol, partial.marker.symbol) == ("circle", "circle-open")
-    assert (full.showlegend, partial.showlegend) == (True, False)
-    widest = max(100 * (row.lift_high or 0) for row in DAYS)
-    assert drawn(CTR, DAYS).layout.yaxis.range[1] < widest
+def test_partial_days_are_hollow() -> None:
+    (trace,) = drawn(CTR, DAYS).data
+    days = [row for row in DAYS if row.lift is not None]
+    hollow = [symbol.endswith("-open") for symbol in trace.marker.symbol]
+    assert hollow == [row.partial for row in days]
+    assert 0 < sum(hollow) < len(days)
+    assert ["partial day" in said for said in trace.customdata] == hollow
 
 
 def without_lifts(row: SliceRow) -> SliceRow:
@@ -50,22 +55,22 @@ def test_differences_stand_in_where_there_is_no_lift() -> None:
     figure = drawn(CTR, [without_lifts(row) for row in DAYS])
     assert figure.layout.yaxis.title.text == "difference"
     assert figure.layout.yaxis.ticksuffix == " pp"
-    assert figure.data[0].y[0] == pytest.approx(100 * (DAYS[1].difference or 0))
+    known = [row for row in DAYS if row.difference is not None]
+    assert figure.data[0].y[0] == pytest.approx(100 * (known[0].difference or 0))
 
 
-def test_weekends_are_shaded_and_the_whole_period_is_drawn() -> None:
-    figure = drawn(CTR, DAYS, [builders.row()])
-    rectangles = [s for s in figure.layout.shapes if s.type == "rect"]
-    (line,) = [s for s in figure.layout.shapes if s.type == "line"]
+def test_weekends_are_shaded() -> None:
+    rectangles = [s for s in drawn(CTR, DAYS).layout.shapes if s.type == "rect"]
     assert [s.x0 for s in rectangles] == ["2022-04-22T12:00:00", "2022-04-23T12:00:00"]
-    assert line.y0 == pytest.approx(5.9)
 
 
-def test_variants_stand_beside_each_other_in_their_own_shapes() -> None:
-    rows = (*DAYS, *builders.daily("ctr", 0.01, "challenger"))
-    figure = drawn(CTR, rows, [builders.row(), builders.row(variant="challenger")])
-    first, _, second, _ = figure.data
-    assert first.marker.symbol != second.marker.symbol
+def test_variants_stand_beside_each_other_in_their_own_shapes_and_colours() -> None:
+    figure = drawn(CTR, (*DAYS, *builders.daily("ctr", 0.01, "challenger")))
+    first, second = figure.data
+    symbols = [trace.marker.symbol[0].removesuffix("-open") for trace in (first, second)]
+    assert symbols == [fig.symbol(1), fig.symbol(2)]
+    assert [trace.marker.color for trace in (first, second)] == [fig.colour(1), fig.colour(2)]
+    assert [trace.error_y.color for trace in (first, second)] == [fig.colour(1), fig.colour(2)]
     assert first.x[0] < second.x[0]
     assert figure.layout.showlegend is True
 
@@ -76,10 +81,70 @@ def test_a_metric_without_any_effect_is_still_a_figure() -> None:
 
 
 def test_a_day_without_bounds_has_a_point_and_no_bar() -> None:
-    (trace,) = drawn(CTR, [replace(DAYS[1], lift_low=None, lift_high=None)]).data
-    assert trace.error_y.array == (None,)
-    assert "[unbounded]" in trace.customdata[0]
+    figure = drawn(CTR, [replace(DAYS[1], lift_low=None, lift_high=None)])
+    assert figure.data[0].error_y.array == (None,)
+    assert "[unbounded]" in figure.data[0].customdata[0]
 
 
 def test_labels_are_escaped_once() -> None:
     assert label("a<b & c>d") == "a&lt;b &amp; c&gt;d"
+
+
+def points(*reaches: float) -> list[Point]:
+    """Points at 1 with intervals of so much to both sides."""
+    return [Point(i, 1.0, ("said",), (1.0, 1.0 - r, 1.0 + r)) for i, r in enumerate(reaches)]
+
+
+def test_a_frame_holds_intervals_and_zero_and_marks_none() -> None:
+    bounds, arrows = frame(points(1.0, 2.0, 3.0))
+    assert bounds is not None
+    assert bounds[0] < -2.0
+    assert bounds[1] > 4.0
+    assert arrows == []
+    above, _ = frame([Point(0, 9.0, ("said",), (9.0, 8.0, 10.0))])
+    assert above is not None
+    assert above[0] < 0
+    assert frame([Point(0, 9.0, ("said",))]) == (None, [])
+
+
+def test_what_leaves_the_frame_has_an_arrow_where_it_leaves() -> None:
+    """One interval of a day with little data does not crush those of all others."""
+    bounds, (arrows,) = frame(
+        [*points(1.0, 1.0, 1.0, 1.0), Point(9, -40.0, ("said",), (-40, -90, 10))]
+    )
+    assert bounds is not None
+    assert bounds[0] > -12
+    assert bounds[1] < 12
+    assert arrows["x"] == [9, 9]
+    assert arrows["y"] == bounds
+    assert arrows["marker"]["symbol"] == ["triangle-down", "triangle-up"]
+
+
+def test_lines_of_effects_have_a_frame_and_others_have_none() -> None:
+    series = {"treatment": points(1.0, 1.0, 1.0, 50.0)}
+    plain, effects = lines(series, "day", "lift"), lines(series, "day", "lift", is_effect=True)
+    assert "range" not in plain["layout"]["yaxis"]
+    assert [trace["name"] for trace in plain["data"]] == ["treatment"]
+    assert effects["data"][-1]["marker"]["symbol"] == ["triangle-down", "triangle-up"]
+    assert effects["layout"]["yaxis"]["zeroline"]
+
+
+def test_a_band_is_the_interval_of_its_line_in_the_colour_of_its_place() -> None:
+    figure = lines({"b": points(1.0, 2.0)}, "", "", order={"a": 1, "b": 2}, shape="band")
+    band, line = figure["data"]
+    assert (band["x"], band["y"]) == ([0, 1, 1, 0], [0.0, -1.0, 3.0, 2.0])
+    assert band["fillcolor"] == fig.faint(fig.colour(2))
+    assert line["line"]["color"] == fig.colour(2)
+    assert "error_y" not in line
+
+
+def test_a_page_keeps_five_digits_of_a_figure_and_its_texts_as_they_are() -> None:
+    """An exact number in a label, and a name with many digits, stay."""
+    figure: dict[str, Any] = {
+        "data": [{"y": [0.1234567, -1234.5678912, 12345678, 1.5e-17], "name": "v1.2345678"}],
+        "layout": {},
+    }
+    view = FigureView("", "", figure, ("a",))
+    (trace,) = json.loads(str(view.island))["data"]
+    assert trace["y"] == [0.12346, -1234.6, 12345678, 1.5e-17]
+    assert trace["name"] == "v1.2345678"
