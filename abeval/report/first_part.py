@@ -179,6 +179,8 @@ def _goal(asked: _Question) -> str:
         then = "" if at_end is None else f", {either_way(at_end)} at the planned end"
         return f"{asked.until}: this test can see {seen} so far{then}."
     stop = f"Stop and keep {asked.result.experiment.control}"
+    if asked.row.mde is None:
+        return f"{stop}: {asked.name} did not get better."
     if asked.size is None:
         hopeless = f" More days will not settle {asked.target}." if asked.target else ""
         return f"{stop}: this test would have detected {seen}.{hopeless}"
