@@ -7,6 +7,7 @@ from abeval.report.agreement_page import conflicts
 from abeval.report.agreement_short import sentences
 from abeval.report.effects import could_see
 from abeval.report.first_part import next_step, verdict_lines
+from abeval.report.replay_short import main_families
 from abeval.report.short import notes, parts
 from abeval.report.spread_page import moved_sentences
 from abeval.report.tables import (
@@ -58,7 +59,7 @@ def _blocks(study: Study) -> Iterator[str]:
             name = f"**{escaped(row.metric)}** ({escaped(row.variant)})"
             yield f"{name} drifts: {escaped(row.reason)}"
     if study.replay is not None:
-        yield from map(_part, parts(study.replay))
+        yield from (_table(family.table) for family in main_families(study.replay))
     if study.agreement is not None and study.analysis is None:
         yield from (escaped(fmt.typographic(said)) for said in sentences(study.agreement))
     if study.aa is not None:
@@ -128,4 +129,5 @@ def escaped(text: str) -> str:
         >>> escaped("a|b <img>")
         'a\\|b \\<img\\>'
     """
-    return " ".join(text.translate(_SPECIAL).split())
+    # A thin blank inside a number stays.
+    return " ".join(text.translate(_SPECIAL).splitlines()).strip()
