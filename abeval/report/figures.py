@@ -244,7 +244,7 @@ def forest(names: Sequence[str], series: Mapping[str, Sequence[Spot]], **xaxis: 
     ends = [len(names) - 0.4, -0.6]
     return figure(
         traces,
-        96 + len(names) * (16 + 5 * count),
+        96 + len(names) * (12 + 3 * count),
         {"l": 12, "b": 36},
         showlegend=count > 1,
         xaxis=xaxis,

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 from abeval.report.tables import TextTable, interval, table, text_of
 from abeval.results import format as fmt
-from abeval.results.history import FEWEST
 
 if TYPE_CHECKING:
     from abeval.results.history import (
@@ -93,6 +92,9 @@ def _luck(row: "Gained") -> str:
 
 def _needs(row: "Prediction") -> int:
     """Count the experiments that a correlation lacks to be told from none; 0 if it lacks none."""
+    # Most commands print tables, and have no history.
+    from abeval.results.history import FEWEST
+
     if row.correlation is None or row.low is None or row.high is None:
         return max(FEWEST - row.experiments, 0)
     if not row.low <= 0 <= row.high:
@@ -121,7 +123,7 @@ def _unsaid(result: "HistoryReport") -> Iterator[str]:
         said.append(f"{what}{', '.join(listed)}{more})")
     lacking = [r.metric for r in result.gained if r.gained is None]
     if lacking:
-        said.append(f"what was gained on {fmt.listing(lacking)}: fewer than {FEWEST} have it")
+        said.append(f"what was gained on {fmt.listing(lacking)} (too few have it)")
     if said:
         yield f"Cannot be said yet: {'; '.join(said)}"
 

@@ -158,4 +158,5 @@ def escaped(text: str) -> str:
         >>> escaped("a|b <img>")
         'a\\|b \\<img\\>'
     """
-    return " ".join(text.translate(_SPECIAL).split())
+    # A thin blank inside a number stays.
+    return " ".join(text.translate(_SPECIAL).splitlines()).strip()

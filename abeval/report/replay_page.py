@@ -96,9 +96,7 @@ def offline_part(result: ReplayResult) -> tuple[Block, ...]:
         level=fmt.level(result.alpha),
     )
     blocks: list[Block] = [facts]
-    for i, family in enumerate(
-        short.families(result, short.main_traffic(result), short.shown_metrics(result))
-    ):
+    for i, family in enumerate(short.main_families(result)):
         blocks.append(family.table)
         if drawn := family_figure(result, family.metrics):
             blocks.append(_family_view(family, drawn, i))

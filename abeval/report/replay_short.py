@@ -148,6 +148,11 @@ def families(result: ReplayResult, traffic: str, metrics: Sequence[str]) -> Iter
             yield Family(title, own, _tabulated(result, f"{title}, {where}", lines))
 
 
+def main_families(result: ReplayResult) -> Iterator[Family]:
+    """Set the models beside each other on all traffic, by the metrics that most teams quote."""
+    return families(result, main_traffic(result), shown_metrics(result))
+
+
 def traffics(result: ReplayResult) -> list[str]:
     """List the traffic of each variant, then all traffic together."""
     return list(dict.fromkeys(row.traffic for row in result.rows))

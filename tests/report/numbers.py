@@ -87,7 +87,10 @@ def printed(text: str) -> Iterator[tuple[float, float]]:
     bare = DATE.sub("", text).replace("\u2212", "-").replace("\u202f", "").replace("\\", "")
     for match in NUMBER.finditer(bare):
         digits = match[0].replace(",", "")
-        yield float(digits), 0.5 * 10.0 ** -len(digits.partition(".")[2])
+        half = 0.5 * 10.0 ** -len(digits.partition(".")[2])
+        # A bound stands for a number from 0 to it.
+        is_bound = bare[: match.start()].endswith("<")
+        yield (float(digits) / 2, float(digits) / 2) if is_bound else (float(digits), half)
 
 
 def shares(rows: Sequence[Sequence[str]], row: Sequence[str]) -> Known:

@@ -218,14 +218,25 @@ def test_every_number_of_a_figure_is_one_of_the_results(study: Study) -> None:
     shares_of = [b.units / v.units for v in study.analysis.unit_aucs for b in v.bins]
     rates = [b.clicks / b.rows for b in study.replay.calibration if b.rows]
     # A p-value of 0 has no place on a log axis.
+    of_baseline = [
+        100 * number / abs(pair.value_control)
+        for pair in study.replay.pairs
+        for number in (pair.difference, pair.low, pair.high)
+        if pair.value_control and number is not None
+    ]
     derived = {"gauc": Known(shares_of), "calibration": Known(rates), "pvalue": Known([1e-6])}
+    derived["family"] = Known(of_baseline)
     checked = 0
     for key, figure in study.figures.items():
         also = derived.get(key[0], known)
         for trace in figure.data:
             # Other axes have places: bins, days, rows of a forest.
             along = (
-                trace.x if key[0] == "forest" else trace.z if trace.type == "heatmap" else trace.y
+                trace.x
+                if key[0] in ("forest", "family")
+                else trace.z
+                if trace.type == "heatmap"
+                else trace.y
             )
             values = [v for v in np.ravel(np.array(along, dtype=object)) if isinstance(v, float)]
             ends = [v for v in ends_of(trace) if v is not None]
@@ -249,11 +260,23 @@ def ends_of(trace: go.Scatter) -> list[float | None]:
 def test_every_number_of_a_table_is_one_of_its_record(study: Study) -> None:
     """Each row's numbers are of records with the names of the row: metric, variant, model, cell."""
     result, checked = NumbersOf(study.to_dict()), 0
+    assert study.replay is not None
+    scored = Known(
+        share
+        for one in study.replay.coverage
+        for share in (
+            one.scored_requests / one.requests,
+            one.scored_units / one.units,
+            1 - one.unscored_rows / one.rows,
+        )
+    )
     for part in _built(study):
         for table in tables_of(part.blocks):
             for row in table.rows if part.id not in ("glossary", "stability") else ():
                 names = frozenset(cell for cell in row if result.named(cell))
                 known, quotients = result.of(names), shares(table.rows, row)
+                if table.title == "Coverage":
+                    quotients = scored
                 for cell in row:
                     wrong = [
                         number
@@ -286,7 +309,7 @@ def test_every_number_of_the_markdown_and_of_the_terminal_is_one_of_the_results(
     names = {metric.name for metric in study.analysis.metrics}  # type: ignore[union-attr]
     text = f"{study.to_markdown()}\n{study.analysis}".replace("\\", "")
     for line in text.splitlines():
-        own = frozenset(name for name in names if re.search(rf"(?<![\w@]){name}(?![\w@])", line))
+        own = frozenset(name for name in names if re.search(rf"(?<![\w@]){name}(?![\w@\[])", line))
         known = result.of(own) if len(own) == 1 and line.lstrip().startswith(("|", *own)) else None
         for number, half in printed(line):
             if known is not None:
