@@ -7,11 +7,12 @@ from markupsafe import Markup
 
 from abeval.report import assets, tables
 from abeval.report import figures as fig
+from abeval.report.cuts_short import split_tables
 from abeval.report.daily_page import units_view
 from abeval.report.effects import either_way, role_views, slugs
 from abeval.report.figures import Block, Closed, FigureView, of_metrics
 from abeval.report.first_part import size_words
-from abeval.report.slices import cut_rows, heat_blocks, slice_blocks, split_tables
+from abeval.report.slices import cut_rows, heat_blocks, slice_blocks
 from abeval.report.tables import TextTable, aa_table, numbers, scaled, share_of
 from abeval.results import AAMetric, codes
 from abeval.results import format as fmt

@@ -9,8 +9,8 @@ from rich.padding import Padding
 from rich.text import Text
 
 from abeval.report import tables
+from abeval.report.cuts_short import cut_tables
 from abeval.report.layout import Column, Group, Kind, cell, laid_out, plain
-from abeval.report.slices import cut_tables
 from abeval.report.tables import ROLES, Printed, TextTable, decisive_p, printed
 from abeval.results import Decision, LeftOut, Row, codes
 from abeval.results import format as fmt
