@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from abeval.report.cuts_short import CELLS, cut_tables
 from abeval.report.page import page_html
-from abeval.report.slices import CELLS, cut_tables, cut_views
+from abeval.report.slices import cut_rows, heat_blocks, slice_blocks
 from abeval.report.terminal import as_text
 from abeval.results.analysis import Result
 from abeval.results.effects import CutRow, CutSplit, NoCut
 from abeval.results.study import study_of
-from tests.builders import HOSTILE, effect, result
-from tests.report.pages import whole
+from tests.builders import HOSTILE, METRICS, effect, result
+from tests.report.pages import parse, whole, words
 
 
 def cut(cell: str, lift: float = 0.1, name: str = "ctr", units: int = 4_000) -> CutRow:
@@ -45,12 +46,27 @@ def with_cuts(*rows: CutRow) -> Result:
     )
 
 
+def section(shown: Result) -> str:
+    """What the page says of cuts."""
+    (cuts,) = parse(whole(page_html(study_of(shown)))).all("section", id="cuts")
+    return words(cuts)
+
+
 def test_the_page_has_a_section_of_cuts() -> None:
-    page = whole(page_html(study_of(with_cuts())))
-    section = page[page.index('<section id="cuts">') : page.index('<section id="quality">')]
-    for text in ("feed", "+10.0%", "By scene", "Diagnostics by scene", "it needs whole sessions"):
-        assert text in section
+    said = section(with_cuts())
+    for text in ("feed", "+10.0% [+5.5%, +14.5%]", "By scene", "(none)", "it needs whole sessions"):
+        assert text in said
+    assert "4\u202f000 / 4\u202f000" in said
     assert '<section id="cuts">' not in whole(page_html(study_of(result())))
+
+
+def test_each_metric_has_its_cuts() -> None:
+    shown = with_cuts()
+    blocks = slice_blocks(shown, cut_rows(shown))
+    assert [block.metric for block in blocks] == ["ctr", "gauc"]
+    cells = ["".join(map(str, block.inside)) for block in blocks]
+    assert ["feed" in text for text in cells] == [True, False]
+    assert ["(none)" in text for text in cells] == [False, True]
 
 
 def test_the_terminal_says_what_the_mix_did() -> None:
@@ -63,8 +79,9 @@ def test_the_terminal_says_what_the_mix_did() -> None:
 
 
 def test_p_is_that_after_holm() -> None:
-    (view, _) = cut_views(with_cuts())
-    assert {row[-1] for one in view.slices for row in one.table.rows} == {"0.020"}
+    assert {row.p_value for row in cut_rows(with_cuts())} == {0.02}
+    rows = [words(e) for e in parse(whole(page_html(study_of(with_cuts())))).all("tr")]
+    assert [row[-5:] for row in rows if row.startswith(("feed", "home"))] == ["0.020"] * 2
 
 
 def test_the_terminal_shows_the_largest_cells() -> None:
@@ -76,3 +93,29 @@ def test_the_terminal_shows_the_largest_cells() -> None:
 
 def test_names_of_cells_are_text() -> None:
     assert HOSTILE not in whole(page_html(study_of(with_cuts(cut(HOSTILE)))))
+
+
+def test_a_table_of_lifts_has_every_cut_beside_the_whole() -> None:
+    """Shaded where the interval excludes zero, and nowhere else."""
+    clear, open_, harm = cut("feed"), cut("home", 0.02), cut("shop", -0.1)
+    shown = with_cuts(clear, open_, harm)
+    (heat,) = heat_blocks(shown, cut_rows(shown))
+    assert heat.summary == "By scene"
+    page = parse(str(heat.blocks[0]))
+    heads = [words(e) for e in page.all("th", scope="colgroup")]
+    assert heads == ["all", "feed", "home", "shop"]
+    (row,) = [e for e in page.all("tr") if words(e).startswith("ctr")]
+    cells = [e for e in page.all("td") if row in e.inside]
+    assert [words(e) for e in cells] == ["+5.9%", "+10.0%", "+2.0%", "\u221210.0%"]
+    shades = [e.attributes["class"].removeprefix("number").strip() for e in cells]
+    assert shades == ["good", "good", "", "bad"]
+    assert ["style" in e.attributes for e in cells] == [True, True, False, True]
+    assert cells[2].attributes["title"] == "+2.0% [-2.5%, +6.5%]"
+
+
+def test_what_is_better_when_it_falls_is_shaded_so() -> None:
+    latency = replace(METRICS[-1], name="ctr", direction="decrease")
+    shown = replace(with_cuts(cut("feed")), metrics=(latency,))
+    (heat,) = heat_blocks(shown, cut_rows(shown))
+    assert heat.blocks[0].count('class="number bad"') == 2
+    assert 'class="number good"' not in heat.blocks[0]
