@@ -36,11 +36,15 @@ def trust_part(result: Result) -> tuple[Block, ...]:
     return (table,)
 
 
-def scorecard_part(result: Result) -> tuple[Block, ...]:
+def scorecard_part(study: Study) -> tuple[Block, ...]:
     """Show all rows, by role."""
+    result = study.analysis
+    if result is None:
+        return ()
     html = assets.block(
         "scorecard.html",
         result=result,
+        opens=_opens(study),
         roles=role_views(result),
         several=several(result),
         level=fmt.level(result.experiment.alpha),
@@ -54,9 +58,19 @@ def several(result: Result) -> bool:
     return len({row.variant for row in result.scorecard}) > 1
 
 
-def heat_part(result: Result) -> tuple[Block, ...]:
+def heat_part(study: Study) -> tuple[Block, ...]:
     """Show lifts of all metrics in all segments and cuts."""
-    return heat_blocks(result, [*result.segments, *cut_rows(result)])
+    result = study.analysis
+    if result is None:
+        return ()
+    return heat_blocks(result, [*result.segments, *cut_rows(result)], _opens(study))
+
+
+def _opens(study: Study) -> str:
+    """Return the id of what a metric opens: its effects up to each day, by day, or none."""
+    if study.time is not None and study.time.windows:
+        return "cumulative"
+    return "daily" if study.analysis is not None and study.analysis.daily else "explore"
 
 
 def segments_part(result: Result) -> tuple[Block, ...]:
@@ -100,19 +114,20 @@ def multiplicity_part(result: Result) -> tuple[Block, ...]:
 def power_part(outlook: PowerOutlook) -> tuple[Block, ...]:
     """Draw the detectable effect of each metric against days."""
     views: list[tuple[str, Block]] = []
-    for metric in dict.fromkeys(one.metric for one in outlook.metrics):
+    order = {name: i for i, name in enumerate(dict.fromkeys(v.variant for v in outlook.metrics), 1)}
+    for metric, slug in slugs([one.metric for one in outlook.metrics]).items():
         own = [one for one in outlook.metrics if one.metric == metric]
         said = " ".join(filter(None, (_sentence(one, len(own) > 1) for one in own)))
         drawn = {one.variant: one for one in own if len(one.points) > 1}
         if drawn:
-            figure = _outlook_figure(drawn)
-            views.append((metric, FigureView("", said, figure, ("power", metric))))
+            figure, key = _outlook_figure(drawn, order), ("power", metric)
+            views.append((metric, FigureView("", said, figure, key, slug=f"power-{slug}")))
         elif said:
             views.append((metric, Markup("<p>{}</p>").format(fmt.typographic(said))))
     return of_metrics(views)
 
 
-def _outlook_figure(outlooks: Mapping[str, MetricOutlook]) -> fig.Figure:
+def _outlook_figure(outlooks: Mapping[str, MetricOutlook], order: Mapping[str, int]) -> fig.Figure:
     """Draw a line for each variant; today is marked."""
     series = {
         name: [fig.Point(x, 100 * y, (f"{x:g} days", either_way(y))) for x, y in one.points]
@@ -126,7 +141,7 @@ def _outlook_figure(outlooks: Mapping[str, MetricOutlook]) -> fig.Figure:
         "smallest lift seen",
         {"rangemode": "tozero"},
         {"tickformat": "~g", "ticksuffix": "%", "rangemode": "tozero"},
-        order={name: place for place, name in enumerate(series, 1)},
+        order=order,
         shapes=[] if here is None else [fig.line_at("x", here, width=1.5)],
         annotations=[] if here is None else [{**note, "xanchor": "left", "yanchor": "top"}],
     )

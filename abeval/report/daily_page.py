@@ -5,6 +5,7 @@ from datetime import date, datetime, timedelta
 from statistics import NormalDist
 
 from abeval.report import figures as fig
+from abeval.report.effects import slugs
 from abeval.report.figures import Block, FigureView, Point, info_of, of_metrics
 from abeval.report.tables import excludes_zero, numbers
 from abeval.report.time_page import clock_views, entry_views, scale_of
@@ -27,12 +28,13 @@ def daily_part(study: Study) -> tuple[Block, ...]:
 def _calendar(study: Study) -> Iterator[tuple[str, FigureView]]:
     result = study.analysis
     metrics = () if result is None else tuple(dict.fromkeys(row.metric for row in result.daily))
-    for metric in metrics:
+    for metric, slug in slugs(metrics).items():
         rows = [row for row in result.daily if row.metric == metric] if result else []
         order = fig.places(result.experiment) if result else {}
         info = info_of(study, metric)
         figure, key = daily_effect(info, rows, order), ("daily", metric)
-        yield metric, FigureView(f"{info.shown} by day", _takeaway(rows), figure, key)
+        title, said = f"{info.shown} by day", _takeaway(rows)
+        yield metric, FigureView(title, said, figure, key, slug=f"daily-{slug}")
 
 
 def daily_effect(

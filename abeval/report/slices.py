@@ -79,8 +79,11 @@ class HeatCell(NamedTuple):
     tone: float
 
 
-def heat_blocks(result: Result, rows: Sequence[SliceRow]) -> tuple[Block, ...]:
-    """Tabulate lifts, metrics × variants × cells, a table for each dimension, shaded by size."""
+def heat_blocks(result: Result, rows: Sequence[SliceRow], opens: str) -> tuple[Block, ...]:
+    """Tabulate lifts, metrics × variants × cells, a table for each dimension, shaded by size.
+
+    A metric leads to `opens`, an id of the page.
+    """
     names = [row.metric for row in result.scorecard]
     metrics = effects.definitions(result, rows)
     blocks: list[Block] = []
@@ -98,7 +101,12 @@ def heat_blocks(result: Result, rows: Sequence[SliceRow]) -> tuple[Block, ...]:
             if name in judged
         ]
         html = assets.block(
-            "heat.html", dimension=dimension, cells=("all", *cells), variants=variants, rows=heat
+            "heat.html",
+            dimension=dimension,
+            cells=("all", *cells),
+            variants=variants,
+            rows=heat,
+            opens=opens,
         )
         blocks.append(Closed(f"By {dimension}", (html,), is_open=not blocks))
     return tuple(blocks)

@@ -99,7 +99,7 @@ def test_a_table_of_lifts_has_every_cut_beside_the_whole() -> None:
     """Shaded where the interval excludes zero, and nowhere else."""
     clear, open_, harm = cut("feed"), cut("home", 0.02), cut("shop", -0.1)
     shown = with_cuts(clear, open_, harm)
-    (heat,) = heat_blocks(shown, cut_rows(shown))
+    (heat,) = heat_blocks(shown, cut_rows(shown), "daily")
     assert heat.summary == "By scene"
     page = parse(str(heat.blocks[0]))
     heads = [words(e) for e in page.all("th", scope="colgroup")]
@@ -116,6 +116,6 @@ def test_a_table_of_lifts_has_every_cut_beside_the_whole() -> None:
 def test_what_is_better_when_it_falls_is_shaded_so() -> None:
     latency = replace(METRICS[-1], name="ctr", direction="decrease")
     shown = replace(with_cuts(cut("feed")), metrics=(latency,))
-    (heat,) = heat_blocks(shown, cut_rows(shown))
+    (heat,) = heat_blocks(shown, cut_rows(shown), "daily")
     assert heat.blocks[0].count('class="number bad"') == 2
     assert 'class="number good"' not in heat.blocks[0]

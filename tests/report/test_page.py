@@ -24,7 +24,7 @@ from abeval.results.analysis import result_from_dict
 from abeval.results.study import study_of
 from tests import builders
 from tests.builders import HOSTILE, HOSTILE_VARIANT
-from tests.report.pages import RESULTS, Element, html, page, parse, result, whole, words
+from tests.report.pages import RESULTS, Element, figures, html, page, parse, result, whole, words
 
 EVERY = pytest.mark.parametrize("name", RESULTS)
 
@@ -40,17 +40,55 @@ def scorecard_rows(name: str) -> list[Element]:
     ]
 
 
+def linked(name: str) -> set[str]:
+    """What links inside the page lead to; behind the question mark stands what is chosen."""
+    links = [e.attributes["href"] for e in page(name).all("a")]
+    return {link[1:].partition("?")[0] for link in links if link.startswith("#")}
+
+
 @EVERY
 def test_sections_have_stable_ids_and_links_that_lead_somewhere(name: str) -> None:
     ids = [e.attributes["id"] for e in page(name).elements if "id" in e.attributes]
     assert len(ids) == len(set(ids))
     assert {"verdict", "trust", "scorecard", "accounting", "methods"} <= set(ids)
-    assert ("daily" in ids, "segments" in ids) == (
+    assert ("daily" in ids, "segments" in ids, "heat" in ids) == (
         bool(result(name).daily),
         bool(result(name).segments),
+        bool(result(name).segments),
     )
-    links = [e.attributes["href"] for e in page(name).all("a")]
-    assert {link[1:] for link in links if link.startswith("#")} <= set(ids)
+    assert linked(name) <= set(ids)
+
+
+@EVERY
+def test_three_views_hold_everything(name: str) -> None:
+    views = [e for e in page(name).elements if e.attributes.get("class") == "view"]
+    assert [view.attributes["id"] for view in views] == ["decision", "explore", "evidence"]
+    (navigation,) = page(name).all("nav")
+    named = [e.attributes["href"] for e in page(name).all("a") if navigation in e.inside]
+    assert named == ["#decision", "#explore", "#evidence"]
+    for section in page(name).all("section"):
+        assert len([view for view in views if view in section.inside]) == 1
+    at = {e.attributes["id"]: e.inside[-1].attributes["id"] for e in page(name).all("section")}
+    assert (at["verdict"], at["scorecard"], at["trust"]) == ("decision", "explore", "evidence")
+
+
+@EVERY
+def test_of_every_metric_its_figures_and_only_the_chosen_one_open(name: str) -> None:
+    """The others are packed like what is closed, and built when they are chosen."""
+    blocks = [e for e in page(name).elements if e.attributes.get("class") == "of-metric"]
+    metrics = {row.metric for row in result(name).daily}
+    of_days = [e for e in blocks if any(a.attributes.get("id") == "daily" for a in e.inside)]
+    assert {e.attributes["data-metric"] for e in of_days} == metrics
+    for block in blocks:
+        inside = [e for e in page(name).elements if block in e.inside]
+        assert any(e.tag in ("article", "table") for e in inside)
+    shown = {e.attributes["data-metric"] for e in blocks if "hidden" not in e.attributes}
+    goals = [row.metric for row in result(name).scorecard if row.role == "goal"]
+    assert shown == ({next(m for m in goals if m in metrics)} if metrics else set())
+    unpacked = parse(html(name))
+    for block in unpacked.elements:
+        if block.attributes.get("class") == "of-metric" and "hidden" in block.attributes:
+            assert [e.tag for e in unpacked.elements if block in e.inside] == ["template"]
 
 
 @EVERY
@@ -163,18 +201,21 @@ def test_a_failed_check_hides_every_effect_behind_closed_details() -> None:
 
 
 @EVERY
-def test_each_figure_has_its_island_and_the_same_numbers_as_a_table(name: str) -> None:
+def test_each_figure_has_its_island_and_texts_with_the_same_numbers(name: str) -> None:
+    """Of the texts the page makes a table under the figure."""
     islands = {e.attributes["id"]: e for e in page(name).all("script", type="application/json")}
     holders = [e for e in page(name).elements if "data-figure" in e.attributes]
     assert [e.attributes["data-figure"] for e in holders] == list(islands)
+    drawn = figures(html(name))
+    for trace in (one for figure in drawn.values() for one in figure["data"]):
+        if "customdata" in trace:
+            assert len(trace["customdata"]) == len(trace["y"])
+    daily = {key: figure for key, figure in drawn.items() if key.startswith("daily-")}
+    said = [text for one in daily.values() for t in one["data"] for text in t.get("customdata", ())]
     for row in result(name).daily:
         lift = fmt.lift(row.lift, row.lift_low, row.lift_high)
-        shown = fmt.typographic(lift.text) if lift else fmt.MISSING
-        assert any(
-            words(e).startswith(row.cell) and shown in words(e) for e in page(name).all("tr")
-        )
-    for element in islands.values():
-        assert json.loads(element.text)["data"]
+        shown = fmt.typographic(lift.text) if lift else None
+        assert shown is None or any(row.cell in text and shown in text for text in said)
 
 
 def test_accounting_adds_up_in_print() -> None:
@@ -201,13 +242,14 @@ def test_names_stay_names() -> None:
 def test_a_figure_shows_names_literally() -> None:
     slug = "script-script-window-pwned-1-script"
     (element,) = page("hostile").all("script", id=f"figure-daily-{slug}")
-    traces = json.loads(element.text)["data"]
-    for trace in traces:
-        assert trace["name"] == HOSTILE_VARIANT.replace("&", "&amp;").replace("<", "&lt;").replace(
-            ">", "&gt;"
-        )
-        assert trace["hovertemplate"] == "%{customdata}<extra></extra>"
-        assert "<" not in "".join(trace["customdata"])
+    holders = {e.attributes.get("data-figure") for e in page("hostile").elements}
+    assert element.attributes["id"] in holders
+    (trace, *arrows) = json.loads(element.text)["data"]
+    assert [arrow["name"] for arrow in arrows] in ([], ["goes on beyond the frame"])
+    escaped = HOSTILE_VARIANT.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+    assert trace["name"] == escaped
+    assert trace["hovertemplate"] == "%{customdata}<extra></extra>"
+    assert "<" not in "".join(trace["customdata"])
 
 
 def test_islands_cannot_end_their_script() -> None:

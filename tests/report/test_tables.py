@@ -24,6 +24,7 @@ from abeval.results import format as fmt
 from abeval.results.analysis import Result, result_from_dict
 from abeval.results.study import study_of
 from tests import builders
+from tests.report.pages import whole
 
 ROW = ("ctr", "treatment")
 
@@ -71,7 +72,7 @@ def test_numbers_are_said_in_words(result: Result) -> None:
 
 
 def test_the_terminal_and_the_page_show_them(result: Result) -> None:
-    text, page = as_text(result, 200), page_html(study_of(result))
+    text, page = as_text(result, 200), whole(page_html(study_of(result)))
     for table in (*tables(result), *segment_tables(result)):
         assert f"{table.title}:" in text
         assert f"<h3>{table.title}</h3>" in page
