@@ -5,16 +5,30 @@ from __future__ import annotations
 import itertools
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
-from abeval.report.effect_figures import _DIVERGING
 from numpy.typing import NDArray
 
+import abeval
 from abeval.report import assets
-from abeval.report.figures import COLOURS, GREY, SYMBOLS, TOOLTIP
-from tests.report.pages import RESULTS, figures, html
+from abeval.report.figures import (
+    COLOURS,
+    EFFECT_AXIS,
+    GREY,
+    GRID,
+    SYMBOLS,
+    TOOLTIP,
+    colour,
+    faint,
+    places,
+)
+from abeval.report.page import page_html
+from abeval.results.study import Study
+from tests import builders, sample
+from tests.report.pages import RESULTS, figures, html, page, result, words
 
 # How a reader without one kind of cones sees linear sRGB: Machado, Oliveira and Fernandes (2009),
 # "A Physiologically-based Model for Simulation of Color Vision Deficiency", severity 1.0.
@@ -88,8 +102,10 @@ def tokens() -> dict[str, dict[str, str]]:
     dark = assets.text("style.css").split("@media (prefers-color-scheme: dark) {")[1].split("@")[0]
     texts = {"light": assets.text("tokens.css"), "dark": dark.split("\n}\n")[0]}
     read = {m: dict(re.findall(r"--([\w-]+): (#\w{6})", text)) for m, text in texts.items()}
-    assert read["light"].keys() == read["dark"].keys()
-    return read
+    variants = {f"v{i}" for i in range(len(COLOURS))}
+    assert read["light"].keys() - read["dark"].keys() == variants
+    assert read["dark"].keys() <= read["light"].keys()
+    return {"light": read["light"], "dark": read["light"] | read["dark"]}
 
 
 TOKENS = tokens()
@@ -115,20 +131,22 @@ def test_any_two_variants_are_told_apart(vision: str) -> None:
 
 @pytest.mark.parametrize("mode", ["light", "dark"])
 def test_marks_stand_out_and_words_can_be_read(mode: str) -> None:
-    page = TOKENS[mode]
-    marks = {*COLOURS, GREY, page["good"], page["bad"], page["warn"], page["muted"]}
+    tokens = TOKENS[mode]
+    marks = {*COLOURS, GREY, tokens["good"], tokens["bad"], tokens["warn"], tokens["muted"]}
     # The line at zero lets some of the page through.
-    opacity = float(re.search(r"line\.zero \{[^}]*opacity: ([\d.]+)", assets.text("style.css"))[1])  # type: ignore[index]
-    marks.add(mixed(page["muted"], page["bg"], opacity))
-    assert {m: contrast(m, page["bg"]) for m in marks if contrast(m, page["bg"]) < 3} == {}
+    opacity = float(
+        re.search(r"line\.zero[^{]*\{[^}]*opacity: ([\d.]+)", assets.text("tokens.css"))[1]
+    )  # type: ignore[index]
+    marks.add(mixed(tokens["muted"], tokens["bg"], opacity))
+    assert {m: contrast(m, tokens["bg"]) for m in marks if contrast(m, tokens["bg"]) < 3} == {}
     for word in ("fg", "muted", "good", "bad", "warn"):
-        assert contrast(page[word], page["bg"]) >= 4.5, word
+        assert contrast(tokens[word], tokens["bg"]) >= 4.5, word
     for word in ("good", "bad", "warn"):
-        assert contrast(page[word], page[f"{word}-soft"]) >= 4.5, word
-        assert contrast(page["fg"], page[f"{word}-soft"]) >= 4.5, word
+        assert contrast(tokens[word], tokens[f"{word}-soft"]) >= 4.5, word
+        assert contrast(tokens["fg"], tokens[f"{word}-soft"]) >= 4.5, word
     for word in ("fg", "muted"):
-        assert contrast(page[word], page["plain-soft"]) >= 4.5, word
-        assert contrast(page[word], page["panel"]) >= 4.5, word
+        assert contrast(tokens[word], tokens["plain-soft"]) >= 4.5, word
+        assert contrast(tokens[word], tokens["panel"]) >= 4.5, word
 
 
 def test_a_tooltip_can_be_read_on_every_mark() -> None:
@@ -139,13 +157,22 @@ def test_a_tooltip_can_be_read_on_every_mark() -> None:
         assert max(contrast(str(TOOLTIP[k]), mode["bg"]) for k in ("bgcolor", "bordercolor")) >= 3
 
 
-def test_the_dot_of_a_heat_map_shows_on_every_cell() -> None:
-    for _, cell in _DIVERGING:
-        assert max(contrast(dot, cell) for dot in ("#ffffff", "#1c2430")) >= 3
+@pytest.mark.parametrize("mode", ["light", "dark"])
+def test_a_lift_can_be_read_on_every_shade_of_its_cell(mode: str) -> None:
+    tokens, shades = TOKENS[mode], set()
+    for element in page("three_variants").all("td"):
+        if style := element.attributes.get("style", ""):
+            shades.add(int(style.removeprefix("--heat:").removesuffix("%")))
+    # Up to 20 % and more.
+    for shade in {*shades, 10, 38}:
+        assert 10 <= shade <= 38
+        for word in ("good", "bad"):
+            cell = mixed(tokens[word], tokens["bg"], shade / 100)
+            assert contrast(tokens["fg"], cell) >= 4.5, (word, shade)
 
 
 def drawn(part: Any) -> Iterator[str]:
-    """Every opaque colour of a figure's marks and lines."""
+    """Every colour of a figure's marks, lines and fills."""
     if isinstance(part, dict):
         for key, value in part.items():
             if key != "hoverlabel":
@@ -153,14 +180,91 @@ def drawn(part: Any) -> Iterator[str]:
     elif isinstance(part, list):
         for value in part:
             yield from drawn(value)
-    elif isinstance(part, str) and re.fullmatch(r"#[0-9a-fA-F]{6}", part):
+    elif isinstance(part, str) and re.fullmatch(r"#[0-9a-fA-F]{6}|rgba?\([\d.,]+\)", part):
         yield part
+
+
+GREYS = {GREY, GRID, "rgba(0,0,0,0)", "rgba(128,140,160,0.13)"}
+"""Of lines of reference, the grid, the page below, weekends."""
+
+
+@pytest.fixture(scope="module")
+def of_all() -> Study:
+    """Every kind of figure of a metric."""
+    loaded = abeval.load(sample.FILE)
+    metrics = ["ctr", "gauc"]
+    return Study(
+        analysis=loaded.analyze(),
+        time=loaded.windows(metrics=metrics, by=["weekday", "hour"]),
+        aa=loaded.aa(runs=100, metrics=["ctr"]),
+    )
 
 
 @pytest.mark.parametrize("name", [*RESULTS])
 def test_every_figure_draws_with_these(name: str) -> None:
-    for figure in figures(html(name)).values():
+    check_colours(html(name))
+
+
+def test_figures_over_time_draw_with_these(of_all: Study) -> None:
+    text = page_html(of_all)
+    check_colours(text)
+    parts = {key.split("-")[0] for key in figures(text)}
+    assert {"cumulative", "daily", "windows", "entry", "weekday", "hour", "aa", "srm"} <= parts
+
+
+def check_colours(text: str) -> None:
+    for figure in figures(text).values():
         colours = set(drawn(figure["data"])) | set(drawn(figure["layout"]))
-        assert colours <= {*COLOURS, GREY}
+        assert colours <= {*COLOURS, *map(faint, COLOURS), *GREYS}
         tooltip = figure["layout"]["hoverlabel"]
         assert tooltip["bgcolor"] == TOOLTIP["bgcolor"]
+
+
+def test_a_figure_of_effects_has_its_zero_in_grey() -> None:
+    assert EFFECT_AXIS["zerolinecolor"] == GREY
+
+
+def test_the_colours_of_figures_and_of_the_page_are_the_same() -> None:
+    light = TOKENS["light"]
+    assert [light[f"v{i}"] for i in range(len(COLOURS))] == [one.lower() for one in COLOURS]
+    css = assets.text("tokens.css")
+    for place in range(12):
+        (tone,) = re.findall(rf"\.v{place}\b[^{{}}]*\{{ --tone: var\(--(v\d)\); \}}", css)
+        assert light[tone] == colour(place).lower()
+
+
+@pytest.mark.parametrize("name", ["ship", "three_variants"])
+def test_a_variant_has_one_colour_on_all_of_a_page(name: str) -> None:
+    """In the forest, in every table, in every figure; control has its own."""
+    order = places(result(name).experiment)
+    assert order[result(name).experiment.control] == 0
+    for variant, place in order.items():
+        for cell in page(name).all("td"):
+            if "variant" in cell.attributes.get("class", "").split() and words(cell) == variant:
+                assert f"v{place}" in cell.attributes["class"].split()
+        for glyph in page(name).all("svg"):
+            if f", {variant}:" in glyph.attributes.get("aria-label", ""):
+                assert f"v{place}" in glyph.attributes["class"].split()
+        for figure in figures(html(name)).values():
+            for trace in figure["data"]:
+                if trace.get("name") == variant:
+                    assert trace["marker"]["color"] == colour(place)
+                    assert trace.get("line", {}).get("color", colour(place)) == colour(place)
+                if trace.get("name", "").startswith(f"{variant}, "):
+                    assert trace["fillcolor"] == faint(colour(place))
+
+
+def test_a_variant_keeps_its_colour_where_another_one_is_missing() -> None:
+    """A metric that only the second variant has."""
+    shown = builders.three_variants()
+    alone = tuple(row for row in shown.daily if row.variant == "challenger")
+    assert alone
+    text = page_html(Study(analysis=replace(shown, daily=alone)))
+    trace = figures(text)["daily-ctr"]["data"][0]
+    assert trace["marker"]["color"] == colour(places(shown.experiment)["challenger"])
+
+
+def test_no_word_is_written_in_the_colour_of_a_variant() -> None:
+    """A mark needs 3:1, a word 4.5:1, which orange on white does not have."""
+    css = assets.text("style.css") + assets.text("tokens.css") + assets.text("summary.css")
+    assert re.findall(r"(?<![\w-])color: var\(--(?:tone|v\d)\)", css) == []

@@ -3,27 +3,43 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
+from dataclasses import replace
 from functools import cache
 from typing import NamedTuple
 
 import pytest
 
+import abeval
+from abeval import results
 from abeval.report.page import page_html
-from abeval.results.study import Study
+from abeval.results import codes
+from abeval.results import format as fmt
+from abeval.results.study import Study, study_of
 from benchmarks.report_worlds import WORLDS
-from tests.report.pages import parse, words
+from tests import builders, sample
+from tests.report.pages import Element, parse, whole, words
 
 LIFT = r"[+−]?[\d.]+%"
 INTERVAL = rf"\[{LIFT}, {LIFT}\]"
 
 
+class Row(NamedTuple):
+    """A row of the forest, under the title of its role."""
+
+    role: str
+    metric: str
+    text: str
+
+
 class Screen(NamedTuple):
-    """What somebody reads before they scroll."""
+    """What somebody reads before they scroll; `actions` are what to do, of each verdict."""
 
     verdicts: tuple[str, ...]
-    next_step: str
-    rows: tuple[str, ...]
+    actions: tuple[str, ...]
+    rows: tuple[Row, ...]
     text: str
+    said: tuple[str, ...]
 
 
 @cache
@@ -33,22 +49,39 @@ def study(name: str) -> Study:
 
 @cache
 def screen(name: str) -> Screen:
-    page = parse(page_html(study(name)))
+    return screen_of(study(name))
+
+
+def screen_of(shown: Study) -> Screen:
+    page = parse(whole(page_html(shown)))
     (section,) = page.all("section", id="verdict")
+    assert any(e.attributes.get("id") == "decision" for e in section.inside)
     inside = [e for e in page.elements if section in e.inside]
-    (step,) = [e for e in inside if e.attributes.get("class") == "next"]
-    rows = [e for e in inside if e.tag == "tr" and any(p.tag == "tbody" for p in e.inside)]
+    actions = [words(e) for e in inside if e.attributes.get("class") == "action"]
+    sentences = [words(e) for e in inside if e.attributes.get("class") == "sentence"]
     return Screen(
-        tuple(words(e) for e in inside if e.attributes.get("class") == "sentence"),
-        words(step).removeprefix("Next "),
-        tuple(words(row) for row in rows),
+        tuple(text.partition(" Next: ")[0] for text in sentences),
+        tuple(text.removeprefix("Next: ") for text in actions),
+        tuple(rows_of(inside)),
         words(section),
+        tuple(words(e) for e in inside if e.attributes.get("class") == "next"),
     )
 
 
-def effect(row: str) -> str:
+def rows_of(inside: list[Element]) -> Iterator[Row]:
+    role = ""
+    for row in inside:
+        if row.tag == "tr" and any(p.tag == "tbody" for p in row.inside):
+            if row.attributes.get("class") == "group":
+                role = words(row).split()[0]
+                continue
+            (name,) = [e for e in inside if e.tag == "th" and row in e.inside]
+            yield Row(role, words(name), words(row))
+
+
+def effect(row: Row) -> str:
     """The lift with its interval, of a row."""
-    shown = re.search(rf"{LIFT} {INTERVAL}", row)
+    shown = re.search(rf"{LIFT} {INTERVAL}", row.text)
     assert shown, row
     return shown[0]
 
@@ -57,11 +90,47 @@ def test_ship() -> None:
     shown = screen("sample")
     (verdict,) = shown.verdicts
     assert verdict.startswith("SHIP ctr +13.1% [+8.3%, +18.2%]")
-    assert shown.next_step == "Roll out treatment."
+    assert shown.actions == ("Roll out treatment.",)
     assert effect(shown.rows[0]) == "+13.1% [+8.3%, +18.2%]"
-    risk = next(row for row in shown.rows if "guardrail" in row)
-    assert risk.startswith("sessions_per_user guardrail")
-    assert risk.endswith("non-inferior")
+    (risk,) = [row for row in shown.rows if row.role == "Guardrails"]
+    assert risk.metric == "sessions_per_user"
+    assert risk.text.endswith("non-inferior")
+    assert "35 checks passed" in shown.text
+
+
+def test_beside_ship_it_says_what_to_expect_less_of() -> None:
+    """The end of the interval that is nearer to zero; where nothing ships, nothing."""
+    (said,) = [one for one in screen("sample").said if one.startswith("Expect less")]
+    row = study("sample").analysis["ctr"]  # type: ignore[index]
+    assert row.lift_low is not None
+    assert f"plan with ctr +{100 * row.lift_low:.1f}%" in said
+    for name in WORLDS:
+        if not any("SHIP" in v and "DO NOT" not in v for v in screen(name).verdicts):
+            assert "Expect less" not in screen(name).text
+    falls = replace(builders.ship(), scorecard=tuple(map(fallen, builders.ship().scorecard)))
+    (said,) = screen_of(study_of(falls)).said
+    assert "ctr \u22123.1%" in said
+
+
+def fallen(row: results.Row) -> results.Row:
+    """The same effect, of a metric that is better when it falls."""
+    if row.lift is None or row.lift_low is None or row.lift_high is None or row.metric != "ctr":
+        return row
+    ends = {"lift": -row.lift, "lift_low": -row.lift_high, "lift_high": -row.lift_low}
+    return replace(row, direction="decrease", **ends)
+
+
+def test_a_goal_has_a_line_of_its_effect_up_to_each_day() -> None:
+    loaded = abeval.load(sample.FILE)
+    metrics = ["ctr", "sessions_per_user"]
+    time = loaded.windows(metrics=metrics)
+    shown = Study(analysis=study("sample").analysis, time=time)
+    page = parse(whole(page_html(shown)))
+    lines = [e for e in page.all("svg") if e.attributes["class"].startswith("spark")]
+    # No line of a guardrail, which the row does not follow from day to day.
+    assert [e.attributes["aria-label"] for e in lines] == ["ctr, treatment, up to each day"]
+    assert lines[0].attributes["class"] == "spark v1"
+    assert 'class="spark' not in page_html(Study(analysis=shown.analysis))
 
 
 def test_no_effect_in_several_variants_is_a_line_each_best_first() -> None:
@@ -79,9 +148,10 @@ def test_no_effect_in_several_variants_is_a_line_each_best_first() -> None:
         rf"Stop and keep A, unless an effect below ±{float(f'{100 * row.mde:.2g}'):g}% of ctr of "
         rf"{best_first[0]} is worth it: seeing ±\d+% would take about \d+ days in all, [\d.]+ "
         r"times this test, in a new test that is planned for it\.",
-        shown.next_step,
+        shown.actions[0],
     )
-    assert len([row for row in shown.rows if "guardrail" in row]) == 3
+    assert len([row for row in shown.rows if row.role == "Guardrails"]) == 3
+    assert len(shown.actions) == 3
     for row in shown.rows:
         effect(row)
 
@@ -90,8 +160,8 @@ def test_failed_trust_is_said_once_with_what_to_look_for() -> None:
     shown = screen("failed_trust")
     (verdict,) = shown.verdicts
     assert verdict.startswith("DO NOT TRUST srm: control has ")
-    assert shown.next_step.startswith("Look for units lost after assignment")
-    assert "Decide nothing" in shown.next_step
+    assert shown.actions[0].startswith("Look for units lost after assignment")
+    assert "Decide nothing" in shown.actions[0]
     assert shown.text.count("were expected") == 1
     assert "Show untrusted numbers" in shown.text
     effect(shown.rows[0])
@@ -104,7 +174,7 @@ def test_a_variant_without_units_is_named_before_any_chi_square() -> None:
     assert verdict.startswith("DO NOT TRUST srm: nobody is in 'forgotten': ")
     assert "chi-square" not in shown.text.split("nobody is in 'forgotten'")[0]
     assert "p = 0)" not in shown.text
-    assert shown.next_step.startswith("Find out why nobody is in forgotten")
+    assert shown.actions[0].startswith("Find out why nobody is in forgotten")
     assert shown.text.count("nobody is in 'forgotten'") == 1
 
 
@@ -112,9 +182,11 @@ def test_sixteen_units_are_too_little_and_it_says_how_many_are_not() -> None:
     shown = screen("sixteen_units")
     (verdict,) = shown.verdicts
     assert verdict.startswith("KEEP RUNNING ctr has too little data")
-    assert shown.next_step == "Get 30 units in each variant to judge ctr: one has 16."
+    assert shown.actions == ("Get 30 units in each variant to judge ctr: one has 16.",)
+    assert all(re.search(rf"{INTERVAL} too little data$", row.text) for row in shown.rows)
     # Where there is too little data, nobody knows what could be seen.
-    assert all(re.search(rf"{INTERVAL} n/a too little data$", row) for row in shown.rows)
+    assert 'class="detectable"' not in page_html(study("sixteen_units"))
+    assert 'class="detectable"' in page_html(study("sample"))
     assert "16 pilot" in shown.text
 
 
@@ -123,10 +195,9 @@ def test_hostile_names_are_read_as_they_are() -> None:
     assert len(shown.verdicts) == 3
     assert shown.verdicts[-1].startswith("</script><script>window.pwned=1</script> DO NOT SHIP")
     assert all(" KEEP RUNNING " in line for line in shown.verdicts[:2])
-    assert re.search(r"seeing ±\d+% would take about [\d\u202f]+ units in all", shown.next_step)
+    assert re.search(r"seeing ±\d+% would take about [\d\u202f]+ units in all", shown.actions[0])
     assert "left \ufffdto right" in shown.text
-    assert len(shown.rows) == 16
-    assert "2 more in the scorecard" in shown.text
+    assert len(shown.rows) == 18
     for row in shown.rows:
         effect(row)
 
@@ -135,17 +206,40 @@ def test_seventy_two_rows_say_how_many_units_are_too_few() -> None:
     shown = screen("small_csv")
     (verdict,) = shown.verdicts
     assert verdict.startswith("KEEP RUNNING ctr has too little data")
-    assert shown.next_step == "Get 30 units in each variant to judge ctr: one has 8."
+    assert shown.actions == ("Get 30 units in each variant to judge ctr: one has 8.",)
     assert "e+" not in shown.text
-    assert "2026-03-02 up to 2026-03-05" in shown.text
+    assert "2026-03-02 to 2026-03-04" in shown.text
+    assert "3 days of data" in shown.text
 
 
 @pytest.mark.parametrize("name", WORLDS)
 def test_numbers_are_those_of_the_result(name: str) -> None:
-    """Units, and each row's status, in words."""
+    """Units, and each row's effect and status, in words."""
     result = study(name).analysis
     assert result is not None
     shown = screen(name)
     for variant in result.experiment.variants:
         assert f"{variant.units:,}".replace(",", "\u202f") in shown.text
-    assert len(shown.rows) == min(16, sum(r.role != "diagnostic" for r in result.scorecard))
+    judged = [row for row in result.scorecard if row.role != "diagnostic"]
+    assert len(shown.rows) == len(judged)
+    for row in judged:
+        metric = printed_name(row.metric)
+        texts = [one.text for one in shown.rows if one.metric == metric]
+        lift = fmt.lift(row.lift, row.lift_low, row.lift_high)
+        effect = fmt.typographic(lift.text) if lift else fmt.MISSING
+        status = codes.status(row.status, row.reason)
+        assert any(
+            effect in t and status in t and printed_name(row.variant) in t for t in texts
+        ) or (len(result.verdicts) == 1 and any(effect in t and status in t for t in texts))
+
+
+def printed_name(name: str) -> str:
+    """A name without marks that turn the direction of writing, as the page has it."""
+    return re.sub("[\u202a-\u202e\u2066-\u2069]", "\ufffd", name)
+
+
+def test_of_many_rows_the_first_are_shown_and_the_others_counted() -> None:
+    rows = tuple(builders.row(f"m{i:02}") for i in range(30))
+    many = screen_of(study_of(builders.result(scorecard=rows)))
+    assert len(many.rows) == 24
+    assert "6 more among every lift." in many.text

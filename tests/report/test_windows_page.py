@@ -22,36 +22,96 @@ def page(result):
     return whole(page_html(study_of(result)))
 
 
+def traces(page, name):
+    """The traces of a figure by name; of several the last."""
+    return {trace["name"]: trace for trace in figures(page)[name]["data"]}
+
+
+def rows_of(result, metric, axis, kind):
+    return [r for r in result.windows if (r.metric, r.axis, r.kind) == (metric, axis, kind)]
+
+
+def close(numbers):
+    """To the five digits that a page keeps."""
+    return pytest.approx(numbers, rel=5e-5)
+
+
 def test_every_metric_has_its_windows_and_its_verdict(result, page):
     drawn = [name.partition("-")[::2] for name in figures(page)]
     assert {part for part, metric in drawn if metric == "ctr"} == {
-        *("cumulative", "entry", "pvalue", "weekday", "windows")
+        *("cumulative", "entry", "weekday", "windows")
     }
-    assert {part for part, metric in drawn if metric == "dwell-p50"} == {
-        *("cumulative", "pvalue", "windows")
-    }
+    assert {part for part, metric in drawn if metric == "dwell-p50"} == {"cumulative", "windows"}
     assert page.count('class="check pass">stable') == 1
     assert result["ctr"].reason in page
 
 
-def test_the_figure_is_the_numbers_of_the_result(result, page):
-    drawn = {trace["name"]: trace for trace in figures(page)["cumulative-ctr"]["data"]}
-    daily = [
-        row.difference
-        for row in result.windows
-        if (row.metric, row.axis, row.kind) == ("ctr", "calendar", "daily")
-    ]
-    assert drawn["one day"]["y"] == pytest.approx(daily)
+def test_the_figure_up_to_each_day_is_the_numbers_of_the_result(result, page):
+    drawn = traces(page, "cumulative-ctr")
+    daily = rows_of(result, "ctr", "calendar", "daily")
+    assert drawn["one day"]["y"] == close([100 * row.lift for row in daily])
+    rows = rows_of(result, "ctr", "calendar", "cumulative")
+    line, band = drawn["up to the day"], drawn["up to the day, interval"]
+    assert line["x"] == [row.end for row in rows]
+    assert line["y"] == close([100 * row.lift for row in rows])
+    ends = [*(row.lift_low for row in rows), *(row.lift_high for row in reversed(rows))]
+    assert band["y"] == close([100 * end for end in ends])
+
+
+def test_the_band_that_is_valid_at_every_look_is_a_share_of_control(result, page):
     looks = [look for look in result.looks if look.metric == "ctr"]
+    control = {r.end: r.control for r in rows_of(result, "ctr", "calendar", "cumulative")}
     every = figures(page)["cumulative-ctr"]["data"]
-    always = [trace for trace in every if trace.get("legendgroup") == "always"]
-    assert always[0]["y"] == pytest.approx([look.always_low for look in looks])
-    assert always[1]["y"] == pytest.approx([look.always_high for look in looks])
+    low, high = (trace for trace in every if trace.get("legendgroup") == "always")
+    assert low["x"] == high["x"] == [look.day for look in looks]
+    for trace, name in ((low, "always_low"), (high, "always_high")):
+        ends = [getattr(look, name) for look in looks]
+        shares = [
+            None if end is None else 100 * end / control[look.day]
+            for look, end in zip(looks, ends, strict=True)
+        ]
+        assert [y is None for y in trace["y"]] == [share is None for share in shares]
+        known = [(y, share) for y, share in zip(trace["y"], shares, strict=True) if y is not None]
+        assert [y for y, _ in known] == close([share for _, share in known])
+    assert "pp [" in low["customdata"][-1]
 
 
-def test_what_each_day_would_have_declared_is_in_words_and_in_a_table(page):
-    assert "Checked daily without correction, this looked significant on 2026" in page
-    assert "Planned z" in page
+def test_windows_are_a_line_and_a_band_for_each_length(result, page):
+    rows = rows_of(result, "ctr", "calendar", "rolling")
+    drawn = traces(page, "windows-ctr")
+    assert set(drawn) - {"goes on beyond the frame"} == {
+        *("7 days", "7 days, interval", "3 days", "3 days, interval")
+    }
+    for days in (3, 7):
+        own = [row for row in rows if row.days == days]
+        line, band = drawn[f"{days} days"], drawn[f"{days} days, interval"]
+        assert line["x"] == [row.end for row in own]
+        assert line["y"] == close([100 * row.lift for row in own])
+        ends = [*(row.lift_low for row in own), *(row.lift_high for row in reversed(own))]
+        assert band["y"] == close([100 * end for end in ends])
+    dashes = [drawn[name]["line"]["dash"] for name in ("7 days", "3 days")]
+    assert len(set(dashes)) == 2
+    above = sum(row.lift > 0 for row in rows if row.days == 7)
+    assert f"Above control in {above} of 8 windows of 7 days." in page
+
+
+def test_lengths_of_windows_are_told_apart():
+    time = abeval.load(sample.FILE).windows(metrics=["ctr"], widths=[2, 3, 5, 7])
+    drawn = traces(page_html(study_of(time)), "windows-ctr")
+    lines = [trace for name, trace in drawn.items() if name.endswith("days")]
+    assert len({trace["line"]["dash"] for trace in lines}) == len(lines) == 4
+
+
+def test_what_daily_looks_would_have_declared_is_in_words(result, page):
+    looks = [look for look in result.looks if look.metric == "ctr"]
+    days = [
+        next(look.day for look in looks if getattr(look, name) != "unclear")
+        for name in ("fixed_declares", "always_declares")
+    ]
+    assert (
+        f"Checked daily without correction, this looked significant on {days[0]}. "
+        f"With correction, it was on {days[1]}."
+    ) in page
 
 
 def test_replays_are_drawn_where_they_were_run(result, page):
