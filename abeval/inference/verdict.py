@@ -137,6 +137,9 @@ def _keep_running(case: _Case) -> str:
 _HAS_WORDS = ("denominator_moved", "not_after_correction")
 """Reasons of an unclear row that say more than its interval."""
 
+_MOST_GOALS = 4
+"""Open goals that a sentence names; the scorecard has them all."""
+
 
 def _gains(case: _Case) -> str:
     """Name the goals that are better; empty where none is."""
@@ -215,6 +218,8 @@ def _open_goals(case: _Case) -> str:
     # Only the first says the verb.
     verbs = ["could be anywhere ", *[""] * len(wide)]
     spans = [f"{name} {verb}{wide[name]}" for name, verb in zip(wide, verbs, strict=False)]
+    if len(spans) > _MOST_GOALS + 1:
+        spans[_MOST_GOALS:] = [f"{len(spans) - _MOST_GOALS} more goals are as open"]
     rest = [_settled(case, row) for row in case.goals if case.name(row) not in wide]
     return ", ".join([*spans, *rest])
 

@@ -78,7 +78,7 @@ class FigureView:
     @property
     def island(self) -> Markup:
         """Return its JSON."""
-        text = json.dumps(self.figure, allow_nan=False, separators=(",", ":"))
+        text = json.dumps(self.figure, allow_nan=False, ensure_ascii=False, separators=(",", ":"))
         return assets.island(_rounded(text))
 
     @property

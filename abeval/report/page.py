@@ -27,7 +27,6 @@ from abeval.results.analysis import Result
 from abeval.results.record import csv_text
 from abeval.results.replay import ReplayRow
 from abeval.results.study import Study, study_of
-from abeval.results.windows import TimeResult
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
@@ -81,6 +80,9 @@ _BUILD: Mapping[str, Callable[[Any], tuple[Block, ...]]] = {
     "methods": methods_part,
 }
 """Part → its blocks, of the study or the result that it is built from; none without data."""
+
+_MOST_DAYS = 5_000
+"""Rows by day of a page's JSON."""
 
 _WORDY = 14
 """Letters of a variant's name that fit its usual column."""
@@ -180,25 +182,25 @@ def _downloads(study: Study) -> Iterator[Download]:
     if study.agreement is not None:
         csv = assets.packed_url(csv_text(study.agreement.rows, AgreementRow, {"others"}))
         yield Download(f"{stem}-agreement.csv", "offline against online (CSV)", csv)
-    kept = study if study.time is None else replace(study, time=_without_windows(study.time))
-    words = "results" if study.time is None else "results without windows"
+    kept, left_out = _kept(study)
+    without = f" without {fmt.listing(left_out)}" if left_out else ""
     url = assets.packed_url(kept.to_compact_json())
-    yield Download(f"{stem}.json", f"{words} (JSON)", url)
+    yield Download(f"{stem}.json", f"results{without} (JSON)", url)
 
 
-def _without_windows(time: TimeResult) -> TimeResult:
-    """Leave out what weighs more than all else: the JSON of `abeval windows` has it."""
-    return replace(time, windows=(), looks=())
+def _kept(study: Study) -> tuple[Study, list[str]]:
+    """Leave out what weighs more than all else, and name it: `--json` has it."""
+    left_out: list[str] = []
+    if study.time is not None and study.time.windows:
+        study = replace(study, time=replace(study.time, windows=(), looks=()))
+        left_out.append("windows")
+    if study.analysis is not None and len(study.analysis.daily) > _MOST_DAYS:
+        study = replace(study, analysis=replace(study.analysis, daily=()))
+        left_out.append("days")
+    return study, left_out
 
 
-class Figures(Mapping[tuple[str, ...], "go.Figure"]):
-    """The figures of a result by part, metric and, where there are several, variant.
-
-    Plain Plotly figures, to show, change and save.
-
-    Example:
-        >>> import abeval
-        >>> result = abeval.load("sample_logs/experiment.toml").analyze()
+analyze()
         >>> result.figures["daily", "ctr"].layout.yaxis.title.text
         'lift'
     """

@@ -183,6 +183,7 @@ def _always_valid(
         share = 1.0 if scale.field != "lift" else controls[look.day]
         return None if end is None else scale.factor * end / share
 
+    # The text of a look, with both ends, is that of its lower end alone.
     said = [
         f"up to {look.day}: "
         + text_of(fmt.difference(look.difference, look.always_low, look.always_high, scale.unit))
@@ -191,7 +192,7 @@ def _always_valid(
     ends = ([look.always_low for look in shown], [look.always_high for look in shown])
     return [
         fig.scatter(
-            said,
+            None if i else said,
             x=[look.day for look in shown],
             y=[placed(look, end) for look, end in zip(shown, side, strict=True)],
             mode="lines",
@@ -199,6 +200,7 @@ def _always_valid(
             legendgroup="always",
             showlegend=i == 0,
             line={"color": tone, "width": 1.6, "dash": "dash"},
+            **({"hoverinfo": "skip"} if i else {}),
         )
         for i, side in enumerate(ends)
         if shown
@@ -217,27 +219,26 @@ def _looks_sentence(looks: Sequence[Look]) -> str:
 
 
 def windows_part(study: Study) -> tuple[Block, ...]:
-    """Draw the effect in moving windows, a line for each length."""
+    """Draw the effect in moving windows of the longest length."""
     views = []
     for cell in cells(study):
-        rows = cell.of("calendar", "rolling")
-        lengths = sorted({row.days for row in rows if row.lift is not None}, reverse=True)
-        if lengths:
-            scale = scale_of(cell.info, rows)
-            of_length = {n: [row for row in rows if row.days == n] for n in lengths}
+        rows = [row for row in cell.of("calendar", "rolling") if row.lift is not None]
+        longest = [row for row in rows if row.days == max(one.days for one in rows)]
+        if longest:
+            scale, name = scale_of(cell.info, longest), f"{longest[0].days} days"
             figure = fig.lines(
-                {f"{n} days": scale.points(own) for n, own in of_length.items()},
+                {name: scale.points(longest)},
                 "last day of the window",
                 scale.field,
                 {"type": "date", "tickformat": "%a %d %b"},
                 scale.axis,
                 is_effect=True,
                 mode="lines+markers",
-                order={f"{n} days": cell.order.get(cell.variant, 1) for n in lengths},
+                order={name: cell.order.get(cell.variant, 1)},
                 shape="band",
                 showlegend=True,
             )
-            said = _windows_sentence(of_length[lengths[0]])
+            said = _windows_sentence(longest)
             views.append(cell.view("windows", cell.info.shown, said, figure))
     return of_metrics(views)
 
