@@ -186,20 +186,16 @@ def list_rows(units: AuditedUnits, lists: Arrays) -> Iterator[AuditRow]:
     yield from units.shares("holes", unit, holes, spans, by_segment=bool(holes.any()))
     yield from units.shares("list_length", unit, spans)
     if holes.any():
-        yield from _holes_at(units, lists)
+        for place in range(1, 62):
+            # Of the lists that begin before the place and go on behind it.
+            reach = np.flatnonzero((lists["first_place"] < place) & (lists["last_place"] > place))
+            lacks = 1 - (lists["places"][reach] >> place & 1)
+            if lacks.any():
+                yield from units.shares("holes_at", lists["unit"][reach], lacks, cell=str(place))
     for cell, starts in (("0", first == 0), ("2", first > 1)):
         yield from units.shares("list_start", unit, starts, cell=cell)
     if lists["items"].any():
         yield from _repeated(units, lists)
-
-
-def _holes_at(units: AuditedUnits, lists: Arrays) -> Iterator[AuditRow]:
-    """Count lists that lack a place, of those that begin before it and go on behind it."""
-    for place in range(1, 62):
-        reach = np.flatnonzero((lists["first_place"] < place) & (lists["last_place"] > place))
-        lacks = 1 - (lists["places"][reach] >> place & 1)
-        if lacks.any():
-            yield from units.shares("holes_at", lists["unit"][reach], lacks, cell=str(place))
 
 
 def _repeated(units: AuditedUnits, lists: Arrays) -> Iterator[AuditRow]:

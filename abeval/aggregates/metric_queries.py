@@ -10,7 +10,7 @@ from abeval.aggregates.row_pass import NO_ROWS, PreparedLogs, RowSums
 from abeval.aggregates.source_values import SourceValues, totals
 from abeval.engines.protocol import Engine
 from abeval.engines.sql import by_value, literal, query
-from abeval.logs.joins import local_ms, relation
+from abeval.logs.prepare import local_ms, relation
 from abeval.logs.shape import UNITS, LogShape
 from abeval.logs.unit_arrays import NO_DAY, UnitDays
 from abeval.metrics.definition import UNIT_DAY, Metric, PerUnit, Source
@@ -38,7 +38,17 @@ class ReadLogs(PreparedLogs):
         if source.events is not None:
             _write_unit_event(self, metrics)
             self.engine.table(source.name, query(source.query))
-            return _days_of(self.engine, source.name)
+            arrays = self.engine.arrays(f"select * from {source.name}")
+            unit = np.ma.filled(arrays["unit_id"], 0).astype(np.int32)
+            in_period = np.asarray(arrays["in_period"], dtype=bool)
+            order = np.lexsort((in_period, unit))
+            columns = {
+                name: np.ma.filled(column, 0).astype(np.int64)[order]
+                for name, column in arrays.items()
+                if name.startswith("c_")
+            }
+            day = np.full(len(unit), NO_DAY, dtype=np.int32)
+            return UnitDays(unit[order], in_period[order], day, columns)
         rows = self.rows.by_day if by_day and source.of_days else self.rows.days
         return rows[source]
 
@@ -47,21 +57,6 @@ class ReadLogs(PreparedLogs):
         size = len(self.units.hash)
         now, before = (totals(days, part, size) for part in (True, False))
         return SourceValues(self.experiment, self.shape, self.units, now, before)
-
-
-def _days_of(engine: Engine, relation: str) -> UnitDays:
-    """Fetch a relation of `unit_id, in_period` and sums `c_…`, as arrays without days."""
-    arrays = engine.arrays(f"select * from {relation}")
-    unit = np.ma.filled(arrays["unit_id"], 0).astype(np.int32)
-    in_period = np.asarray(arrays["in_period"], dtype=bool)
-    order = np.lexsort((in_period, unit))
-    columns = {
-        name: np.ma.filled(column, 0).astype(np.int64)[order]
-        for name, column in arrays.items()
-        if name.startswith("c_")
-    }
-    day = np.full(len(unit), NO_DAY, dtype=np.int32)
-    return UnitDays(unit[order], in_period[order], day, columns)
 
 
 def scored_rows(shape: LogShape, columns: Sequence[str]) -> str:

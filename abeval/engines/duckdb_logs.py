@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import duckdb
 
 from abeval.engines import sources, text_files
-from abeval.engines.copies import Copies, tables_of
+from abeval.engines.copies import Copies, check_utf8, tables_of
 from abeval.engines.duckdb_connection import log_errors, query_errors
-from abeval.engines.encodings import check_utf8
 from abeval.engines.sources import choose
 from abeval.engines.sql import literal, quoted
 from abeval.engines.text_files import Types, time_of_text

@@ -14,9 +14,8 @@ from abeval.experiment.problems import meant_by
 from abeval.logs import checks
 from abeval.logs import unit_arrays as arrays
 from abeval.logs.checks import USED, USED_BEFORE
-from abeval.logs.joins import relation
 from abeval.logs.placing import REASONS, at
-from abeval.logs.prepare import Prepared
+from abeval.logs.prepare import Prepared, relation
 from abeval.logs.shape import UNITS
 
 

@@ -78,14 +78,6 @@ class Inputs(TypedDict, total=False):
     step: Step | None
 
 
-def check_inputs(inputs: Inputs) -> None:
-    """Refuse a keyword that there is not (`TypeError`), as a signature that lists them would."""
-    for name in inputs:
-        if name not in Inputs.__annotations__:
-            hint = suggestion(name, Inputs.__annotations__)
-            raise TypeError(f"unexpected keyword argument {name!r}{hint}")
-
-
 @dataclass(frozen=True)
 class Run:
     """An experiment on an open engine.
@@ -110,7 +102,10 @@ def opened(
 
     The engine may open only the files of the logs and of `reads`.
     """
-    check_inputs(inputs)
+    for name in inputs:
+        if name not in Inputs.__annotations__:
+            hint = suggestion(name, Inputs.__annotations__)
+            raise TypeError(f"unexpected keyword argument {name!r}{hint}")
     if experiment.logs.sums is not None:
         raise ExperimentError(
             "the experiment has sums or counts alone ([logs.sums]), and this needs the rows",

@@ -13,7 +13,7 @@ import abeval
 from abeval.errors import LogError
 from abeval.experiment.load import parse_experiment
 from abeval.experiment.model import Experiment
-from abeval.logs.joins import Coverage, coverage
+from abeval.logs.prepare import Coverage, coverage
 from abeval.results.analysis import Result
 from tests.logs.small import aside, values
 from tests.relations import Value, answer, relation

@@ -27,7 +27,7 @@ from abeval.engines.spark.session import (
     without_unsigned,
 )
 from abeval.engines.sql import is_query, literal, quoted
-from abeval.engines.transpile import parsed, transpiled
+from abeval.engines.statement import parsed, transpiled
 from abeval.errors import LogError, QueryError
 from abeval.experiment.problems import suggestion
 from abeval.experiment.sections import EngineOptions
@@ -131,7 +131,10 @@ class SparkEngine(Engine):
     def view(self, name: str, sql: str) -> None:
         """Name a query, to be run each time it is read."""
         tree = parsed(sql)
-        if _numbers_rows(tree):
+        if any(
+            isinstance(window.this, exp.RowNumber) and not window.args.get("order")
+            for window in tree.find_all(exp.Window)
+        ):
             # A view would number its rows in another order on each read.
             self.table(name, sql)
             return
@@ -323,10 +326,3 @@ def duckdb_type(kind: str) -> str:
 def _is_plain(file: str) -> bool:
     """Tell whether a name has none of Spark's globs; an address has those that are meant."""
     return "://" in file or not set(file) & set("*?[]{}\\")
-
-
-def _numbers_rows(tree: exp.Query) -> bool:
-    return any(
-        isinstance(window.this, exp.RowNumber) and not window.args.get("order")
-        for window in tree.find_all(exp.Window)
-    )
