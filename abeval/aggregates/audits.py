@@ -11,8 +11,8 @@ from typing import NamedTuple
 import numpy as np
 
 from abeval.aggregates import audit_arrays
-from abeval.aggregates.aggregates import AuditSums
-from abeval.aggregates.audit_arrays import CLUSTERS, GAPS, Arrays, AuditedUnits, AuditRow, Hours
+from abeval.aggregates.aggregates import AuditSums, grouped
+from abeval.aggregates.audit_arrays import CLUSTERS, GAPS, Arrays, AuditedUnits, Hours
 from abeval.engines.protocol import Cell, Engine, whole
 from abeval.engines.sql import query, quoted
 from abeval.experiment.model import Experiment
@@ -162,11 +162,11 @@ def show_audited(
     engine.view("audited", sql)
 
 
-def audit_sums(run: Run, prepared: Prepared) -> list[AuditSums]:
-    """Return every audit that these logs allow, where `prepare` created its relations."""
+def audit_sums(run: Run, prepared: Prepared) -> dict[str, list[AuditSums]]:
+    """Return the rows of every audit that these logs allow, after `prepare`."""
     shape = prepared.shape
     if run.experiment.unit == ROW_UNIT:
-        return []
+        return {}
     run.step("audits")
     units, hours = _units(run.experiment, prepared), _hours(prepared)
     impressions = units.grouped(hours.unit, hours.impressions)
@@ -184,7 +184,7 @@ def audit_sums(run: Run, prepared: Prepared) -> list[AuditSums]:
         rows += _of_duplicates(run.engine, shape, units, impressions)
     if shape.exposures is not None:
         rows += _silent(units, hours)
-    return [AuditSums(*row) for row in rows]
+    return grouped(rows, lambda row: row.audit)
 
 
 def _has_clicks(shape: LogShape) -> bool:
@@ -193,7 +193,7 @@ def _has_clicks(shape: LogShape) -> bool:
 
 def _of_rows(
     run: Run, prepared: Prepared, units: AuditedUnits, hours: Hours, impressions: Whole
-) -> Iterator[AuditRow]:
+) -> Iterator[AuditSums]:
     """Count flags, lists, machines and clicks: the only place where audits read a log."""
     experiment, engine, shape = run.experiment, run.engine, prepared.shape
     chosen = flags(experiment, shape, _never_null(run, prepared))
@@ -333,7 +333,7 @@ def _arrays(engine: Engine, name: str, units: AuditedUnits) -> Arrays:
 
 def _of_flags(
     units: AuditedUnits, chosen: Sequence[Flag], flagged: Arrays, impressions: Whole
-) -> Iterator[AuditRow]:
+) -> Iterator[AuditSums]:
     for number, flag in enumerate(chosen):
         y, x = np.zeros_like(impressions), impressions
         if flag.sql:
@@ -346,7 +346,7 @@ def _of_flags(
         yield from units.rows(flag.audit, [flag.name], y, x)
 
 
-def _of_clicks(units: AuditedUnits, clicks: Arrays) -> Iterator[AuditRow]:
+def _of_clicks(units: AuditedUnits, clicks: Arrays) -> Iterator[AuditSums]:
     unit, of = clicks["unit"], clicks["different"]
     for cell in ("early", "same", "late", "unknown"):
         yield from units.shares("click_delay", unit, clicks[cell], clicks["clicks"], cell)
@@ -356,7 +356,7 @@ def _of_clicks(units: AuditedUnits, clicks: Arrays) -> Iterator[AuditRow]:
 
 def _of_duplicates(
     engine: Engine, shape: LogShape, units: AuditedUnits, impressions: Whole
-) -> Iterator[AuditRow]:
+) -> Iterator[AuditSums]:
     unit = engine.hash64([quoted(shape.impressions.mapped["unit_id"])])
     copies = " union all ".join(
         f"select {unit} as unit_hash, {sign} as copies from {relation}"
@@ -368,7 +368,7 @@ def _of_duplicates(
     return units.rows("duplicate", [""], y, impressions)
 
 
-def _silent(units: AuditedUnits, hours: Hours) -> Iterator[AuditRow]:
+def _silent(units: AuditedUnits, hours: Hours) -> Iterator[AuditSums]:
     """Count exposed units without an impression, by stretch: who entered late had less time."""
     silent = np.ones(units.number.size, bool)
     silent[hours.unit] = False
@@ -377,7 +377,7 @@ def _silent(units: AuditedUnits, hours: Hours) -> Iterator[AuditRow]:
     return units.rows("silent", [str(cell) for cell in range(count)], *sums)
 
 
-def _set_aside(run: Run, prepared: Prepared, units: AuditedUnits) -> Iterator[AuditRow]:
+def _set_aside(run: Run, prepared: Prepared, units: AuditedUnits) -> Iterator[AuditSums]:
     """Count rows of a logged variant that are set aside, by reason; days are their clusters."""
     shape, cells = prepared.shape, prepared.cells
     reasons = {kind.set_aside for kind in cells.kinds}
@@ -394,7 +394,7 @@ def _set_aside(run: Run, prepared: Prepared, units: AuditedUnits) -> Iterator[Au
         yield from units.shares("set_aside", unit[known], y, x, "null_time")
 
 
-def _reasons(units: AuditedUnits, rows: Sequence[Sequence[Cell]]) -> Iterator[AuditRow]:
+def _reasons(units: AuditedUnits, rows: Sequence[Sequence[Cell]]) -> Iterator[AuditSums]:
     days = {day: place for place, day in enumerate(sorted({whole(row[1]) for row in rows}))}
     x = np.zeros((1, len(units.variants), max(len(days), 1)), np.int64)
     of_reason = {reason: np.zeros_like(x) for reason in ("null_unit", "not_exposed")}

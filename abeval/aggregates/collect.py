@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from abeval.aggregates import aggregates
-from abeval.aggregates.aggregates import Aggregates, UnitsByAuc, VariantUnits, grouped
+from abeval.aggregates.aggregates import Aggregates, UnitsByAuc, grouped
 from abeval.aggregates.audits import audit_sums
 from abeval.aggregates.cells import joined_cells
 from abeval.aggregates.cuts import cut_sums
@@ -88,7 +88,7 @@ def collect_prepared(
     wanted, placed = wanted_of(experiment, metrics, prepared), prepared.placed
     units = unit_counts(experiment, placed.units)
     replays = by_bucket or bool(experiment.trust.aa_runs)
-    by_units = not by_bucket and aggregates.deals_units(sum(one.units for one in units))
+    by_units = not by_bucket and aggregates.deals_units(sum(units.values()))
     shows_items = CATALOGUE in wanted.sources
     bucket = np.zeros(0, dtype=np.int16)
     if wanted.resampled or shows_items or (replays and not by_units):
@@ -151,7 +151,7 @@ class _UnitSums:
     days: list[Row] = field(default_factory=list)
     caps: dict[str, Caps] = field(default_factory=dict)
     buckets: dict[str, aggregates.BucketSums] = field(default_factory=dict)
-    extremes: list[aggregates.ExtremeUnit] = field(default_factory=list)
+    extremes: dict[tuple[str, str], list[tuple[float, float]]] = field(default_factory=dict)
     unit_aucs: list[UnitsByAuc] = field(default_factory=list)
 
     def add(self, source: Source) -> None:
@@ -180,7 +180,7 @@ class _UnitSums:
         if experiment.privacy.min_units is not None:
             return
         for metric in (metric for metric in metrics if metric.is_mean_or_ratio):
-            self.extremes += of.extremes(metric)
+            self.extremes |= of.extremes(metric)
 
 
 def _unit_aucs(logs: ReadLogs, of: SourceValues) -> list[UnitsByAuc]:
@@ -194,14 +194,10 @@ def _unit_aucs(logs: ReadLogs, of: SourceValues) -> list[UnitsByAuc]:
     return [UnitsByAuc(str(name), str(fate), *map(whole, sums)) for name, fate, *sums in rows]
 
 
-def unit_counts(experiment: Experiment, units: Units) -> list[VariantUnits]:
+def unit_counts(experiment: Experiment, units: Units) -> dict[str, int]:
     """Count the analysed units of each variant that has some."""
-    return [
-        VariantUnits(variant, int(own.sum()), int(units.crosses[own].sum()))
-        for place, variant in enumerate(experiment.variants)
-        for own in (units.variant == place,)
-        if own.any()
-    ]
+    counts = np.bincount(units.variant, minlength=len(experiment.variants)).tolist()
+    return {name: n for name, n in zip(experiment.variants, counts, strict=True) if n}
 
 
 def listed_items(logs: ReadLogs) -> set[str]:

@@ -9,7 +9,7 @@ from math import prod
 from pathlib import Path
 from typing import Any
 
-from abeval.aggregates.aggregates import Aggregates, VariantUnits
+from abeval.aggregates.aggregates import Aggregates
 from abeval.aggregates.sums import BUCKET, DAY, MOMENT_COLUMNS, SEGMENT, WHOLE
 from abeval.drafts.columns import look
 from abeval.drafts.counts import DAY_UNIT, MOST_ROWS, Named, counts_of
@@ -349,7 +349,7 @@ def of_experiment(
     asked = experiment.model_copy(update={"questions": questions, "unit": unit})
     aggregates = Aggregates(
         moments=[_moments(row, _slice(row, places), *forms[row.metric]) for row in used],
-        units=[VariantUnits(name, n, 0) for name, n in units.items()],
+        units=units,
         days=[] if table.days_are_units else _days(used),
         refused={m: (_missing(by_metric[m], m),) for m, one in own.items() if one is None},
         facts={"units": sum(units.values())},
