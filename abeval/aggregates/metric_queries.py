@@ -2,7 +2,8 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import date
+from datetime import datetime
+from zoneinfo import ZoneInfo
 
 import numpy as np
 
@@ -132,14 +133,14 @@ def _counts(one: PerUnit) -> str:
 def _timed(logs: ReadLogs, one: PerUnit) -> dict[str, str]:
     """Write whether the window of a unit has closed, or is open."""
     experiment, covered = logs.experiment, [logs.prepared.covered[log] for log in one.logs]
-    ends, tests = [coverage for coverage in covered if coverage is not None], list[str]()
+    ends, tests = [end for end in covered if end is not None], list[str]()
     if experiment.period is not None:
         start = local_ms(experiment.period.bounds[0], experiment)
         tests.append(f"exposed_ms >= {start}")
     if one.within_ms is not None and ends:
-        tests.append(f"exposed_ms + {one.within_ms} <= {min(end.end_ms for end in ends)}")
+        tests.append(f"exposed_ms + {one.within_ms} <= {min(ends)}")
     if one.day is not None and ends:
-        last: date = min(end.end_day for end in ends)
+        last = datetime.fromtimestamp(min(ends) / 1000, ZoneInfo(experiment.timezone)).date()
         day = f"cast({literal(last.isoformat())} as date)"
         tests.append(f"date_diff('day', entry_day, {day}) > {one.day}")
     whole = " and ".join(tests) if len(ends) == len(covered) else "false"

@@ -50,11 +50,6 @@ class Outcome(NamedTuple):
         """Tell whether `n` counts what one unit has several of."""
         return _is(self.n, "views")
 
-    @property
-    def is_worse(self) -> bool:
-        """Tell whether fewer are better."""
-        return words.says(self.column, "cost")
-
 
 Row = Mapping[str, str]
 

@@ -371,7 +371,7 @@ def _of_counts(table: Table, counts: CountTable) -> Findings:
         is_asked = is_mean and not words.says(one.metric, "outcome", "cost")
         own = Guess("outcome", columns[one.column], "likely", reason, question if is_asked else "")
         own = replace(own, over=columns[one.n], name=one.metric, is_share=not is_mean)
-        guesses.append(replace(own, decreases=one.is_worse))
+        guesses.append(replace(own, decreases=words.says(one.column, "cost")))
     segments = counts.segments if counts.day is None else ()
     guesses += [Guess("segment", columns[part], "likely", "text") for part in segments]
     for question in questions_of(counts, ""):

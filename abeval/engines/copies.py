@@ -276,12 +276,10 @@ def _of_sqlite(log: str, file: str, named: str | None) -> Iterator[Rows]:
         table = choose(log, file, "table", named, _tables(database))
         described = database.execute(f"select * from {quoted(table)} limit 0").description
         names = [str(column[0]) for column in described]
-        values = ", ".join(_value(quoted(name)) for name in names)
+        values = ", ".join(
+            f"case typeof({c}) when 'blob' then hex({c}) else {c} end" for c in map(quoted, names)
+        )
         yield names, database.execute(f"select {values} from {quoted(table)}")
-
-
-def _value(column: str) -> str:
-    return f"case typeof({column}) when 'blob' then hex({column}) else {column} end"
 
 
 def _open(copy: Path) -> TextIO:

@@ -7,19 +7,19 @@ logs, such as orders, are joined to units.
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, date, datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from functools import cached_property
 from zoneinfo import ZoneInfo
 
 from abeval.engines.builders import sub_bucket_sql
 from abeval.engines.protocol import Engine
-from abeval.engines.sql import query, quoted
+from abeval.engines.sql import literal, query, quoted
 from abeval.errors import AbevalError, ExperimentError, LogError, QueryError
 from abeval.experiment.model import Experiment
 from abeval.experiment.sections import moment
 from abeval.experiment.sources import OUTCOME, ROW_UNIT
 from abeval.logs import checks, units, views
-from abeval.logs.cells import Cells, days_of_units, read_cells, write_sums
+from abeval.logs.cells import IN_PERIOD, Cells, days_of_units, read_cells, write_sums
 from abeval.logs.duplicates import Repeats, find_repeats
 from abeval.logs.files import FileFacts, lacking_columns
 from abeval.logs.mapping import CLICK_KEYS, LogColumns
@@ -108,14 +108,6 @@ def join_notes(experiment: Experiment, join: Sequence[str]) -> tuple[str, ...]:
 _HOUR_MS = 3_600_000
 
 
-@dataclass(frozen=True)
-class Coverage:
-    """Up to when a log is whole: epoch milliseconds, and the first local day that is not."""
-
-    end_ms: int
-    end_day: date
-
-
 def outcome_logs(experiment: Experiment, metrics: Sequence[Metric]) -> list[str]:
     """List the outcome logs that metrics read, by their paths in the file."""
     read = {value.log for metric in metrics for value in row_values(metric)}
@@ -124,7 +116,7 @@ def outcome_logs(experiment: Experiment, metrics: Sequence[Metric]) -> list[str]
 
 def write_outcomes(
     run: Run, shape: LogShape, metrics: Sequence[Metric], cells: Cells
-) -> Mapping[str, Coverage | None]:
+) -> Mapping[str, int | None]:
     """Create `unit_entry`, and `outcomes_NAME` of each log; return up to when each is whole."""
     experiment, engine = run.experiment, run.engine
     if not any(row_values(metric) for metric in metrics):
@@ -147,7 +139,7 @@ def relation(name: str) -> str:
     return f"outcomes_{name}"
 
 
-def _covered_impressions(experiment: Experiment, shape: LogShape, cells: Cells) -> Coverage | None:
+def _covered_impressions(experiment: Experiment, shape: LogShape, cells: Cells) -> int | None:
     times = cells.last_ms[cells.last_ms != NO_LAST]
     last = int(times.max()) if len(times) else None
     log = shape.impressions
@@ -158,18 +150,16 @@ def _covered_impressions(experiment: Experiment, shape: LogShape, cells: Cells) 
     return coverage(experiment, last)
 
 
-def coverage(experiment: Experiment, last_ms: int | None) -> Coverage | None:
-    """Find up to when a log is whole: its last row, or an end of period or day just after it."""
+def coverage(experiment: Experiment, last_ms: int | None) -> int | None:
+    """Find up to which millisecond a log is whole: its last row, or an end just after it."""
     if last_ms is None:
         return None
-    zone = ZoneInfo(experiment.timezone)
-    last = datetime.fromtimestamp(last_ms / 1000, zone)
+    last = datetime.fromtimestamp(last_ms / 1000, ZoneInfo(experiment.timezone))
     end = datetime(last.year, last.month, last.day) + timedelta(days=1)
     if experiment.period is not None:
         end = min(end, experiment.period.bounds[1])
     end_ms = local_ms(end, experiment)
-    covered = end_ms if last_ms >= end_ms - _HOUR_MS else last_ms
-    return Coverage(covered, datetime.fromtimestamp(covered / 1000, zone).date())
+    return end_ms if last_ms >= end_ms - _HOUR_MS else last_ms
 
 
 def local_ms(local: datetime, experiment: Experiment) -> int:
@@ -196,7 +186,7 @@ class Prepared:
     cells: Cells
     placed: Placed
     variants: Sequence[str]
-    covered: Mapping[str, Coverage | None]
+    covered: Mapping[str, int | None]
     files: FileFacts
     rows: int
     lacking: Sequence[str] = ()
@@ -277,7 +267,8 @@ def write_views(run: Run, shape: LogShape, join: Sequence[str]) -> None:
     """Create the views and tables up to `logged`, in the order in which one reads another."""
     experiment, engine = run.experiment, run.engine
     engine.view("experiment", views.experiment_view(experiment))
-    engine.view("variants", views.variants_view(experiment))
+    names = ", ".join(f"({literal(name)})" for name in experiment.variants)
+    engine.view("variants", f"select * from (values {names}) as v (variant)")
     engine.view("seen", views.seen_view(experiment, shape, engine, join))
     if shape.items is not None:
         engine.table("items", views.items_view(shape.items))
@@ -289,8 +280,10 @@ def write_views(run: Run, shape: LogShape, join: Sequence[str]) -> None:
 
 
 def show_cells(run: Run, shape: LogShape) -> None:
-    """Create `logged_cells`."""
-    run.engine.view("logged_cells", views.logged_cells(run.experiment, shape))
+    """Create `logged_cells`: of each cell of `logged_sums`, what set its rows aside."""
+    columns = f"phase = {IN_PERIOD} as in_period, hour // 24 as day"
+    reason = views.set_aside(run.experiment, shape)
+    run.engine.view("logged_cells", f"select *, {columns}, {reason} as set_aside from logged_sums")
 
 
 def _read_cells(run: Run, shape: LogShape) -> Cells:

@@ -317,7 +317,9 @@ def _specs(columns: Columns, options: TableOptions) -> Entries:
         taken = {name.lower() for name in used if name is not None}
         own = [column for column in columns.numbers() if column.lower() not in taken]
         # Nobody chose them: what may be better either way decides nothing.
-        return [_spec(columns, column) | _undecided(column) for column in own]
+        either = {one for one in own if words.says(one, "either") and not words.says(one, "cost")}
+        more = {column: {"role": "diagnostic"} for column in either}
+        return [_spec(columns, column) | more.get(column, {}) for column in own]
     if isinstance(metrics, Mapping):
         return [_named(columns, name, spec) for name, spec in metrics.items()]
     return [_spec(columns, spec) for spec in ([metrics] if isinstance(metrics, str) else metrics)]
@@ -355,18 +357,13 @@ def _named(
 ) -> dict[str, Any]:
     if isinstance(spec, Mapping):
         return {"name": name, **spec}
-    less = {"direction": "decrease"} if words.has_word(name, words.COST) else {}
+    less = {"direction": "decrease"} if words.says(name, "cost") else {}
     if isinstance(spec, str):
         return {"name": name, **less, **_mean_or_ratio(columns.sql(spec))}
     if len(spec) != 2:
         raise ExperimentError(f"metric {name!r}: a ratio is of two, not of {len(spec)}")
     numerator, denominator = (columns.sql(text) for text in spec)
     return {"name": name, **less, "numerator": numerator, "denominator": denominator}
-
-
-def _undecided(column: str) -> dict[str, str]:
-    is_either = words.has_word(column, words.EITHER) and not words.has_word(column, words.COST)
-    return {"role": "diagnostic"} if is_either else {}
 
 
 def _mean_or_ratio(value: str) -> dict[str, str]:
