@@ -34,20 +34,6 @@ from abeval.metrics.definition import CATALOGUE, GAUC, QUANTILE, UNIT_DAY, Metri
 from abeval.stats.quantiles import PARTS
 
 
-class Further(NamedTuple):
-    """What is read of prepared logs after the aggregates.
-
-    Attributes:
-        units: Whether queries read the relations of the units.
-        by_day: Whether windows are computed of the same units.
-        columns: More columns of the impressions that they read, as of `prepare`.
-    """
-
-    units: bool = True
-    by_day: bool = False
-    columns: Sequence[str] | Extra = ()
-
-
 class Collected(NamedTuple):
     """Aggregates, and the logs that they are of, for more sums of the same units."""
 
@@ -62,27 +48,31 @@ def collect(run: Run, metrics: Sequence[Metric]) -> Aggregates:
         LogError: A log is missing, unreadable, or not what the experiment file says.
         QueryError: The engine could not run a query.
     """
-    return collect_prepared(run, metrics, further=Further(units=False)).aggregates
+    return collect_prepared(run, metrics, units_read=False).aggregates
 
 
 def collect_prepared(
     run: Run,
     metrics: Sequence[Metric],
     by_bucket: bool = False,
-    further: Further = Further(),  # noqa: B008 (it is immutable)
+    by_day: bool = False,
+    extra: Sequence[str] | Extra = (),
+    units_read: bool = True,
 ) -> Collected:
     """Aggregate the logs as `collect` does, and keep what was read of them.
 
     With `by_bucket`, `buckets` has every metric by sub-bucket, however few the units are: the same
     units are in a sub-bucket of each metric, which values of single units do not say.
+
+    Windows are computed of the same units `by_day`; `extra` and `units_read` are as for `prepare`.
     """
     experiment, engine = run.experiment, run.engine
     read = [*metrics, *covariate_means(experiment), *spread_metrics(metrics)]
     prepared = prepare(
-        *(run, read, further.columns),
+        *(run, read, extra),
         cuts=tuple(experiment.cuts),
         by_arrays=KERNELS,
-        units_read=further.units,
+        units_read=units_read,
     )
     accounting.check_some_left(experiment, prepared, engine)
     wanted, placed = wanted_of(experiment, metrics, prepared), prepared.placed
@@ -93,7 +83,7 @@ def collect_prepared(
     bucket = np.zeros(0, dtype=np.int16)
     if wanted.resampled or shows_items or (replays and not by_units):
         bucket = sub_buckets(engine, experiment, placed.units.hash, prepared.cells)
-    rows = row_sums(run, prepared, wanted, bucket, further.by_day)
+    rows = row_sums(run, prepared, wanted, bucket, by_day)
     logs = ReadLogs(run, prepared, rows)
     sums = _UnitSums(logs, wanted, bucket, replays, by_units)
     for source in (source for source in wanted.sources if source.per_unit):

@@ -13,7 +13,7 @@ import duckdb
 from abeval.engines import sources, text_files
 from abeval.engines.copies import Copies, check_utf8, tables_of
 from abeval.engines.duckdb_connection import log_errors, query_errors
-from abeval.engines.sources import choose
+from abeval.engines.sources import Files, choose
 from abeval.engines.sql import literal, quoted
 from abeval.engines.text_files import Types, time_of_text
 from abeval.errors import LogError
@@ -168,9 +168,7 @@ class Tables:
     """
 
     def __init__(
-        self,
-        connection: duckdb.DuckDBPyConnection,
-        caller: duckdb.DuckDBPyConnection | None,
+        self, connection: duckdb.DuckDBPyConnection, caller: duckdb.DuckDBPyConnection | None
     ) -> None:
         self._connection, self._caller = connection, caller
         self._attached: list[str] = []
@@ -311,7 +309,7 @@ class Logs:
         else:
             self.add_frame(name, table, source, reads)
 
-    def tables_in(self, files: sources.Files) -> list[str]:
+    def tables_in(self, files: Files) -> list[str]:
         """List the tables of a database file; of other files there are none."""
         if files.kind not in ("sqlite", "duckdb") or len(files.read) > 1:
             return []
@@ -361,12 +359,7 @@ class Logs:
         self._type_time(name, source)
 
     def _load_text(
-        self,
-        name: str,
-        files: sources.Files,
-        source: "LogSource",
-        reads: str | None,
-        sample: str = "",
+        self, name: str, files: Files, source: "LogSource", reads: str | None, sample: str = ""
     ) -> None:
         """Keep the rows of text files as the table `name`."""
         types = self._described(text_files.text_rows(files, sample))
@@ -380,11 +373,7 @@ class Logs:
 
     @query_errors()
     def add_frame(
-        self,
-        name: str,
-        frame: object,
-        source: "LogSource | None" = None,
-        reads: str | None = None,
+        self, name: str, frame: object, source: "LogSource | None" = None, reads: str | None = None
     ) -> None:
         """Copy a frame (pandas, Polars, Arrow, Ibis, a relation) into the relation `name`."""
         self._stored.pop(name, None)

@@ -16,7 +16,7 @@ from abeval.experiment.sources import (
     LogSource,
     canonical_columns,
 )
-from abeval.logs.files import FileFacts, mixed_id, with_type
+from abeval.logs.files import FileFacts, Types, mixed_id, with_type
 
 SERVED_FLAGS = ("timeout", "fallback", "stale")
 """Columns of the impressions that say that the variant was not served as it was meant."""
@@ -81,11 +81,7 @@ def no_column(log: LogColumns, column: str, where: str = "") -> LogError:
 
 
 def map_columns(
-    log: str,
-    source: LogSource,
-    types: Mapping[str, str],
-    unit: str | None,
-    files: FileFacts | None = None,
+    log: str, source: LogSource, types: Types, unit: str | None, files: FileFacts | None = None
 ) -> LogColumns:
     """Find the canonical columns of a log: as the file maps them, else by their own names.
 

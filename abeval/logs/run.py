@@ -93,10 +93,7 @@ class Run:
 
 @contextmanager
 def opened(
-    experiment: Experiment,
-    inputs: Inputs,
-    reads: Sequence[str] = (),
-    engine: Engine | None = None,
+    experiment: Experiment, inputs: Inputs, reads: Sequence[str] = (), engine: Engine | None = None
 ) -> Iterator[Run]:
     """Open a run on the engine that the caller, else the experiment, asks for; close it at the end.
 

@@ -103,11 +103,7 @@ class SparkEngine(Engine):
             self._stage(name, source)
 
     def add_frame(
-        self,
-        name: str,
-        frame: object,
-        source: LogSource | None = None,
-        reads: str | None = None,
+        self, name: str, frame: object, source: LogSource | None = None, reads: str | None = None
     ) -> None:
         """Make a frame (Spark's own, pandas, Polars, Arrow) the relation `name`.
 
@@ -246,7 +242,7 @@ class SparkEngine(Engine):
         else:
             self._stage(name, source)
 
-    def _stage(self, name: str, source: LogSource | None, frame: object | None = None) -> None:
+    def _stage(self, name: str, source: LogSource | None, frame: object = None) -> None:
         """Read a log with DuckDB, and pass it on as a file, or as Arrow if Spark is elsewhere."""
         if self._scratch is None:
             self._scratch = Scratch(self._options.temp_directory, "abeval-spark-")
@@ -262,11 +258,7 @@ class SparkEngine(Engine):
             self._add(name, frame, types)
 
     def _read_by_duckdb(
-        self,
-        name: str,
-        source: LogSource | None,
-        frame: object | None = None,
-        file: Path | None = None,
+        self, name: str, source: LogSource | None, frame: object = None, file: Path | None = None
     ) -> Mapping[str, str]:
         """Find DuckDB's type of each column of a log or a frame, and write its rows to a file."""
         with closing(DuckDBEngine(self._options, self._folder)) as engine:
