@@ -181,7 +181,15 @@ def audit_sums(run: Run, prepared: Prepared) -> dict[str, list[AuditSums]]:
     rows += _of_rows(run, prepared, units, hours, impressions)
     rows += _set_aside(run, prepared, units)
     if prepared.repeats.duplicates:
-        rows += _of_duplicates(run.engine, shape, units, impressions)
+        unit = run.engine.hash64([quoted(shape.impressions.mapped["unit_id"])])
+        copies = " union all ".join(
+            f"select {unit} as unit_hash, {sign} as copies from {relation}"
+            for sign, relation in ((1, "repeated_rows"), (-1, "restored_rows"))
+        )
+        run.engine.view("repeated_copies", copies)
+        read = _arrays(run.engine, "audit/duplicates", units)
+        duplicates = units.grouped(read["unit"], read["duplicates"])
+        rows += units.rows("duplicate", [""], duplicates, impressions)
     if shape.exposures is not None:
         rows += _silent(units, hours)
     return grouped(rows, lambda row: row.audit)
@@ -201,7 +209,16 @@ def _of_rows(
     sample = _sample(hours)
     show_audited(run, shape, sample, chosen, has_lists)
     flagged = _arrays(engine, "audit/flags", units) if any(flag.sql for flag in chosen) else {}
-    yield from _of_flags(units, chosen, flagged, impressions)
+    for place, flag in enumerate(chosen):
+        y, x = np.zeros_like(impressions), impressions
+        if flag.sql:
+            among = f"f_{2 * place + 1}" if flag.among else "impressions"
+            columns = flagged[f"f_{2 * place}"], flagged[among]
+            y, x = (units.grouped(flagged["unit"], column) for column in columns)
+        if flag.variants:
+            serves = np.isin(units.variants, flag.variants)[:, None]
+            y, x = y * serves, x * serves
+        yield from units.rows(flag.audit, [flag.name], y, x)
     if has_lists or shape.has_time:
         name = "audit/lists" if has_lists else "audit/moments"
         lists = _arrays(engine, name, units)
@@ -331,41 +348,12 @@ def _arrays(engine: Engine, name: str, units: AuditedUnits) -> Arrays:
     return {"unit": unit[rows], **{name: column[rows] for name, column in columns.items()}}
 
 
-def _of_flags(
-    units: AuditedUnits, chosen: Sequence[Flag], flagged: Arrays, impressions: Whole
-) -> Iterator[AuditSums]:
-    for number, flag in enumerate(chosen):
-        y, x = np.zeros_like(impressions), impressions
-        if flag.sql:
-            among = f"f_{2 * number + 1}" if flag.among else "impressions"
-            columns = flagged[f"f_{2 * number}"], flagged[among]
-            y, x = (units.grouped(flagged["unit"], column) for column in columns)
-        if flag.variants:
-            serves = np.isin(units.variants, flag.variants)[:, None]
-            y, x = y * serves, x * serves
-        yield from units.rows(flag.audit, [flag.name], y, x)
-
-
 def _of_clicks(units: AuditedUnits, clicks: Arrays) -> Iterator[AuditSums]:
     unit, of = clicks["unit"], clicks["different"]
     for cell in ("early", "same", "late", "unknown"):
         yield from units.shares("click_delay", unit, clicks[cell], clicks["clicks"], cell)
     yield from units.shares("click_again", unit, clicks["again"], of, by_segment=True)
     yield from units.shares("clicks_each", unit, of, clicks["impressions"])
-
-
-def _of_duplicates(
-    engine: Engine, shape: LogShape, units: AuditedUnits, impressions: Whole
-) -> Iterator[AuditSums]:
-    unit = engine.hash64([quoted(shape.impressions.mapped["unit_id"])])
-    copies = " union all ".join(
-        f"select {unit} as unit_hash, {sign} as copies from {relation}"
-        for sign, relation in ((1, "repeated_rows"), (-1, "restored_rows"))
-    )
-    engine.view("repeated_copies", copies)
-    rows = _arrays(engine, "audit/duplicates", units)
-    y = units.grouped(rows["unit"], rows["duplicates"])
-    return units.rows("duplicate", [""], y, impressions)
 
 
 def _silent(units: AuditedUnits, hours: Hours) -> Iterator[AuditSums]:

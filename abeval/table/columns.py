@@ -271,7 +271,8 @@ def measures_of(engine: Engine, columns: Columns, options: TableOptions) -> tupl
         what = f"{len(entries):,} metrics, but at most {MAX_METRICS} are analysed at once"
         raise ExperimentError(what, f"name some columns of the table: {named}")
     names = [str(entry.get("name")) for entry in entries]
-    for name in options.missing if isinstance(options.missing, Mapping) else ():
+    missing = options.missing
+    for name in missing if isinstance(missing, Mapping) else ():
         if name not in names:
             raise ExperimentError(f"missing: no metric is called {name!r}{suggestion(name, names)}")
     if isinstance(options.covariates, Mapping):
@@ -283,7 +284,11 @@ def measures_of(engine: Engine, columns: Columns, options: TableOptions) -> tupl
         entry = entries[i]
         may_be_share = bool(texts) and "value" in entry and "quantile" not in entry
         unit = {"unit": "share"} if may_be_share and values.is_share(entry["value"]) else {}
-        own = {"resolution": values.step(texts), **unit, **_missing(entry, options.missing)}
+        own = {"resolution": values.step(texts), **unit}
+        does = missing.get(entry.get("name", "")) if isinstance(missing, Mapping) else missing
+        # A quantile ranks values only.
+        if does is not None and not ("quantile" in entry and does == "zero"):
+            own["missing"] = does
         entries[i] = {**own, **entry} if texts else entry
     return entries, [{"value": sql, "resolution": values.step([sql])} for sql in covariates]
 
@@ -375,15 +380,6 @@ def _mean_or_ratio(value: str) -> dict[str, str]:
         return {"value": value}
     parts = (side.sql(dialect="duckdb") for side in (tree.this, tree.expression))
     return dict(zip(("numerator", "denominator"), parts, strict=True))
-
-
-def _missing(
-    entry: Mapping[str, Any], missing: Missing | Mapping[str, Missing] | None
-) -> dict[str, Missing]:
-    """Return what becomes of missing values of a metric, where that is named."""
-    does = missing.get(entry.get("name", "")) if isinstance(missing, Mapping) else missing
-    # A quantile ranks values only.
-    return {} if does is None or ("quantile" in entry and does == "zero") else {"missing": does}
 
 
 def _summed(columns: Columns, entry: Mapping[str, Any]) -> list[str]:
