@@ -19,7 +19,7 @@ from abeval.aggregates.source_values import Caps, SourceValues, day_rows
 from abeval.aggregates.sums import LACKING, Groups, Row, Slice, Terms, sums_of
 from abeval.aggregates.wanted import Wanted, spread_metrics, wanted_of
 from abeval.engines.protocol import Engine, whole
-from abeval.engines.sql import by_value, literal, numbered, query, quoted
+from abeval.engines.sql import by_value, numbered, query, quoted
 from abeval.experiment.metrics import chosen_metrics, covariate_means
 from abeval.experiment.model import Experiment
 from abeval.experiment.sources import ROW_UNIT
@@ -28,7 +28,7 @@ from abeval.logs.prepare import Extra, prepare
 from abeval.logs.run import Run
 from abeval.logs.shape import LogShape, value_columns
 from abeval.logs.unit_arrays import Units
-from abeval.logs.units import SubBuckets, places_of_hashes, sub_buckets
+from abeval.logs.units import SubBuckets, places_of_hashes, sub_buckets, text_of
 from abeval.logs.views import show_scored, variant_of
 from abeval.metrics.definition import CATALOGUE, GAUC, QUANTILE, UNIT_DAY, Metric, Source
 from abeval.stats.quantiles import PARTS
@@ -177,9 +177,8 @@ def _unit_aucs(logs: ReadLogs, of: SourceValues) -> list[UnitsByAuc]:
     """Count units by their own AUC."""
     columns = {f"t_{name.removeprefix('c_')}": c.astype(np.int64) for name, c in of.now.items()}
     logs.engine.add_arrays("gauc_values", columns | {"arm": of.units.variant})
-    arms = enumerate(logs.experiment.variants)
-    names = " ".join(f"when {number} then {literal(name)}" for number, name in arms)
-    logs.engine.view("gauc_unit", f"select *, case arm {names} end as variant from gauc_values")
+    variant = text_of("arm", [*logs.experiment.variants])
+    logs.engine.view("gauc_unit", f"select *, {variant} as variant from gauc_values")
     rows = logs.engine.rows(query("metric/unit_aucs"))
     return [UnitsByAuc(str(name), str(fate), *map(whole, sums)) for name, fate, *sums in rows]
 

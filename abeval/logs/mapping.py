@@ -7,6 +7,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from abeval.engines.sources import relation_of
 from abeval.engines.sql import cast_query
 from abeval.errors import LogError
 from abeval.experiment.problems import near_miss
@@ -63,6 +64,11 @@ class LogColumns:
         while name in taken:
             name += "_"
         return name
+
+    @property
+    def raw(self) -> str:
+        """Name the relation of the log's rows."""
+        return relation_of("raw", self.log)
 
     def is_text(self, canonical: str) -> bool:
         """Tell whether a mapped column holds text."""

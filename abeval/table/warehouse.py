@@ -502,14 +502,13 @@ def _kind(text: str, dialect: str) -> str:
 
 def _kept(experiment: Experiment, log: LogColumns) -> str:
     """Write the rows of the log without exact duplicates, and without units of several rows."""
-    rows = relation_of("raw", log.log)
-    kept = f"select * from {rows}"
+    kept = f"select * from {log.raw}"
     ids = any(name in log for name in ("impression_id", "unit_id", "request_id"))
     if ids and experiment.cleaning.duplicates == "drop":
         identified = has_id(log)
         kept = (
-            f"select distinct * from {rows} where {identified} "
-            f"union all select * from {rows} where not ({identified})"
+            f"select distinct * from {log.raw} where {identified} "
+            f"union all select * from {log.raw} where not ({identified})"
         )
     if not (experiment.of_units and "unit_id" in log):
         return kept
