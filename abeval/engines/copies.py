@@ -15,16 +15,14 @@ from functools import partial
 from math import inf
 from pathlib import Path
 from shutil import copyfileobj
-from typing import TYPE_CHECKING, TextIO
+from typing import TextIO
 
 from abeval.engines.sources import Files, choose, entry
 from abeval.engines.sql import quoted
 from abeval.errors import LogError
+from abeval.experiment.sources import LogSource
 from abeval.files import real
 from abeval.scratch import Scratch
-
-if TYPE_CHECKING:
-    from abeval.experiment.sources import LogSource
 
 
 def _of_pairs(encoding: str, *leads: int) -> str:
@@ -142,7 +140,7 @@ class Copies:
             self._scratch = Scratch(self._parent, "abeval-run-")
         return self._scratch.path
 
-    def of(self, log: str, files: Files, source: "LogSource") -> Files:
+    def of(self, log: str, files: Files, source: LogSource) -> Files:
         """Return the files that DuckDB reads in place of those of a log.
 
         Raises:
@@ -169,7 +167,7 @@ class Copies:
             files, kind="csv", read=copies, variants=variants, dialect=dialect, encoding=None
         )
 
-    def _copy(self, log: str, file: str, files: Files, source: "LogSource") -> tuple[str, str]:
+    def _copy(self, log: str, file: str, files: Files, source: LogSource) -> tuple[str, str]:
         """Write the copy of a file; return its path and its header."""
         if "://" in file:
             raise LogError(f"{file} is at an address", "copy it to this machine, and name the copy")
