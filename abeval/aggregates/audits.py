@@ -239,7 +239,12 @@ def _of_rows(
         number = engine.hash64(["unit_id"])
         keys = f"select *, {number} as unit_hash from clicked_keys where {sample.has(number)}"
         engine.view("audited_keys", keys)
-        yield from _of_clicks(units, _arrays(engine, "audit/clicks", units))
+        clicks = _arrays(engine, "audit/clicks", units)
+        unit, of = clicks["unit"], clicks["different"]
+        for cell in ("early", "same", "late", "unknown"):
+            yield from units.shares("click_delay", unit, clicks[cell], clicks["clicks"], cell)
+        yield from units.shares("click_again", unit, clicks["again"], of, by_segment=True)
+        yield from units.shares("clicks_each", unit, of, clicks["impressions"])
 
 
 def _never_null(run: Run, prepared: Prepared) -> frozenset[str]:
@@ -346,14 +351,6 @@ def _arrays(engine: Engine, name: str, units: AuditedUnits) -> Arrays:
     unit = places_of_hashes(columns.pop("unit_hash"), units.number)
     rows = np.flatnonzero(unit != NONE)
     return {"unit": unit[rows], **{name: column[rows] for name, column in columns.items()}}
-
-
-def _of_clicks(units: AuditedUnits, clicks: Arrays) -> Iterator[AuditSums]:
-    unit, of = clicks["unit"], clicks["different"]
-    for cell in ("early", "same", "late", "unknown"):
-        yield from units.shares("click_delay", unit, clicks[cell], clicks["clicks"], cell)
-    yield from units.shares("click_again", unit, clicks["again"], of, by_segment=True)
-    yield from units.shares("clicks_each", unit, of, clicks["impressions"])
 
 
 def _silent(units: AuditedUnits, hours: Hours) -> Iterator[AuditSums]:

@@ -108,16 +108,15 @@ def join_notes(experiment: Experiment, join: Sequence[str]) -> tuple[str, ...]:
 _HOUR_MS = 3_600_000
 
 
-def outcome_logs(experiment: Experiment, metrics: Sequence[Metric]) -> list[str]:
-    """List the outcome logs that metrics read, by their paths in the file."""
-    read = {value.log for metric in metrics for value in row_values(metric)}
-    return [OUTCOME + name for name in experiment.logs.events if name in read]
-
-
 def write_outcomes(
     run: Run, shape: LogShape, metrics: Sequence[Metric], cells: Cells
 ) -> Mapping[str, int | None]:
     """Create `unit_entry`, and `outcomes_NAME` of each log; return up to when each is whole."""
+    if shape.outcomes and not shape.knows_entries:
+        raise LogError(
+            "outcomes count from a unit's exposure on, but no log says when that was",
+            "map ts of [logs.impressions], or of [logs.exposures]",
+        )
     experiment, engine = run.experiment, run.engine
     if not any(row_values(metric) for metric in metrics):
         return {}
@@ -219,7 +218,9 @@ def prepare(
     run.step("reading the logs")
     # Columns that are chosen once the log's are known need not be named anywhere.
     reads = None if extra else f"{experiment!r} {metrics!r}"
-    opened = open_logs(run, outcome_logs(experiment, metrics), reads)
+    of_rows = {value.log for metric in metrics for value in row_values(metric)}
+    outcomes = [OUTCOME + log for log in experiment.logs.events if log in of_rows]
+    opened = open_logs(run, outcomes, reads)
     name = experiment.logs.rows_name
     log = opened.columns[name]
     checks.check_opened(experiment, opened.columns)
@@ -247,7 +248,6 @@ def prepare(
             create = run.engine.table if read else run.engine.view
             columns = ", ".join(["unit_id", *read]) if read else "*"
             create("impressions", f"select {columns} from logged_impressions")
-        checks.check_outcomes(bool(shape.outcomes), shape.knows_entries)
         covered = write_outcomes(run, shape, metrics, cells)
     except QueryError as error:
         raise faulty_expression(run, metrics, shape, error) from error
