@@ -271,12 +271,16 @@ def measures_of(engine: Engine, columns: Columns, options: TableOptions) -> tupl
         what = f"{len(entries):,} metrics, but at most {MAX_METRICS} are analysed at once"
         raise ExperimentError(what, f"name some columns of the table: {named}")
     names = [str(entry.get("name")) for entry in entries]
-    missing = options.missing
-    for name in missing if isinstance(missing, Mapping) else ():
-        if name not in names:
-            raise ExperimentError(f"missing: no metric is called {name!r}{suggestion(name, names)}")
-    if isinstance(options.covariates, Mapping):
-        entries = _with_covariates(columns, entries, options.covariates)
+    missing, by_metric = options.missing, options.covariates
+    for key, named_by in (("missing", missing), ("covariates", by_metric)):
+        for name in named_by if isinstance(named_by, Mapping) else ():
+            if name not in names:
+                what = f"{key}: no metric is called {name!r}{suggestion(name, names)}"
+                raise ExperimentError(what)
+    if isinstance(by_metric, Mapping):
+        # Those that are not named have none.
+        of = {name: [columns.sql(t) for t in several(texts)] for name, texts in by_metric.items()}
+        entries = [{"covariates": of.get(one.get("name", ""), []), **one} for one in entries]
     summed = [_summed(columns, entry) for entry in entries]
     groups = [*filter(None, summed), *([sql] for sql in covariates)]
     values = Values(engine, columns, groups)
@@ -291,19 +295,6 @@ def measures_of(engine: Engine, columns: Columns, options: TableOptions) -> tupl
             own["missing"] = does
         entries[i] = {**own, **entry} if texts else entry
     return entries, [{"value": sql, "resolution": values.step([sql])} for sql in covariates]
-
-
-def _with_covariates(
-    columns: Columns, entries: Entries, by_metric: Mapping[str, str | Sequence[str]]
-) -> Entries:
-    """Give each metric its own covariates; those that are not named have none."""
-    names = [entry.get("name", "") for entry in entries]
-    for name in by_metric:
-        if name not in names:
-            what = f"covariates: no metric is called {name!r}{suggestion(name, names)}"
-            raise ExperimentError(what)
-    own = {name: [columns.sql(t) for t in several(texts)] for name, texts in by_metric.items()}
-    return [{"covariates": own.get(entry.get("name", ""), []), **entry} for entry in entries]
 
 
 def segments_of(columns: Columns, segments: Sequence[str] | Mapping[str, str]) -> dict[str, str]:
