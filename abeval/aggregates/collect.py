@@ -68,12 +68,7 @@ def collect_prepared(
     """
     experiment, engine = run.experiment, run.engine
     read = [*metrics, *covariate_means(experiment), *spread_metrics(metrics)]
-    prepared = prepare(
-        *(run, read, extra),
-        cuts=tuple(experiment.cuts),
-        by_arrays=KERNELS,
-        units_read=units_read,
-    )
+    prepared = prepare(run, read, extra, tuple(experiment.cuts), KERNELS, units_read)
     accounting.check_some_left(experiment, prepared, engine)
     wanted, placed = wanted_of(experiment, metrics, prepared), prepared.placed
     units = unit_counts(experiment, placed.units)
