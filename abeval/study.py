@@ -12,7 +12,7 @@ from typing import Any, TypeVar, cast
 
 import tomlkit
 
-from abeval.aggregates.collect import Collected, Further, collect_prepared
+from abeval.aggregates.collect import Collected, collect_prepared
 from abeval.agreement.agree import OFFLINE, Offline, joined, offline_columns, read_offline
 from abeval.engines.sources import files_of, files_of_log, logs_of
 from abeval.engines.sql import query, recorded
@@ -144,11 +144,11 @@ def analysed(run: Run, collected: Collected) -> Study:
 
 def _collected(run: Run, metrics: Sequence[Metric]) -> tuple[Collected, LogShape | None]:
     """Collect aggregates and the columns that models need; None where the log lacks one."""
-    further = Further(by_day=True, columns=offline_columns(run.experiment))
+    extra = offline_columns(run.experiment)
     try:
-        collected = collect_prepared(run, metrics, further=further)
+        collected = collect_prepared(run, metrics, by_day=True, extra=extra)
     except AbevalError:
-        return collect_prepared(run, metrics, further=Further(by_day=True)), None
+        return collect_prepared(run, metrics, by_day=True), None
     return collected, collected.logs.shape
 
 

@@ -29,7 +29,7 @@ OTHERS = {
         ".simulate",
         ".study",
     ),
-    *(".report.figures", ".report.page", ".engines.spark", ".engines.transpile"),
+    *(".report.figures", ".report.page", ".engines.spark", ".engines.statement"),
     *(".results.agreement", ".results.history", ".results.off_policy", ".results.replay"),
 }
 """Rooms and modules that most commands do without."""

@@ -9,7 +9,7 @@ from typing import NamedTuple, TypeVar
 import numpy as np
 
 from abeval.aggregates import sums
-from abeval.aggregates.kernels.reach import NO_REACH, GroupUnits, Reach
+from abeval.aggregates.kernels.reach import NO_REACH, Reach
 from abeval.aggregates.sums import BySlice, ByStretch, Group
 from abeval.assignment import SUB_BUCKETS
 from abeval.engines.protocol import Cell
@@ -19,14 +19,6 @@ from abeval.logs.views import ITEM_GROUPS
 from abeval.stats.catalogue import Incidence
 from abeval.stats.moments import Moments
 from abeval.stats.records import Floats, RefusalReason
-
-
-class VariantUnits(NamedTuple):
-    """Analysed units of a variant, and how many of them were seen in another one, too."""
-
-    variant: str
-    units: int
-    crossovers: int
 
 
 class AuditSums(NamedTuple):
@@ -46,19 +38,6 @@ class AuditSums(NamedTuple):
     y_y: int
     y_x: int
     x_x: int
-
-
-class ExtremeUnit(NamedTuple):
-    """A unit that deviates much from a metric's value in its variant, the first place the most.
-
-    `y` and `x` are whole numbers of counted units, as text.
-    """
-
-    metric: str
-    variant: str
-    place: int
-    y: str
-    x: str
 
 
 class UnitsByAuc(NamedTuple):
@@ -171,6 +150,8 @@ class Aggregates:
             `covariates` (cells are pairs of them), `bucket`, `left_out`, `lacking` (of a column:
             impressions of files that lack it, and all), `known` (units with a value) or `balance`
             (of a covariate of the table of units); sums are exact integers as text.
+        units: Variant → its analysed units.
+        group_units: Variant and group of units → how many are in it.
         catalogue_size: Items that could have been shown, None without catalogue metrics.
         accounts: Rows of each log by what became of them; reason `used`.
         refused: Metric → what these logs lack for it.
@@ -180,13 +161,15 @@ class Aggregates:
         buckets: Metric → its sums over sub-buckets, for A/A replays; empty without them.
         entered: Units by scheduled split, hour of entry and variant.
         stretches: Stretches of entry days of one split each; none where it did not change.
-        extremes: The twenty units, without ids, that deviate most from their variant's value.
+        audits: Audit → its rows.
+        extremes: Metric and variant → (y, x), in counted units, of the twenty units that deviate
+            most from the variant's value.
         days_are_units: Whether the units are days, each of both variants, in place of sub-buckets.
     """
 
     moments: Sequence[tuple[Cell, ...]] = ()
     catalogue_size: int | None = None
-    units: Sequence[VariantUnits] = ()
+    units: Mapping[str, int] = field(default_factory=dict)
     accounts: Sequence[LogRows] = ()
     days: Sequence[DayRows] = ()
     refused: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
@@ -195,12 +178,12 @@ class Aggregates:
     quantiles: Mapping[str, Mapping[str, Quantile]] = field(default_factory=dict)
     buckets: Mapping[str, BucketSums] = field(default_factory=dict)
     reach: Reach = NO_REACH
-    group_units: Sequence[GroupUnits] = ()
+    group_units: Mapping[tuple[str, int], int] = field(default_factory=dict)
     entered: Sequence[Entered] = ()
     stretches: Stretches = ()
     notes: tuple[str, ...] = ()
-    audits: Sequence[AuditSums] = ()
-    extremes: Sequence[ExtremeUnit] = ()
+    audits: Mapping[str, Sequence[AuditSums]] = field(default_factory=dict)
+    extremes: Mapping[tuple[str, str], Sequence[tuple[float, float]]] = field(default_factory=dict)
     seen_in: Sequence[SeenUnits] = ()
     unit_aucs: Sequence[UnitsByAuc] = ()
     days_are_units: bool = False
@@ -212,7 +195,7 @@ class Aggregates:
 
     def units_of(self, variant: str) -> int:
         """Return the analysed units of a variant."""
-        return self._unit_counts[variant]
+        return self.units.get(variant, 0)
 
     def cells(self, metric: str, slice_name: str) -> Sequence[str]:
         """Return the cells of a slice of a metric, in order."""
@@ -271,41 +254,22 @@ class Aggregates:
 
     def incidence(self, variant: str) -> Incidence:
         """Who was shown what in a variant, with items and groups numbered alike in all variants."""
-        groups = sorted({one.item_group for one in self.group_units})
-        of_variant = {o.item_group: o.units for o in self.group_units if o.variant == variant}
+        groups = sorted({group for _, group in self.group_units})
+        units = [self.group_units.get((variant, group), 0) for group in groups]
         shown, place = self.reach.of(variant), np.searchsorted(groups, np.arange(ITEM_GROUPS))
         return Incidence(
             item=self.reach.item[shown],
             group=place[self.reach.item_group[shown]],
             units=self.reach.units[shown],
             impressions=self.reach.impressions[shown],
-            units_in_group=np.array([of_variant.get(group, 0) for group in groups], dtype=np.int64),
+            units_in_group=np.array(units, dtype=np.int64),
             catalogue_size=self.catalogue_size or len(self.reach.items),
         )
-
-    @cached_property
-    def audit_rows(self) -> dict[str, list[AuditSums]]:
-        """Audit → its rows."""
-        return grouped(self.audits, lambda row: row.audit)
-
-    @cached_property
-    def extreme_units(self) -> dict[tuple[str, str], list[tuple[float, float]]]:
-        """Metric and variant → (y, x) of the units that deviate most."""
-        extremes = grouped(self.extremes, lambda one: (one.metric, one.variant))
-        return {key: [(float(one.y), float(one.x)) for one in own] for key, own in extremes.items()}
 
     @cached_property
     def _known(self) -> dict[tuple[str, str, str, tuple[float, float]], ByStretch]:
         """Return moments of all variants, which every comparison of two of them asks for."""
         return {}
-
-    @cached_property
-    def _unit_counts(self) -> Counter[str]:
-        """Variant → analysed units."""
-        counts = Counter[str]()
-        for one in self.units:
-            counts[one.variant] += one.units
-        return counts
 
     @cached_property
     def _slices(self) -> BySlice:

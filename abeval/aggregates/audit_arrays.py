@@ -10,6 +10,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from abeval.aggregates.aggregates import AuditSums
 from abeval.logs.unit_arrays import NONE, Labels, Whole, where
 
 CLUSTERS = 64
@@ -19,9 +20,6 @@ Arrays = Mapping[str, Whole]
 """Columns of a query; `unit` is the place of the unit in `AuditedUnits`."""
 
 Counts = NDArray[np.int64] | NDArray[np.bool_]
-
-AuditRow = tuple[str, str, str, int, int, int, int, int, int, int]
-"""Audit, cell, variant, clusters, active, y, x, y_y, y_x, x_x."""
 
 GAPS = 50
 """Distances between the lists of a unit that tell whether they are alike."""
@@ -68,7 +66,7 @@ class AuditedUnits(NamedTuple):
             place += cell * (shape[1] * CLUSTERS)
         return np.bincount(place, weight, int(np.prod(shape))).astype(np.int64).reshape(shape)
 
-    def rows(self, audit: str, cells: Sequence[str], y: Whole, x: Whole) -> Iterator[AuditRow]:
+    def rows(self, audit: str, cells: Sequence[str], y: Whole, x: Whole) -> Iterator[AuditSums]:
         """Sum over the groups that have any rows, of shares of shape (cells, variants, groups).
 
         `x` may be of a shape that broadcasts to that of `y`.
@@ -79,7 +77,7 @@ class AuditedUnits(NamedTuple):
         for cell, *of_cell in zip(cells, *sums, strict=True):
             for variant, *row in zip(self.variants, *of_cell, strict=True):
                 if row[0]:
-                    yield (audit, cell, variant, *row)
+                    yield AuditSums(audit, cell, variant, *row)
 
     def shares(
         self,
@@ -89,7 +87,7 @@ class AuditedUnits(NamedTuple):
         x: Counts | None = None,
         cell: str = "",
         by_segment: bool = False,
-    ) -> Iterator[AuditRow]:
+    ) -> Iterator[AuditSums]:
         """Sum shares of rows of units: all in one cell, and by cell of each segment, if asked for.
 
         A segment is an audit of its own, `AUDIT:SEGMENT`. Without `x`, rows are counted.
@@ -119,7 +117,7 @@ class Hours(NamedTuple):
     clicks: Whole
 
 
-def hour_rows(units: AuditedUnits, hours: Hours, impressions: Whole) -> Iterator[AuditRow]:
+def hour_rows(units: AuditedUnits, hours: Hours, impressions: Whole) -> Iterator[AuditSums]:
     """Count rows by local hour, by hour of the day (in all and by segment), and by day.
 
     `impressions` are all of them by variant and group, shape (1, variants, groups).
@@ -145,7 +143,7 @@ def hour_rows(units: AuditedUnits, hours: Hours, impressions: Whole) -> Iterator
 
 def _rhythms(
     units: AuditedUnits, segment: str, labels: Labels, rows: tuple[Whole, Whole, Whole]
-) -> Iterator[AuditRow]:
+) -> Iterator[AuditSums]:
     """Count hours of the day in each of the largest cells of a segment."""
     unit, hour, weight = rows
     code = labels.code[unit]
@@ -156,7 +154,7 @@ def _rhythms(
         yield from _rhythm(units, f"rhythm:{segment}", labels.names[cell], y)
 
 
-def _rhythm(units: AuditedUnits, audit: str, cell: str, y: Whole) -> Iterator[AuditRow]:
+def _rhythm(units: AuditedUnits, audit: str, cell: str, y: Whole) -> Iterator[AuditSums]:
     """Count rows by hour of the day, and the mean direction of the clock."""
     angle = np.arange(24) * (2 * np.pi / 24)
     turns = [np.round(TURN * f(angle)).astype(np.int64) for f in (np.cos, np.sin)]
@@ -165,7 +163,7 @@ def _rhythm(units: AuditedUnits, audit: str, cell: str, y: Whole) -> Iterator[Au
     yield from units.rows(audit, names, sums, y.sum(axis=0))
 
 
-def _days(units: AuditedUnits, days: Sequence[str], y: Whole) -> Iterator[AuditRow]:
+def _days(units: AuditedUnits, days: Sequence[str], y: Whole) -> Iterator[AuditSums]:
     """Count rows of each day beside those of the days before it, and of the days after."""
     for place in range(1, len(days)):
         sides = {
@@ -178,7 +176,7 @@ def _days(units: AuditedUnits, days: Sequence[str], y: Whole) -> Iterator[AuditR
                 yield from units.rows(f"day_{side}", [days[place]], y[[place]], x)
 
 
-def list_rows(units: AuditedUnits, lists: Arrays) -> Iterator[AuditRow]:
+def list_rows(units: AuditedUnits, lists: Arrays) -> Iterator[AuditSums]:
     """Count positions that lists lack, where they begin, and lists that are others over again."""
     unit, first, last = lists["unit"], lists["first_place"], lists["last_place"]
     spans = last - first + 1
@@ -186,23 +184,19 @@ def list_rows(units: AuditedUnits, lists: Arrays) -> Iterator[AuditRow]:
     yield from units.shares("holes", unit, holes, spans, by_segment=bool(holes.any()))
     yield from units.shares("list_length", unit, spans)
     if holes.any():
-        yield from _holes_at(units, lists)
+        for place in range(1, 62):
+            # Of the lists that begin before the place and go on behind it.
+            reach = np.flatnonzero((lists["first_place"] < place) & (lists["last_place"] > place))
+            lacks = 1 - (lists["places"][reach] >> place & 1)
+            if lacks.any():
+                yield from units.shares("holes_at", lists["unit"][reach], lacks, cell=str(place))
     for cell, starts in (("0", first == 0), ("2", first > 1)):
         yield from units.shares("list_start", unit, starts, cell=cell)
     if lists["items"].any():
         yield from _repeated(units, lists)
 
 
-def _holes_at(units: AuditedUnits, lists: Arrays) -> Iterator[AuditRow]:
-    """Count lists that lack a place, of those that begin before it and go on behind it."""
-    for place in range(1, 62):
-        reach = np.flatnonzero((lists["first_place"] < place) & (lists["last_place"] > place))
-        lacks = 1 - (lists["places"][reach] >> place & 1)
-        if lacks.any():
-            yield from units.shares("holes_at", lists["unit"][reach], lacks, cell=str(place))
-
-
-def _repeated(units: AuditedUnits, lists: Arrays) -> Iterator[AuditRow]:
+def _repeated(units: AuditedUnits, lists: Arrays) -> Iterator[AuditSums]:
     """Count lists of the same items in the same order: of the unit itself, of others, of most."""
     long = np.flatnonzero(lists["shown"] >= _FEWEST_ITEMS)
     lists = {name: values[long] for name, values in lists.items()}
@@ -301,7 +295,7 @@ def _awake(size: int, hours: Hours) -> NDArray[np.bool_]:
 
 def machine_rows(
     units: AuditedUnits, machines: Machines, hours: Hours, has_clicks: bool
-) -> Iterator[AuditRow]:
+) -> Iterator[AuditSums]:
     """Sum what machines make of the impressions and clicks of a variant; `clusters` counts them.
 
     Of the cell `gap` it counts the regular ones; y is their usual distance, x all units with enough
@@ -319,8 +313,8 @@ def machine_rows(
         count = int((own & chosen).sum())
         for name, (part, whole) in of_variants.items():
             sums_of = int(part[number]), int(whole[number])
-            yield ("machine", name, variant, count, count, *sums_of, 0, 0, 0)
+            yield AuditSums("machine", name, variant, count, count, *sums_of, 0, 0, 0)
         gaps = machines.gap_ms[own & machines.regular]
         gap = int(np.median(gaps)) if gaps.size else 0
         looked_at = int((own & machines.looked_at).sum())
-        yield ("machine", "gap", variant, gaps.size, gaps.size, gap, looked_at, 0, 0, 0)
+        yield AuditSums("machine", "gap", variant, gaps.size, gaps.size, gap, looked_at, 0, 0, 0)

@@ -11,8 +11,8 @@ from typing import NamedTuple
 import numpy as np
 
 from abeval.aggregates import audit_arrays
-from abeval.aggregates.aggregates import AuditSums
-from abeval.aggregates.audit_arrays import CLUSTERS, GAPS, Arrays, AuditedUnits, AuditRow, Hours
+from abeval.aggregates.aggregates import AuditSums, grouped
+from abeval.aggregates.audit_arrays import CLUSTERS, GAPS, Arrays, AuditedUnits, Hours
 from abeval.engines.protocol import Cell, Engine, whole
 from abeval.engines.sql import query, quoted
 from abeval.experiment.model import Experiment
@@ -162,11 +162,11 @@ def show_audited(
     engine.view("audited", sql)
 
 
-def audit_sums(run: Run, prepared: Prepared) -> list[AuditSums]:
-    """Return every audit that these logs allow, where `prepare` created its relations."""
+def audit_sums(run: Run, prepared: Prepared) -> dict[str, list[AuditSums]]:
+    """Return the rows of every audit that these logs allow, after `prepare`."""
     shape = prepared.shape
     if run.experiment.unit == ROW_UNIT:
-        return []
+        return {}
     run.step("audits")
     units, hours = _units(run.experiment, prepared), _hours(prepared)
     impressions = units.grouped(hours.unit, hours.impressions)
@@ -181,10 +181,18 @@ def audit_sums(run: Run, prepared: Prepared) -> list[AuditSums]:
     rows += _of_rows(run, prepared, units, hours, impressions)
     rows += _set_aside(run, prepared, units)
     if prepared.repeats.duplicates:
-        rows += _of_duplicates(run.engine, shape, units, impressions)
+        unit = run.engine.hash64([quoted(shape.impressions.mapped["unit_id"])])
+        copies = " union all ".join(
+            f"select {unit} as unit_hash, {sign} as copies from {relation}"
+            for sign, relation in ((1, "repeated_rows"), (-1, "restored_rows"))
+        )
+        run.engine.view("repeated_copies", copies)
+        read = _arrays(run.engine, "audit/duplicates", units)
+        duplicates = units.grouped(read["unit"], read["duplicates"])
+        rows += units.rows("duplicate", [""], duplicates, impressions)
     if shape.exposures is not None:
         rows += _silent(units, hours)
-    return [AuditSums(*row) for row in rows]
+    return grouped(rows, lambda row: row.audit)
 
 
 def _has_clicks(shape: LogShape) -> bool:
@@ -193,7 +201,7 @@ def _has_clicks(shape: LogShape) -> bool:
 
 def _of_rows(
     run: Run, prepared: Prepared, units: AuditedUnits, hours: Hours, impressions: Whole
-) -> Iterator[AuditRow]:
+) -> Iterator[AuditSums]:
     """Count flags, lists, machines and clicks: the only place where audits read a log."""
     experiment, engine, shape = run.experiment, run.engine, prepared.shape
     chosen = flags(experiment, shape, _never_null(run, prepared))
@@ -201,7 +209,16 @@ def _of_rows(
     sample = _sample(hours)
     show_audited(run, shape, sample, chosen, has_lists)
     flagged = _arrays(engine, "audit/flags", units) if any(flag.sql for flag in chosen) else {}
-    yield from _of_flags(units, chosen, flagged, impressions)
+    for place, flag in enumerate(chosen):
+        y, x = np.zeros_like(impressions), impressions
+        if flag.sql:
+            among = f"f_{2 * place + 1}" if flag.among else "impressions"
+            columns = flagged[f"f_{2 * place}"], flagged[among]
+            y, x = (units.grouped(flagged["unit"], column) for column in columns)
+        if flag.variants:
+            serves = np.isin(units.variants, flag.variants)[:, None]
+            y, x = y * serves, x * serves
+        yield from units.rows(flag.audit, [flag.name], y, x)
     if has_lists or shape.has_time:
         name = "audit/lists" if has_lists else "audit/moments"
         lists = _arrays(engine, name, units)
@@ -222,7 +239,12 @@ def _of_rows(
         number = engine.hash64(["unit_id"])
         keys = f"select *, {number} as unit_hash from clicked_keys where {sample.has(number)}"
         engine.view("audited_keys", keys)
-        yield from _of_clicks(units, _arrays(engine, "audit/clicks", units))
+        clicks = _arrays(engine, "audit/clicks", units)
+        unit, of = clicks["unit"], clicks["different"]
+        for cell in ("early", "same", "late", "unknown"):
+            yield from units.shares("click_delay", unit, clicks[cell], clicks["clicks"], cell)
+        yield from units.shares("click_again", unit, clicks["again"], of, by_segment=True)
+        yield from units.shares("clicks_each", unit, of, clicks["impressions"])
 
 
 def _never_null(run: Run, prepared: Prepared) -> frozenset[str]:
@@ -331,44 +353,7 @@ def _arrays(engine: Engine, name: str, units: AuditedUnits) -> Arrays:
     return {"unit": unit[rows], **{name: column[rows] for name, column in columns.items()}}
 
 
-def _of_flags(
-    units: AuditedUnits, chosen: Sequence[Flag], flagged: Arrays, impressions: Whole
-) -> Iterator[AuditRow]:
-    for number, flag in enumerate(chosen):
-        y, x = np.zeros_like(impressions), impressions
-        if flag.sql:
-            among = f"f_{2 * number + 1}" if flag.among else "impressions"
-            columns = flagged[f"f_{2 * number}"], flagged[among]
-            y, x = (units.grouped(flagged["unit"], column) for column in columns)
-        if flag.variants:
-            serves = np.isin(units.variants, flag.variants)[:, None]
-            y, x = y * serves, x * serves
-        yield from units.rows(flag.audit, [flag.name], y, x)
-
-
-def _of_clicks(units: AuditedUnits, clicks: Arrays) -> Iterator[AuditRow]:
-    unit, of = clicks["unit"], clicks["different"]
-    for cell in ("early", "same", "late", "unknown"):
-        yield from units.shares("click_delay", unit, clicks[cell], clicks["clicks"], cell)
-    yield from units.shares("click_again", unit, clicks["again"], of, by_segment=True)
-    yield from units.shares("clicks_each", unit, of, clicks["impressions"])
-
-
-def _of_duplicates(
-    engine: Engine, shape: LogShape, units: AuditedUnits, impressions: Whole
-) -> Iterator[AuditRow]:
-    unit = engine.hash64([quoted(shape.impressions.mapped["unit_id"])])
-    copies = " union all ".join(
-        f"select {unit} as unit_hash, {sign} as copies from {relation}"
-        for sign, relation in ((1, "repeated_rows"), (-1, "restored_rows"))
-    )
-    engine.view("repeated_copies", copies)
-    rows = _arrays(engine, "audit/duplicates", units)
-    y = units.grouped(rows["unit"], rows["duplicates"])
-    return units.rows("duplicate", [""], y, impressions)
-
-
-def _silent(units: AuditedUnits, hours: Hours) -> Iterator[AuditRow]:
+def _silent(units: AuditedUnits, hours: Hours) -> Iterator[AuditSums]:
     """Count exposed units without an impression, by stretch: who entered late had less time."""
     silent = np.ones(units.number.size, bool)
     silent[hours.unit] = False
@@ -377,7 +362,7 @@ def _silent(units: AuditedUnits, hours: Hours) -> Iterator[AuditRow]:
     return units.rows("silent", [str(cell) for cell in range(count)], *sums)
 
 
-def _set_aside(run: Run, prepared: Prepared, units: AuditedUnits) -> Iterator[AuditRow]:
+def _set_aside(run: Run, prepared: Prepared, units: AuditedUnits) -> Iterator[AuditSums]:
     """Count rows of a logged variant that are set aside, by reason; days are their clusters."""
     shape, cells = prepared.shape, prepared.cells
     reasons = {kind.set_aside for kind in cells.kinds}
@@ -394,7 +379,7 @@ def _set_aside(run: Run, prepared: Prepared, units: AuditedUnits) -> Iterator[Au
         yield from units.shares("set_aside", unit[known], y, x, "null_time")
 
 
-def _reasons(units: AuditedUnits, rows: Sequence[Sequence[Cell]]) -> Iterator[AuditRow]:
+def _reasons(units: AuditedUnits, rows: Sequence[Sequence[Cell]]) -> Iterator[AuditSums]:
     days = {day: place for place, day in enumerate(sorted({whole(row[1]) for row in rows}))}
     x = np.zeros((1, len(units.variants), max(len(days), 1)), np.int64)
     of_reason = {reason: np.zeros_like(x) for reason in ("null_unit", "not_exposed")}

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from abeval.aggregates import aggregates
-from abeval.aggregates.aggregates import Aggregates, UnitsByAuc, VariantUnits, grouped
+from abeval.aggregates.aggregates import Aggregates, UnitsByAuc, grouped
 from abeval.aggregates.audits import audit_sums
 from abeval.aggregates.cells import joined_cells
 from abeval.aggregates.cuts import cut_sums
@@ -19,7 +19,7 @@ from abeval.aggregates.source_values import Caps, SourceValues, day_rows
 from abeval.aggregates.sums import LACKING, Groups, Row, Slice, Terms, sums_of
 from abeval.aggregates.wanted import Wanted, spread_metrics, wanted_of
 from abeval.engines.protocol import Engine, whole
-from abeval.engines.sql import by_value, literal, numbered, query, quoted
+from abeval.engines.sql import by_value, numbered, query, quoted
 from abeval.experiment.metrics import chosen_metrics, covariate_means
 from abeval.experiment.model import Experiment
 from abeval.experiment.sources import ROW_UNIT
@@ -28,24 +28,10 @@ from abeval.logs.prepare import Extra, prepare
 from abeval.logs.run import Run
 from abeval.logs.shape import LogShape, value_columns
 from abeval.logs.unit_arrays import Units
-from abeval.logs.units import SubBuckets, places_of_hashes, sub_buckets
+from abeval.logs.units import SubBuckets, places_of_hashes, sub_buckets, text_of
 from abeval.logs.views import show_scored, variant_of
 from abeval.metrics.definition import CATALOGUE, GAUC, QUANTILE, UNIT_DAY, Metric, Source
 from abeval.stats.quantiles import PARTS
-
-
-class Further(NamedTuple):
-    """What is read of prepared logs after the aggregates.
-
-    Attributes:
-        units: Whether queries read the relations of the units.
-        by_day: Whether windows are computed of the same units.
-        columns: More columns of the impressions that they read, as of `prepare`.
-    """
-
-    units: bool = True
-    by_day: bool = False
-    columns: Sequence[str] | Extra = ()
 
 
 class Collected(NamedTuple):
@@ -62,38 +48,37 @@ def collect(run: Run, metrics: Sequence[Metric]) -> Aggregates:
         LogError: A log is missing, unreadable, or not what the experiment file says.
         QueryError: The engine could not run a query.
     """
-    return collect_prepared(run, metrics, further=Further(units=False)).aggregates
+    return collect_prepared(run, metrics, units_read=False).aggregates
 
 
 def collect_prepared(
     run: Run,
     metrics: Sequence[Metric],
     by_bucket: bool = False,
-    further: Further = Further(),  # noqa: B008 (it is immutable)
+    by_day: bool = False,
+    extra: Sequence[str] | Extra = (),
+    units_read: bool = True,
 ) -> Collected:
     """Aggregate the logs as `collect` does, and keep what was read of them.
 
     With `by_bucket`, `buckets` has every metric by sub-bucket, however few the units are: the same
     units are in a sub-bucket of each metric, which values of single units do not say.
+
+    Windows are computed of the same units `by_day`; `extra` and `units_read` are as for `prepare`.
     """
     experiment, engine = run.experiment, run.engine
     read = [*metrics, *covariate_means(experiment), *spread_metrics(metrics)]
-    prepared = prepare(
-        *(run, read, further.columns),
-        cuts=tuple(experiment.cuts),
-        by_arrays=KERNELS,
-        units_read=further.units,
-    )
+    prepared = prepare(run, read, extra, tuple(experiment.cuts), KERNELS, units_read)
     accounting.check_some_left(experiment, prepared, engine)
     wanted, placed = wanted_of(experiment, metrics, prepared), prepared.placed
     units = unit_counts(experiment, placed.units)
     replays = by_bucket or bool(experiment.trust.aa_runs)
-    by_units = not by_bucket and aggregates.deals_units(sum(one.units for one in units))
+    by_units = not by_bucket and aggregates.deals_units(sum(units.values()))
     shows_items = CATALOGUE in wanted.sources
     bucket = np.zeros(0, dtype=np.int16)
     if wanted.resampled or shows_items or (replays and not by_units):
         bucket = sub_buckets(engine, experiment, placed.units.hash, prepared.cells)
-    rows = row_sums(run, prepared, wanted, bucket, further.by_day)
+    rows = row_sums(run, prepared, wanted, bucket, by_day)
     logs = ReadLogs(run, prepared, rows)
     sums = _UnitSums(logs, wanted, bucket, replays, by_units)
     for source in (source for source in wanted.sources if source.per_unit):
@@ -151,7 +136,7 @@ class _UnitSums:
     days: list[Row] = field(default_factory=list)
     caps: dict[str, Caps] = field(default_factory=dict)
     buckets: dict[str, aggregates.BucketSums] = field(default_factory=dict)
-    extremes: list[aggregates.ExtremeUnit] = field(default_factory=list)
+    extremes: dict[tuple[str, str], list[tuple[float, float]]] = field(default_factory=dict)
     unit_aucs: list[UnitsByAuc] = field(default_factory=list)
 
     def add(self, source: Source) -> None:
@@ -180,28 +165,23 @@ class _UnitSums:
         if experiment.privacy.min_units is not None:
             return
         for metric in (metric for metric in metrics if metric.is_mean_or_ratio):
-            self.extremes += of.extremes(metric)
+            self.extremes |= of.extremes(metric)
 
 
 def _unit_aucs(logs: ReadLogs, of: SourceValues) -> list[UnitsByAuc]:
     """Count units by their own AUC."""
     columns = {f"t_{name.removeprefix('c_')}": c.astype(np.int64) for name, c in of.now.items()}
     logs.engine.add_arrays("gauc_values", columns | {"arm": of.units.variant})
-    arms = enumerate(logs.experiment.variants)
-    names = " ".join(f"when {number} then {literal(name)}" for number, name in arms)
-    logs.engine.view("gauc_unit", f"select *, case arm {names} end as variant from gauc_values")
+    variant = text_of("arm", [*logs.experiment.variants])
+    logs.engine.view("gauc_unit", f"select *, {variant} as variant from gauc_values")
     rows = logs.engine.rows(query("metric/unit_aucs"))
     return [UnitsByAuc(str(name), str(fate), *map(whole, sums)) for name, fate, *sums in rows]
 
 
-def unit_counts(experiment: Experiment, units: Units) -> list[VariantUnits]:
+def unit_counts(experiment: Experiment, units: Units) -> dict[str, int]:
     """Count the analysed units of each variant that has some."""
-    return [
-        VariantUnits(variant, int(own.sum()), int(units.crosses[own].sum()))
-        for place, variant in enumerate(experiment.variants)
-        for own in (units.variant == place,)
-        if own.any()
-    ]
+    counts = np.bincount(units.variant, minlength=len(experiment.variants)).tolist()
+    return {name: n for name, n in zip(experiment.variants, counts, strict=True) if n}
 
 
 def listed_items(logs: ReadLogs) -> set[str]:

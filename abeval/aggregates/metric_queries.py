@@ -2,7 +2,8 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import date
+from datetime import datetime
+from zoneinfo import ZoneInfo
 
 import numpy as np
 
@@ -10,7 +11,7 @@ from abeval.aggregates.row_pass import NO_ROWS, PreparedLogs, RowSums
 from abeval.aggregates.source_values import SourceValues, totals
 from abeval.engines.protocol import Engine
 from abeval.engines.sql import by_value, literal, query
-from abeval.logs.joins import local_ms, relation
+from abeval.logs.prepare import local_ms, relation
 from abeval.logs.shape import UNITS, LogShape
 from abeval.logs.unit_arrays import NO_DAY, UnitDays
 from abeval.metrics.definition import UNIT_DAY, Metric, PerUnit, Source
@@ -38,7 +39,17 @@ class ReadLogs(PreparedLogs):
         if source.events is not None:
             _write_unit_event(self, metrics)
             self.engine.table(source.name, query(source.query))
-            return _days_of(self.engine, source.name)
+            arrays = self.engine.arrays(f"select * from {source.name}")
+            unit = np.ma.filled(arrays["unit_id"], 0).astype(np.int32)
+            in_period = np.asarray(arrays["in_period"], dtype=bool)
+            order = np.lexsort((in_period, unit))
+            columns = {
+                name: np.ma.filled(column, 0).astype(np.int64)[order]
+                for name, column in arrays.items()
+                if name.startswith("c_")
+            }
+            day = np.full(len(unit), NO_DAY, dtype=np.int32)
+            return UnitDays(unit[order], in_period[order], day, columns)
         rows = self.rows.by_day if by_day and source.of_days else self.rows.days
         return rows[source]
 
@@ -47,21 +58,6 @@ class ReadLogs(PreparedLogs):
         size = len(self.units.hash)
         now, before = (totals(days, part, size) for part in (True, False))
         return SourceValues(self.experiment, self.shape, self.units, now, before)
-
-
-def _days_of(engine: Engine, relation: str) -> UnitDays:
-    """Fetch a relation of `unit_id, in_period` and sums `c_…`, as arrays without days."""
-    arrays = engine.arrays(f"select * from {relation}")
-    unit = np.ma.filled(arrays["unit_id"], 0).astype(np.int32)
-    in_period = np.asarray(arrays["in_period"], dtype=bool)
-    order = np.lexsort((in_period, unit))
-    columns = {
-        name: np.ma.filled(column, 0).astype(np.int64)[order]
-        for name, column in arrays.items()
-        if name.startswith("c_")
-    }
-    day = np.full(len(unit), NO_DAY, dtype=np.int32)
-    return UnitDays(unit[order], in_period[order], day, columns)
 
 
 def scored_rows(shape: LogShape, columns: Sequence[str]) -> str:
@@ -137,14 +133,14 @@ def _counts(one: PerUnit) -> str:
 def _timed(logs: ReadLogs, one: PerUnit) -> dict[str, str]:
     """Write whether the window of a unit has closed, or is open."""
     experiment, covered = logs.experiment, [logs.prepared.covered[log] for log in one.logs]
-    ends, tests = [coverage for coverage in covered if coverage is not None], list[str]()
+    ends, tests = [end for end in covered if end is not None], list[str]()
     if experiment.period is not None:
         start = local_ms(experiment.period.bounds[0], experiment)
         tests.append(f"exposed_ms >= {start}")
     if one.within_ms is not None and ends:
-        tests.append(f"exposed_ms + {one.within_ms} <= {min(end.end_ms for end in ends)}")
+        tests.append(f"exposed_ms + {one.within_ms} <= {min(ends)}")
     if one.day is not None and ends:
-        last: date = min(end.end_day for end in ends)
+        last = datetime.fromtimestamp(min(ends) / 1000, ZoneInfo(experiment.timezone)).date()
         day = f"cast({literal(last.isoformat())} as date)"
         tests.append(f"date_diff('day', entry_day, {day}) > {one.day}")
     whole = " and ".join(tests) if len(ends) == len(covered) else "false"

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from abeval.aggregates import sums
-from abeval.aggregates.aggregates import BucketSums, ExtremeUnit
+from abeval.aggregates.aggregates import BucketSums
 from abeval.aggregates.sums import Row, Slice, Terms, Variable
 from abeval.assignment import SUB_BUCKETS
 from abeval.errors import ExperimentError
@@ -300,15 +300,15 @@ class SourceValues:
         variants = range(len(self.experiment.variants))
         return [np.flatnonzero(self.units.variant == variant) for variant in variants]
 
-    def extremes(self, metric: Metric) -> list[ExtremeUnit]:
-        """Return the twenty units of each variant that weigh most, without their ids.
+    def extremes(self, metric: Metric) -> dict[tuple[str, str], list[tuple[float, float]]]:
+        """Metric and variant → (y, x) of the twenty units that weigh most, in counted units.
 
         A unit moves a ratio by its numerator above what its denominator makes expect; of equal
         ones, those of larger y come first, then those of smaller x.
         """
-        terms, rows = self.judged(metric), list[ExtremeUnit]()
-        among = self.among(metric)
-        for number, variant in sorted(enumerate(self.experiment.variants), key=lambda v: v[1]):
+        terms, among = self.judged(metric), self.among(metric)
+        extremes: dict[tuple[str, str], list[tuple[float, float]]] = {}
+        for number, variant in enumerate(self.experiment.variants):
             own = self._of_variants[number]
             own = own if among is None else own[among[own]]
             y, x = (self._of_units(value, own).astype(np.int64) for value in terms[:2])
@@ -320,11 +320,8 @@ class SourceValues:
             kept = np.flatnonzero(deviation >= least)
             y, x, deviation = y[kept], x[kept], deviation[kept]
             order = np.lexsort((x, -y, -deviation))[:PLACES].tolist()
-            rows += [
-                ExtremeUnit(metric.name, variant, place, str(y[at]), str(x[at]))
-                for place, at in enumerate(order, start=1)
-            ]
-        return rows
+            extremes[metric.name, variant] = [(float(y[at]), float(x[at])) for at in order]
+        return extremes
 
 
 def _capped(value: Variable, cap: int | None) -> Variable:

@@ -175,7 +175,7 @@ class LoadedExperiment:
         Raises:
             ExperimentError: A metric is unknown, or a number makes no sense.
         """
-        from abeval.aggregates.collect import Further, collect_prepared
+        from abeval.aggregates.collect import collect_prepared
         from abeval.inference.compare import Analysis
         from abeval.inference.power import Target, plan
         from abeval.time.time_sums import growths_of
@@ -192,8 +192,7 @@ class LoadedExperiment:
         if not metrics:
             chosen = [m for m in chosen if m.role != "diagnostic"]
         with opened(self.experiment, inputs) as run:
-            further = Further(units=False, by_day=True)
-            collected = collect_prepared(run, chosen, by_bucket=True, further=further)
+            collected = collect_prepared(run, chosen, by_bucket=True, by_day=True, units_read=False)
             growths = growths_of(collected, chosen)
         analysis = Analysis(self.experiment, chosen, collected.aggregates)
         return plan(analysis, growths, Target(mde, days, power))
@@ -416,17 +415,16 @@ class LoadedExperiment:
             >>> agreement.found[0].name
             'position'
         """
-        from abeval.aggregates.collect import Further, collect_prepared
+        from abeval.aggregates.collect import collect_prepared
         from abeval.agreement.agree import OFFLINE, joined, offline_columns, read_offline
         from abeval.offline.replay import ReplayOptions
         from abeval.pipeline import judged
 
         options = ReplayOptions(k=k, metrics=OFFLINE if metrics is None else metrics)
-        further = Further(columns=offline_columns(self.experiment))
+        extra = offline_columns(self.experiment)
         with opened(self.experiment, inputs) as run:
-            aggregates, logs = collect_prepared(
-                run, named_metrics(self.experiment), further=further
-            )
+            metrics_read = named_metrics(self.experiment)
+            aggregates, logs = collect_prepared(run, metrics_read, extra=extra)
             offline = read_offline(run, options, logs.shape)
         result = judged(self.experiment, aggregates, run.step)
         return joined(result, offline, self.experiment)

@@ -74,10 +74,10 @@ def _load(file: Path | None, flags: dict[str, Any]) -> "LoadedExperiment":
     else:
         return load(file)
     if "control" not in columns and not loaded.experiment.questions:
-        from abeval.table.read import is_usual_control
+        from abeval.drafts.guess import names_control
 
         control = loaded.experiment.control
-        if not is_usual_control(control):
+        if not names_control(control):
             typer.echo(
                 f"control is {control}, the first by name; --control names another", err=True
             )

@@ -12,7 +12,7 @@ from itertools import combinations
 from typing import Literal, NamedTuple
 
 from abeval.drafts import words
-from abeval.drafts.columns import Column, Table
+from abeval.drafts.columns import Table
 from abeval.drafts.guess import variant_candidates
 from abeval.engines.protocol import Engine
 from abeval.engines.sql import quoted
@@ -39,21 +39,9 @@ class Outcome(NamedTuple):
     is_rate: bool = False
 
     @property
-    def may_repeat(self) -> bool:
-        """Tell whether one unit may count several times, by the name of the column."""
-        is_once = words.says(self.column, "once", "persons")
-        is_once = is_once or words.has_word(self.column, ("unique", "distinct"))
-        return self.spread is None and not self.is_rate and not is_once
-
-    @property
     def of_views(self) -> bool:
         """Tell whether `n` counts what one unit has several of."""
         return _is(self.n, "views")
-
-    @property
-    def is_worse(self) -> bool:
-        """Tell whether fewer are better."""
-        return words.says(self.column, "cost")
 
 
 Row = Mapping[str, str]
@@ -106,7 +94,8 @@ def counts_of(engine: Engine, table: Table, named: Named) -> CountTable | None:
     """
     own = [c.name for c in table.columns if c.name.lower() == named.variant.lower()]
     variant = next(iter([*own, *(c.name for c in variant_candidates(table))]), None)
-    if variant is None or not 0 < table.rows <= MOST_ROWS or any(map(_is_id, table.columns)):
+    has_ids = any(c.named("unit") and c.distinct > 2 for c in table.columns)
+    if variant is None or not 0 < table.rows <= MOST_ROWS or has_ids:
         return None
     names = [c.name for c in table.columns if not _INDEX.fullmatch(c.name)]
     listed = ", ".join(f"cast({quoted(name)} as varchar)" for name in names)
@@ -137,10 +126,6 @@ def counts_of(engine: Engine, table: Table, named: Named) -> CountTable | None:
     # Hours are no days: their rows are then of one day twice.
     rows = [row | {name: row[name][:10] for name in times} for row in rows]
     return CountTable(rows, variant, outcomes, day, metric, parts, shown, rates, unused)
-
-
-def _is_id(column: Column) -> bool:
-    return column.named("unit") and column.distinct > 2
 
 
 def number(text: str) -> Decimal | None:
@@ -280,7 +265,9 @@ def questions_of(table: CountTable, unit: str) -> Iterator[str]:
             f"users were, {by_user}"
         )
     for one in table.outcomes:
-        if one.may_repeat and not one.of_views:
+        is_once = words.says(one.column, "once", "persons")
+        is_once = is_once or words.has_word(one.column, ("unique", "distinct"))
+        if one.spread is None and not (one.is_rate or is_once or one.of_views):
             yield (
                 f"{one.metric}: does each of the {n} count at most once in {one.column}? If so, "
                 f"unit = 'row' (--unit row); if not, {by_user}"

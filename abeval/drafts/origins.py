@@ -1,22 +1,27 @@
-"""Make tables of files: files of the same columns are one, rows of several types are several."""
+"""Make tables of files, and guess which log each is: impressions, clicks, items, units, events.
+
+Files of the same columns are one table; rows of several types are several.
+"""
 
 import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Literal
 
 from abeval.drafts import guess, words
 from abeval.drafts.columns import FEW, Column, Origin, Table
+from abeval.drafts.values import value_guesses
+from abeval.engines.copies import likely_encodings
 from abeval.engines.duckdb import DuckDBEngine
-from abeval.engines.encodings import likely_encodings
 from abeval.engines.protocol import Engine
 from abeval.engines.sources import Files, files_of, is_table
 from abeval.engines.sql import literal, quoted
 from abeval.engines.text_files import decimal_commas
 from abeval.errors import LogError
 from abeval.experiment.load import reading
-from abeval.experiment.sources import LogSource
+from abeval.experiment.sources import CANONICAL_COLUMNS, OWN_TABLE, LogSource
 from abeval.files import real
 
 DONE = ("clicks", "outcome", "events")
@@ -215,3 +220,238 @@ def _types_rows(column: Column) -> bool:
     if column.kind == "text":
         return any(words.says(value, *DONE) for value in column.values)
     return column.kind == "integer" and words.words(column.name)[1:] == ("type",)
+
+
+Kind = Literal["sums", "impressions", "items", "clicks", "exposures", "units", "events"]
+
+JOINED = 0.5
+"""Share of a table's rows, or units, that are those of the main table, from which on they join."""
+
+_JOINS = (("impression_id",), ("request_id", "item_id"), ("unit_id", "item_id"))
+"""What can tie a click to its impression, best first; a unit and its item need times too."""
+
+_IDS = ("unit_id", "item_id", "request_id", "impression_id")
+
+
+@dataclass(frozen=True)
+class Log:
+    """A table, and its columns by the entries of a log: `unit_id`, `ts`, `item_id`.
+
+    Attributes:
+        variant: The column of which most units have one value.
+        alias: Its name in the experiment file, of events.
+        kind: What it is; None where that is not clear, and it is not used.
+        join: What ties clicks to impressions, where the experiment file has to say it.
+        reason: Why it is of this kind, or is not used.
+        question: What a person has to say of it; empty where it is plain.
+    """
+
+    table: Table
+    columns: Mapping[str, Column]
+    variant: Column | None = None
+    kind: Kind | None = None
+    alias: str = ""
+    join: tuple[str, ...] = ()
+    reason: str = ""
+    question: str = ""
+
+    @property
+    def name(self) -> str:
+        """Return the name of its file, or of the type of its rows."""
+        return self.table.origin.name
+
+    @property
+    def is_clicks(self) -> bool:
+        """Say whether its name is that of clicks."""
+        return words.says(self.name, "clicks")
+
+    @property
+    def outcomes(self) -> list[Column]:
+        """List columns of numbers that are outcomes by their names."""
+        taken = {c.name for e, c in self.columns.items() if e in ("unit_id", "ts")}
+        own = [g.column for g in value_guesses(self.table, taken) if g.entry == "outcome"]
+        return [column for column in own if column is not None and column.says("outcome")]
+
+    @property
+    def is_event(self) -> bool:
+        """Say whether rows are orders or the like, by the name or the columns."""
+        return (words.says(self.name, *DONE) and not self.is_clicks) or bool(self.outcomes)
+
+    @property
+    def has_one_row(self) -> bool:
+        """Say whether no unit has a second row."""
+        return "unit_id" in self.columns and self.columns["unit_id"].distinct == self.table.rows
+
+    @property
+    def shows_rows(self) -> bool:
+        """Say whether it has a unit, and clicks, items or positions."""
+        return "unit_id" in self.columns and bool(self.columns.keys() - {"unit_id", "ts"})
+
+
+def log_of(engine: Engine, table: Table) -> Log:
+    """Find the columns of a log, and the variant of its units."""
+    ids = [c for c in table.columns if c.may_be_id and c.named("unit")]
+    # A table of few units, such as refunds, has ids of few values.
+    unit = guess.unit_guess(table).column or next(iter(ids), None)
+    taken = set() if unit is None else {unit.name}
+    own = {g.entry: g.column for g in guess.canonical_guesses(table, taken)}
+    every = {"unit_id": unit, "ts": guess.time_guess(table).column, **own}
+    columns = {entry: column for entry, column in every.items() if column is not None}
+    return Log(table, columns, guess.variant_of(engine, table).column)
+
+
+def main_and_others(engine: Engine, tables: Sequence[Table]) -> tuple[Log, list[Log]]:
+    """Choose the impressions by their name, or the table that has unit and variant, the longest.
+
+    Who is in which variant is not the main table where another says what units saw or did.
+    """
+
+    def rank(log: Log) -> tuple[int, bool, bool, int]:
+        shown = says_shown(log.name) if "unit_id" in log.columns else 0
+        shows = log.shows_rows and not log.is_event and not log.is_clicks
+        return shown, shows, log.variant is not None, log.table.rows
+
+    logs = [log_of(engine, table) for table in tables]
+    main = max(logs, key=rank)
+    others = [log for log in logs if log is not main]
+    ids = [c for c in main.table.columns if c.named("id") and c.distinct == main.table.rows]
+    is_asked = any("impression_id" in log.columns for log in others)
+    is_known = "impression_id" in main.columns or (ids and ids[0] in main.columns.values())
+    if ids and is_asked and not is_known:
+        # The `id` of the impressions is what another table calls the id of an impression.
+        main = replace(main, columns={**main.columns, "impression_id": ids[0]})
+    return main, placed(engine, others, main)
+
+
+def placed(engine: Engine, logs: Sequence[Log], main: Log) -> list[Log]:
+    """Guess what the tables beside the main one are; each kind but events once."""
+    others, taken = list[Log](), {*CANONICAL_COLUMNS, OWN_TABLE}
+    for log in sorted(logs, key=lambda log: not log.is_clicks):
+        kinds = {one.kind for one in others} - {"events", None}
+        readings = (place(engine, log, main) for place in (_items, _clicks, _of_units))
+        twice = replace(log, reason="another file has these already")
+        own = next((one for one in readings if one and one.kind not in kinds), twice)
+        is_event = own.kind == "events"
+        others.append(
+            replace(own, alias=words.free(taken, words.slug(own.name)) if is_event else "")
+        )
+    return others
+
+
+def _items(engine: Engine, log: Log, main: Log) -> Log | None:
+    """Guess that each row is an item of the impressions."""
+    is_called_so = words.says(log.name.rstrip("s"), "item_id")
+    ids = [c for c in log.table.columns if is_called_so and c.named("id")]
+    item = log.columns.get("item_id") or next(iter(ids), None)
+    seen, unit = main.columns.get("item_id"), log.columns.get("unit_id")
+    is_of_units = unit not in (None, item) and "ts" in log.columns
+    if item is None or seen is None or item.distinct < log.table.rows or is_of_units:
+        return None
+    columns = {e: c for e, c in log.columns.items() if e == "category"} | {"item_id": item}
+    items = replace(log, kind="items", columns=columns, reason="each row is an item")
+    return items if _followed(engine, main, items, ("item_id",))[0] >= JOINED else None
+
+
+def _clicks(engine: Engine, log: Log, main: Log) -> Log | None:
+    """Guess that rows are clicks: most of them follow an impression of the same keys.
+
+    Those that are called clicks and follow none are events, with a question.
+    """
+    is_other = log.is_event or "click" in main.columns
+    if log.table.rows > main.table.rows or (is_other and not log.is_clicks):
+        return None
+    both = log.columns.keys() & main.columns.keys()
+    question = "it shares no item, request or impression with the impressions, so it gives no CTR"
+    joins = [j for j in _JOINS if {*j} <= both and ("unit_id" not in j or "ts" in both)]
+    for join in joins:
+        by_time = "unit_id" in join
+        known, after, soon = _followed(engine, log, main, join)
+        if (after if by_time else known) < JOINED:
+            question = (
+                f"{known:.0%} of its rows have ids of an impression, {after:.0%} of one before, so "
+                "it gives no CTR: are ids and times written alike in both files?"
+            )
+            continue
+        keys = " and ".join(log.columns[entry].name for entry in join)
+        reason = f"{known:.1%} of the rows have the {keys} of an impression"
+        names = [e for e in CANONICAL_COLUMNS["clicks"] if by_time or e != "unit_id"]
+        columns = {entry: log.columns[entry] for entry in names if entry in log.columns}
+        question = "" if log.is_clicks or "dwell" in columns else "are its rows clicks?"
+        if by_time:
+            reason += f", {after:.1%} of one before"
+        if by_time and soon < 0.9 * after:
+            question = (
+                f"{1 - soon / after:.0%} of the clicks come later than 24 hours after their "
+                "impression, and do not count: is attribution_hours longer?"
+            )
+        own = () if join == joins[0] and not by_time else join
+        return replace(
+            log, kind="clicks", columns=columns, join=own, reason=reason, question=question
+        )
+    return replace(_of_units(engine, log, main), question=question) if log.is_clicks else None
+
+
+def _of_units(engine: Engine, log: Log, main: Log) -> Log:
+    """Guess what a table is that shares the main one's units."""
+    unit, seen = log.columns.get("unit_id"), main.columns.get("unit_id")
+    if unit is None or seen is None:
+        return replace(log, reason="no column has units, or items of the impressions")
+    share, *_ = _followed(engine, log, main, ("unit_id",))
+    if share < JOINED:
+        return replace(log, reason=f"{share:.0%} of its rows are of units of the impressions")
+    time = log.columns.get("ts")
+    known = (unit, time, *guess.variant_candidates(log.table))
+    has_nothing_else = time is not None and all(column in known for column in log.table.columns)
+    # The day of a sign-up describes a unit, by its name.
+    is_dated = time is not None and (has_nothing_else or not log.has_one_row or time.named("time"))
+    columns = {e: c for e, c in log.columns.items() if e == "unit_id" or (e == "ts" and is_dated)}
+    is_placing = has_nothing_else or (log.has_one_row and not log.shows_rows and not main.variant)
+    if log.variant and is_placing:
+        columns["variant"] = log.variant
+        return replace(log, kind="exposures", columns=columns, reason="units with their variant")
+    if not is_dated and log.has_one_row:
+        return replace(log, kind="units", columns=columns, reason="each row is a unit")
+    if not is_dated:
+        return replace(log, reason="units have several rows, and those no times")
+    if "ts" not in main.columns:
+        return replace(log, reason="its rows have times, but the impressions have none")
+    return replace(log, kind="events", columns=columns, reason="rows of units, with times")
+
+
+def casts_of(log: Log, main: Log) -> dict[str, str]:
+    """Return column → type, of ids that are text in one table and numbers in the other."""
+    casts = {}
+    for entry, column in log.columns.items():
+        seen = main.columns.get(entry, column)
+        is_other = (seen.kind == "text") != (column.kind == "text") or column.kind == "real"
+        if entry in _IDS and is_other:
+            casts[column.name] = "varchar" if seen.kind == "text" else "bigint"
+    return casts
+
+
+def _followed(
+    engine: Engine, clicks: Log, main: Log, join: Sequence[str]
+) -> tuple[float, float, float]:
+    """Return the shares of clicks with an impression of their keys, before them, a day before."""
+    rows, impressions = (
+        f"select {', '.join(f'{_text(log.columns[e])} as k_{i}' for i, e in enumerate(join))}, "
+        f"{log.columns['ts'].moment if 'ts' in log.columns else 'cast(null as timestamp)'} as t "
+        f"from {quoted(log.table.relation)}"
+        for log in (clicks, main)
+    )
+    keys = " and ".join(f"c.k_{i} = s.k_{i}" for i in range(len(join)))
+    (shares,) = engine.rows(
+        f"with seen as ({impressions}), named as (select distinct * exclude t from seen), "
+        f"tied as (select c.*, s.k_0 is not null as is_known from ({rows}) c left join named s "
+        f"on {keys}) select count_if(is_known) / count(*), count(s.t) / count(*), "
+        "count_if(c.t - s.t <= interval 1 day) / count(*) from tied c "
+        f"asof left join (select * from seen where t is not null) s on {keys} and c.t >= s.t"
+    )
+    known, after, soon = (float(share or 0) for share in shares)
+    return known, after, soon
+
+
+def _text(column: Column) -> str:
+    """Write SQL of an id as text; ids that pandas wrote as 7.0 become whole."""
+    name = quoted(column.name)
+    return f"cast({f'cast({name} as bigint)' if column.kind == 'real' else name} as varchar)"

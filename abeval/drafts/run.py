@@ -1,23 +1,308 @@
-"""Draft an experiment file for files or a frame."""
+"""Draft an experiment file for files or a frame; what is not sure is a question to a person."""
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+import tomlkit
+
 from abeval.drafts import guess, values, words
-from abeval.drafts.columns import Origin, Table
+from abeval.drafts.columns import Column, Origin, Table
 from abeval.drafts.counts import CountTable, Named, counts_of, number, questions_of, unit_of
-from abeval.drafts.design import Period, models_guess, period_guess
-from abeval.drafts.guess import Arms, Guess, arms, arms_of, asked, variant_of
-from abeval.drafts.origins import tables_of
-from abeval.drafts.others import Kind, Log, main_and_others
-from abeval.drafts.write import Findings, experiment_file
+from abeval.drafts.guess import Arms, Guess, are_near_equal, arms, arms_of, asked, variant_of
+from abeval.drafts.origins import DONE, Kind, Log, casts_of, main_and_others, tables_of
+from abeval.drafts.values import DOUBT, Models, Period, models_guess, period_guess
+from abeval.drafts.words import slug
 from abeval.engines.duckdb import DuckDBEngine
-from abeval.engines.sql import quoted
+from abeval.engines.sql import cast_query, quoted
 from abeval.errors import LogError
-from abeval.experiment.sources import ROW_UNIT
+from abeval.experiment.problems import joined_line, spelled_alike
+from abeval.experiment.sources import CANONICAL_COLUMNS, ROW_UNIT
+from abeval.metrics.builtin import builtin_metrics
+
+
+@dataclass
+class File:
+    """An experiment file, as it is written: its lines, and the questions that it asks."""
+
+    name: str
+    questions: list[str] = field(default_factory=list)
+    lines: list[str] = field(default_factory=list)
+
+    def ask(self, *questions: str) -> None:
+        """Add questions; an empty one is none."""
+        self.questions += [q for q in dict.fromkeys(questions) if q and q not in self.questions]
+
+    def section(self, *names: str) -> None:
+        """Begin a table."""
+        self.lines += ["", f"[{'.'.join(tomlkit.key(name).as_string() for name in names)}]"]
+
+    def entry(self, key: str, value: object, note: str = "") -> None:
+        """Write an entry, and why it is so."""
+        self.lines.append(
+            f"{key} = {_value(value)}" + (f" # {' '.join(note.split())}" if note else "")
+        )
+
+    def metric(self, fields: Mapping[str, object], note: str) -> None:
+        """Write a metric."""
+        self.lines += ["", "[[metrics]]"]
+        for key, value in fields.items():
+            self.entry(key, value, note if key == "name" else "")
+
+    @property
+    def text(self) -> str:
+        """Return the file: the name and the questions come first."""
+        head = [f"name = {_value(self.name)}"]
+        if self.questions:
+            until = "until then the analysis is a DRAFT and decides nothing."
+            listed = tomlkit.item(self.questions).multiline(True).as_string()
+            head += [f"# Answer each, then remove it; {until}", f"questions = {listed}"]
+        return "\n".join([*head, *self.lines]) + "\n"
+
+
+def _value(value: object) -> str:
+    """Write a value in TOML."""
+    if isinstance(value, Mapping):
+        entries = (f"{tomlkit.key(k).as_string()} = {_value(own)}" for k, own in value.items())
+        return f"{{ {', '.join(entries)} }}"
+    if isinstance(value, str) and '"' in value and "'" not in value and value.isprintable():
+        return f"'{value}'"
+    return str(tomlkit.item(value).as_string())
+
+
+@dataclass(frozen=True)
+class Findings:
+    """What was found in the files.
+
+    Attributes:
+        main: The impressions, or the table of units, or of counts.
+        one_row: Whether no unit has a second row.
+    """
+
+    main: Log
+    others: Sequence[Log]
+    guesses: Sequence[Guess]
+    arms: Arms | None
+    unit: str
+    one_row: bool
+    period: Period | None = None
+    models: Models | None = None
+
+    @property
+    def has_ctr(self) -> bool:
+        """Say whether the logs have clicks."""
+        return "click" in self.main.columns or any(log.kind == "clicks" for log in self.others)
+
+
+def experiment_file(name: str, findings: Findings) -> File:
+    """Write the file, and the questions that it asks."""
+    file = File(name)
+    unit, variant, *_ = findings.guesses
+    file.entry("unit", findings.unit, f"{unit.certainty}: {unit.reason}")
+    file.ask(unit.question, *findings.main.table.origin.questions)
+    if findings.arms is None:
+        file.entry("control", "?")
+        has_files = len(findings.main.table.origin.files) > 1
+        by_file = " Or is each file of one variant: path = { NAME = FILE, … }?" if has_files else ""
+        file.ask(
+            f"variant: {variant.reason}{by_file} Name it in `columns`, and its values as "
+            "[variants.NAME]; if units are assigned by hash, give [assignment] a `salt`"
+        )
+    else:
+        file.ask(variant.question)
+        by_name = "likely: by its name" if findings.arms.is_sure else "not sure: the first by name"
+        file.entry("control", findings.arms.control, by_name)
+        _write_period(file, findings.period)
+        _write_variants(file, findings.arms, findings.models)
+    _write_logs(file, findings)
+    _write_segments(file, findings)
+    _write_metrics(file, findings)
+    return file
+
+
+def _write_period(file: File, period: Period | None) -> None:
+    if period is None:
+        return
+    spans = {"period": (period.start, period.end), "pre_period": (period.before, period.start)}
+    for name, (start, end) in spans.items():
+        file.section(name)
+        file.entry("start", start, f"likely: {period.reason}")
+        file.entry("end", end)
+
+
+def _write_variants(file: File, arms: Arms, models: Models | None) -> None:
+    """Write the variants, and ask for what their names and units leave open."""
+    if not arms.is_sure:
+        names = ", ".join(map(repr, arms.units))
+        file.ask(f"control: is it {arms.control!r}? The variants are {names}")
+    weights, total = likely_weights(arms.units), sum(arms.units.values())
+    if len({*weights.values()}) > 1:
+        listed = ", ".join(f"{value} {weight:g}" for value, weight in weights.items())
+        file.ask(f"weights: was this split planned: {listed}? Write the planned shares as `weight`")
+    for spelled in spelled_alike(arms.units):
+        names = ", ".join(map(repr, spelled))
+        file.ask(
+            f"variants: are {names} one variant? Then write {joined_line(spelled[0], spelled)}"
+        )
+    for value, weight in weights.items():
+        file.section("variants", value)
+        share = f"{arms.units[value] / total:.2%} of the units"
+        file.entry("weight", weight, f"{share}: write the share that was intended")
+        if models is not None and value in models.served:
+            file.entry("model", models.served[value], "likely: by its name")
+    for name, column in models.scores.items() if models else ():
+        file.section("models", name)
+        file.entry("score", column.name)
+    if models is not None and not models.served:
+        names = ", ".join(models.scores)
+        file.ask(f"models: which of {names} does each variant serve? Add `model` to [variants]")
+
+
+def likely_weights(units: Mapping[str, int]) -> dict[str, float]:
+    """Return equal weights where shares are near equal ones, else the shares in whole per cent.
+
+    Weights that are the observed shares would hide a sample ratio mismatch: uneven ones are asked.
+
+    >>> likely_weights({"a": 5_060, "b": 4_940}), likely_weights({"a": 9_020, "b": 980})
+    ({'a': 1, 'b': 1}, {'a': 0.9, 'b': 0.1})
+    """
+    if are_near_equal(units):
+        return dict.fromkeys(units, 1)
+    shares = {value: count / sum(units.values()) for value, count in units.items()}
+    return {value: round(share, 2) or round(share, 6) for value, share in shares.items()}
+
+
+def _write_logs(file: File, findings: Findings) -> None:
+    """Write `[logs]`, and ask about tables that the draft does not read."""
+    for log in (findings.main, *sorted(findings.others, key=lambda log: log.kind == "events")):
+        origin = log.table.origin
+        named = ", ".join(origin.files) + (f" where {origin.where}" if origin.where else "")
+        named += f", table {origin.name}" if "table" in origin.read else ""
+        if log.kind is None:
+            file.ask(
+                f"{named} is not used: {log.reason}. Are its rows [logs.clicks] (unit, item and "
+                "time), [logs.exposures] (unit, variant and time), [logs.units] (one row a unit) "
+                "or [logs.events.NAME] (unit and time)?"
+            )
+            continue
+        file.section("logs", log.kind, *filter(None, [log.alias]))
+        _write_log(file, log, findings)
+        file.ask(*origin.questions, log.question and f"{named}: {log.question}")
+
+
+def _write_log(file: File, log: Log, findings: Findings) -> None:
+    """Write the entries of a log."""
+    origin, is_main = log.table.origin, log is findings.main
+    files = {name: own[0] if len(own) == 1 else own for name, own in origin.paths.items()}
+    if files and "" not in files and "variant" in CANONICAL_COLUMNS.get(str(log.kind), ()):
+        file.entry("path", files, "likely: each variant has its own files")
+    elif files:
+        file.entry("path", files.get("", origin.files))
+    for key, value in origin.read.items():
+        file.entry(key, value, origin.reasons.get(key, "sure: it is named so"))
+    if origin.where:
+        file.entry("where", origin.where)
+    if casts := casts_of(log, findings.main):
+        query = cast_query(casts, "try_cast")
+        file.entry("query", query, "likely: ids are text in one log, or have a point")
+    if "ts" in log.columns and log.columns["ts"].time_unit:
+        file.entry("time_unit", log.columns["ts"].time_unit)
+    if "dwell" in log.columns and log.columns["dwell"].name.endswith("ms"):
+        file.entry("dwell_unit", "ms")
+    if log.join:
+        file.entry("join", list(log.join), f"likely: {log.reason}")
+    known = [g.column for g in findings.guesses if g.entry == "covariate" and log.kind == "units"]
+    if is_main and known:
+        names = [c.name if c.name.isidentifier() else c.number for c in known if c is not None]
+        hint = 'likely: they were before; [inference] adjust = "cuped" makes use of them'
+        file.entry("covariates", names, hint)
+    notes = {g.entry: f"{g.certainty}: {g.reason}" for g in findings.guesses if is_main}
+    for entry, column in log.columns.items():
+        if column.name != entry and (entry != "unit_id" or column.name != findings.unit):
+            file.entry(f"columns.{entry}", column.name, notes.get(entry, ""))
+
+
+def _write_segments(file: File, findings: Findings) -> None:
+    """Write the segments of a table of counts; those of other logs may be named by a person."""
+    named = [
+        g.column.name for g in findings.guesses if g.entry == "segment" and g.column is not None
+    ]
+    if named and findings.main.kind == "sums":
+        file.section("segments")
+        for name in named:
+            file.entry(slug(name), quoted(name))
+    elif named:
+        what = "properties that the treatment cannot change"
+        file.lines += ["", f"# [segments] may have {what}: {', '.join(map(slug, named))}"]
+
+
+def _write_metrics(file: File, findings: Findings) -> None:
+    """Write goals and diagnostics; ask what is not sure."""
+    taken = {*builtin_metrics(30, 30)}
+    metrics = list[tuple[dict[str, object], str]]()
+    entries = ("outcome", "ratio") if findings.has_ctr else ("outcome", "ratio", "diagnostic")
+    for one in findings.guesses:
+        if one.column is not None and one.entry in entries:
+            fields = _fields(one, one.column, findings, taken)
+            metrics.append((fields, f"{one.certainty}: {one.reason}"))
+    for log in findings.others:
+        note = f"likely: of the rows of {log.alias} since the exposure"
+        metrics += [(fields, note) for fields in _of_events(log)]
+    if findings.has_ctr and metrics:
+        metrics.insert(0, ({"name": "ctr", "role": "goal"}, "clicks / impressions"))
+    elif findings.has_ctr:
+        all_of_them = "All built-in metrics of these logs are shown, and the goal is CTR"
+        file.lines += ["", f"# {all_of_them}; [[metrics]] choose others"]
+    for fields, note in metrics:
+        file.metric(fields, note)
+    file.ask(*(one.question for one in findings.guesses[2:]))
+    doubtful = [g.column for g in findings.guesses if g.entry == "outcome" and g.reason == DOUBT]
+    names = ", ".join(column.name for column in doubtful if column is not None)
+    if names:
+        file.ask(f"outcomes: are {names} among them? They are diagnostics until then")
+    if not metrics and not findings.has_ctr:
+        file.ask("metrics: no column is a number that could be an outcome")
+
+
+def _fields(guess: Guess, column: Column, findings: Findings, taken: set[str]) -> dict[str, object]:
+    """Make a metric of one column: a share if each unit has 0 or 1, else a mean per unit.
+
+    Of several rows of a place, or where a sum says nothing, it is the mean of the rows.
+    """
+    rows, unit = findings.main.table.rows, findings.main.columns.get("unit_id")
+    of_place = unit is not None and not unit.named("unit") and rows % unit.distinct > 0
+    is_mean = of_place or (column.says("averaged") and not column.is_share)
+    is_ascii, value = column.name.isascii(), column.number
+    name = guess.name or (slug(column.name) if is_ascii else " ".join(column.name.split()))
+    fields: dict[str, object] = {"value": value}
+    if guess.over is not None:
+        fields = {"numerator": value, "denominator": quoted(guess.over.name)}
+    elif is_mean and not findings.one_row:
+        fields = {"numerator": value, "denominator": "1"}
+    elif not findings.one_row:
+        name = f"{name}_per_unit"
+    if guess.is_share or (column.is_share and (findings.one_row or of_place)):
+        fields["unit"] = "share"
+    if guess.decreases:
+        fields["direction"] = "decrease"
+    if column.rows < rows:
+        fields["missing"] = "drop"
+    role = "diagnostic" if guess.certainty == "not sure" else "goal"
+    return {"name": words.free(taken, name, f"{name}_value"), "role": role, **fields}
+
+
+def _of_events(log: Log) -> Iterator[dict[str, object]]:
+    """Make metrics of a log of events: units that have a row, and sums of its outcomes."""
+    # Of types of rows, such as logins, those that are called so are outcomes.
+    is_goal = not log.table.origin.where or words.says(log.name, *DONE)
+    fields = {"role": "goal" if is_goal else "diagnostic", "log": log.alias}
+    if log.kind == "events":
+        yield {"name": f"any_{log.alias}", **fields}
+        for column in log.outcomes:
+            sums = {"per_unit": "sum", "value": column.number}
+            yield {"name": f"{log.alias}_{slug(column.name)}", **fields, **sums}
 
 
 @dataclass(frozen=True)
@@ -87,7 +372,7 @@ def _of_counts(table: Table, counts: CountTable) -> Findings:
         is_asked = is_mean and not words.says(one.metric, "outcome", "cost")
         own = Guess("outcome", columns[one.column], "likely", reason, question if is_asked else "")
         own = replace(own, over=columns[one.n], name=one.metric, is_share=not is_mean)
-        guesses.append(replace(own, decreases=one.is_worse))
+        guesses.append(replace(own, decreases=words.says(one.column, "cost")))
     segments = counts.segments if counts.day is None else ()
     guesses += [Guess("segment", columns[part], "likely", "text") for part in segments]
     for question in questions_of(counts, ""):
@@ -132,7 +417,7 @@ def _findings(engine: DuckDBEngine, tables: Sequence[Table]) -> Findings:
 
 def _names(guesses: Sequence[Guess]) -> set[str]:
     """Return the names of columns that are taken for something."""
-    return {guess.column.name for guess in guesses if guess.column is not None}
+    return {one.column.name for one in guesses if one.column is not None}
 
 
 def _assigned(

@@ -14,8 +14,6 @@ LISTS: Mapping[str, Mapping[str, int]] = {
 }
 """Role → its words, written as one, each with its place: the first ones say it best."""
 
-COST, EITHER = LISTS["cost"], LISTS["either"]
-
 
 @cache
 def words(name: str) -> tuple[str, ...]:

@@ -5,7 +5,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from ctypes import POINTER, byref, c_char, c_char_p, c_int, c_int64, c_void_p
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import duckdb
 import numpy as np
@@ -14,10 +13,8 @@ from numpy.typing import NDArray
 from abeval.engines.sources import spelled
 from abeval.engines.sql import literal
 from abeval.errors import LogError, QueryError
+from abeval.experiment.sections import EngineOptions
 from abeval.scratch import Scratch
-
-if TYPE_CHECKING:
-    from abeval.experiment.sections import EngineOptions
 
 
 def confinement(files: Sequence[str], folders: Sequence[str]) -> list[str]:
@@ -36,7 +33,7 @@ def confinement(files: Sequence[str], folders: Sequence[str]) -> list[str]:
     ]
 
 
-def open_scratch(options: "EngineOptions | None") -> Scratch | None:
+def open_scratch(options: EngineOptions | None) -> Scratch | None:
     """Open a folder for what does not fit into memory, where options name one or limit memory."""
     if options is None or (options.memory_limit is None and options.temp_directory is None):
         return None
@@ -61,7 +58,7 @@ NO_EXTENSIONS: Mapping[str, str] = {
 """Settings without which a path such as `https://…` downloads and runs an extension."""
 
 
-def connect(options: "EngineOptions | None", scratch: Scratch | None) -> duckdb.DuckDBPyConnection:
+def connect(options: EngineOptions | None, scratch: Scratch | None) -> duckdb.DuckDBPyConnection:
     """Open a connection of a run: in memory, or to a file where memory is limited."""
     limited = getattr(options, "memory_limit", None) is not None
     database = str(scratch.path / "run.duckdb") if scratch is not None and limited else ":memory:"

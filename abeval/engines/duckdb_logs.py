@@ -6,22 +6,19 @@ from dataclasses import dataclass, replace
 from functools import cache, partial
 from itertools import count
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import duckdb
 
 from abeval.engines import sources, text_files
-from abeval.engines.copies import Copies, tables_of
+from abeval.engines.copies import Copies, check_utf8, tables_of
 from abeval.engines.duckdb_connection import log_errors, query_errors
-from abeval.engines.encodings import check_utf8
-from abeval.engines.sources import choose
+from abeval.engines.sources import Files, choose
 from abeval.engines.sql import literal, quoted
 from abeval.engines.text_files import Types, time_of_text
 from abeval.errors import LogError
+from abeval.experiment.sources import LogSource
 from abeval.files import real
-
-if TYPE_CHECKING:
-    from abeval.experiment.sources import LogSource
 
 
 class AdbcTable(NamedTuple):
@@ -169,9 +166,7 @@ class Tables:
     """
 
     def __init__(
-        self,
-        connection: duckdb.DuckDBPyConnection,
-        caller: duckdb.DuckDBPyConnection | None,
+        self, connection: duckdb.DuckDBPyConnection, caller: duckdb.DuckDBPyConnection | None
     ) -> None:
         self._connection, self._caller = connection, caller
         self._attached: list[str] = []
@@ -289,7 +284,7 @@ class Logs:
         raise NotImplementedError
 
     @query_errors()
-    def add_log(self, name: str, source: "LogSource", reads: str | None = None) -> None:
+    def add_log(self, name: str, source: LogSource, reads: str | None = None) -> None:
         """Make files or a table readable as the relation `name`.
 
         Of text files, only the columns that are named in `reads` are kept, if that is given.
@@ -312,20 +307,20 @@ class Logs:
         else:
             self.add_frame(name, table, source, reads)
 
-    def tables_in(self, files: sources.Files) -> list[str]:
+    def tables_in(self, files: Files) -> list[str]:
         """List the tables of a database file; of other files there are none."""
         if files.kind not in ("sqlite", "duckdb") or len(files.read) > 1:
             return []
         (file,) = files.read
         return tables_of(file) if files.kind == "sqlite" else [*self._tables.of_file(file)]
 
-    def _view_table(self, name: str, sql: str, source: "LogSource") -> None:
+    def _view_table(self, name: str, sql: str, source: LogSource) -> None:
         """Show the rows of tables of a database as the relation `name`."""
         what = f"{source.table or 'the table'} cannot be read as the log {sources.log_name(name)}"
         with log_errors(what, "a view of a database may read its own tables, and no file"):
             self._view_rows(name, sql, source)
 
-    def _add_files(self, name: str, source: "LogSource", reads: str | None) -> None:
+    def _add_files(self, name: str, source: LogSource, reads: str | None) -> None:
         """Make files readable as the relation `name`: Parquet as a view, text as a table."""
         log = sources.log_name(name)
         files = sources.files_of(log, source, self._folder)
@@ -362,12 +357,7 @@ class Logs:
         self._type_time(name, source)
 
     def _load_text(
-        self,
-        name: str,
-        files: sources.Files,
-        source: "LogSource",
-        reads: str | None,
-        sample: str = "",
+        self, name: str, files: Files, source: LogSource, reads: str | None, sample: str = ""
     ) -> None:
         """Keep the rows of text files as the table `name`."""
         types = self._described(text_files.text_rows(files, sample))
@@ -381,11 +371,7 @@ class Logs:
 
     @query_errors()
     def add_frame(
-        self,
-        name: str,
-        frame: object,
-        source: "LogSource | None" = None,
-        reads: str | None = None,
+        self, name: str, frame: object, source: LogSource | None = None, reads: str | None = None
     ) -> None:
         """Copy a frame (pandas, Polars, Arrow, Ibis, a relation) into the relation `name`."""
         self._stored.pop(name, None)
@@ -492,7 +478,7 @@ class Logs:
         self._stored[name] = replace(before, load=stored.load)
         return True
 
-    def _view_rows(self, name: str, sql: str, source: "LogSource") -> None:
+    def _view_rows(self, name: str, sql: str, source: LogSource) -> None:
         """Show the rows of a log as they are stored, with its time as a time."""
         self._run(f"create or replace view {quoted(name)} as {sql}")
         types = text_files.column_types(self._run, quoted(name))
@@ -504,7 +490,7 @@ class Logs:
             replaced = f"select * replace ({time.sql} as {quoted(time.column)}) from ({sql})"
             self._run(f"create or replace view {quoted(name)} as {replaced}")
 
-    def _type_time(self, name: str, source: "LogSource") -> None:
+    def _type_time(self, name: str, source: LogSource) -> None:
         """Make times of the texts in a table."""
         time = time_of_text(sources.log_name(name), name, source, self._run)
         if time is not None:

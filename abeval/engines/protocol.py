@@ -35,11 +35,7 @@ class Engine(Protocol):
         """
 
     def add_frame(
-        self,
-        name: str,
-        frame: object,
-        source: "LogSource | None" = None,
-        reads: str | None = None,
+        self, name: str, frame: object, source: "LogSource | None" = None, reads: str | None = None
     ) -> None:
         """Make a frame of the caller's (anything with an Arrow stream) the relation `name`.
 

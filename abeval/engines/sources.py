@@ -14,12 +14,11 @@ from typing import TYPE_CHECKING
 
 from abeval.engines.sql import literal
 from abeval.errors import LogError
-from abeval.experiment.sources import OUTCOME
+from abeval.experiment.sources import OUTCOME, LogSource
 from abeval.files import real
 
 if TYPE_CHECKING:
     from abeval.experiment.model import Experiment
-    from abeval.experiment.sources import LogSource
 
 _ENDS = {
     "parquet": (".parquet", ".pq"),
@@ -76,7 +75,7 @@ class Files:
         return self.kind in ("xlsx", "sqlite") or self.encoding is not None
 
 
-def files_of(log: str, source: "LogSource", folder: Path) -> Files:
+def files_of(log: str, source: LogSource, folder: Path) -> Files:
     """List the files of a log: each path is a file, a folder, or else a glob.
 
     Of a folder, these are all files in it, at any depth, except those that engines hide: names that
@@ -154,7 +153,7 @@ def choose(log: str, file: str, key: str, named: str | None, names: Sequence[str
     return named if named in names else by_lower[named.lower()]
 
 
-def _variants(log: str, source: "LogSource", folder: Path) -> dict[str, str]:
+def _variants(log: str, source: LogSource, folder: Path) -> dict[str, str]:
     """Return file → its variant, where the paths of a log say it."""
     variants: dict[str, str] = {}
     for variant, paths in source.paths_of_variants.items():
@@ -314,18 +313,18 @@ def _ragged_line(file: str, delimiter: str) -> str | None:
     return None
 
 
-def logs_of(experiment: "Experiment") -> "Mapping[str, LogSource]":
+def logs_of(experiment: "Experiment") -> Mapping[str, LogSource]:
     """Return the logs and tables that an experiment has, by name."""
     return {**experiment.logs.named, **experiment.tables}
 
 
-def files_of_log(log: str, source: "LogSource", folder: Path) -> list[str]:
+def files_of_log(log: str, source: LogSource, folder: Path) -> list[str]:
     """List the files of a log that are there; the run itself says if there are none."""
     files = files_there(log, source, folder)
     return [] if files is None else [*files.read, *files.empty]
 
 
-def files_there(log: str, source: "LogSource", folder: Path) -> Files | None:
+def files_there(log: str, source: LogSource, folder: Path) -> Files | None:
     """Find the files of a log; None where there are none, or they cannot be read."""
     with suppress(LogError, OSError, ValueError):
         return files_of(log, source, folder)

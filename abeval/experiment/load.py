@@ -141,7 +141,7 @@ def reading(read: Mapping[str, Any]) -> dict[str, Any]:
 
 def _joined(
     first: Entries, second: Entries, source: str, notes: list[str], *, keeps: bool
-) -> dict[str, Any]:
+) -> Entries:
     """Join the entries of two files; those of the second replace others, which `notes` gets.
 
     Metrics of the first are definitions: those of the second choose from them, by name, and without
@@ -156,22 +156,20 @@ def _joined(
     return {**entries, "metrics": [*others, *_chosen(library, chosen, source, notes)]}
 
 
-def _included(
-    raw: Entries, folder: Path, chain: tuple[str, ...], notes: list[str]
-) -> dict[str, Any]:
+def _included(raw: Entries, folder: Path, chain: tuple[str, ...], notes: list[str]) -> Entries:
     """Join all files that entries include, later ones before earlier ones."""
     names = raw.get("include", [])
     if not isinstance(names, list) or not all(isinstance(name, str) and name for name in names):
         what = f"{chain[-1]}: include is {names!r}, not a list of files"
         raise ExperimentError(what, 'write include = ["metrics.toml"]')
-    entries: dict[str, Any] = {}
+    entries: Entries = {}
     for name in names:
         one = _file(folder / name, chain, notes)
         entries = _joined(entries, one, name, notes, keeps=True)
     return entries
 
 
-def _file(file: Path, chain: tuple[str, ...], notes: list[str]) -> dict[str, Any]:
+def _file(file: Path, chain: tuple[str, ...], notes: list[str]) -> Entries:
     """Read one included file, with what it includes itself."""
     name = str(file)
     if real(file) in {real(one) for one in chain}:
@@ -200,7 +198,7 @@ def _from_folder(paths: object, folder: Path) -> object:
 
 def _together(
     first: Entries, second: Entries, source: str, notes: list[str], path: str = ""
-) -> dict[str, Any]:
+) -> Entries:
     """Join two tables of entries, and note what the second says in place of the first."""
     entries = dict(first)
     for name, value in second.items():

@@ -350,7 +350,7 @@ def outlooks_of(
 def _outlook(analysis: Analysis, metric: Metric, variant: str, growth: Growth | None) -> Outlook:
     experiment, aggregates = analysis.experiment, analysis.aggregates
     arms, dates = Arms(experiment.control, variant), _dates(aggregates)
-    units = float(sum(one.units for one in aggregates.units))
+    units = float(sum(aggregates.units.values()))
     level = level_of(experiment, chosen_metrics(experiment), metric)
     looks = rule_of(analysis, metric, arms).looks
     size = float(len(dates) or units)

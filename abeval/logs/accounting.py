@@ -14,9 +14,8 @@ from abeval.experiment.problems import meant_by
 from abeval.logs import checks
 from abeval.logs import unit_arrays as arrays
 from abeval.logs.checks import USED, USED_BEFORE
-from abeval.logs.joins import relation
 from abeval.logs.placing import REASONS, at
-from abeval.logs.prepare import Prepared
+from abeval.logs.prepare import Prepared, relation
 from abeval.logs.shape import UNITS
 
 
@@ -42,17 +41,9 @@ class DayRows(NamedTuple):
     last_ms: int | None
 
 
-class SeenUnits(NamedTuple):
-    """Units by the first and last name of the variants they were seen in, and the earliest.
-
-    `expected` is where their rule places them, None without a rule.
-    """
-
-    variant_low: str | None
-    variant_high: str | None
-    first_variant: str | None
-    expected: str | None
-    units: int
+SeenUnits = tuple[str | None, str | None, str | None, str | None, int]
+"""First and last name of the variants that units were seen in, the earliest, where their rule
+places them (None without a rule), and how many units."""
 
 
 def accounts(prepared: Prepared, engine: Engine) -> list[LogRows]:
@@ -239,7 +230,7 @@ def seen_in(prepared: Prepared) -> list[SeenUnits]:
     ruled = np.full(len(first), arrays.NONE) if expected is None else expected
     names = [*logged.names, None]
     return [
-        SeenUnits(names[low], names[high], names[own], names[rule], count)
+        (names[low], names[high], names[own], names[rule], count)
         for low, high, own, rule, count in arrays.counted(logged.low, logged.high, first, ruled)
     ]
 

@@ -76,15 +76,6 @@ def check_schedule(changes: bool, has_time: bool, by_rule: bool) -> None:
         )
 
 
-def check_outcomes(has_outcomes: bool, has_time: bool) -> None:
-    """Refuse outcomes since exposure where no log says when a unit was exposed."""
-    if has_outcomes and not has_time:
-        raise LogError(
-            "outcomes count from a unit's exposure on, but no log says when that was",
-            "map ts of [logs.impressions], or of [logs.exposures]",
-        )
-
-
 def check_joinable(left: LogColumns, right: LogColumns | None, names: Sequence[str]) -> None:
     """Refuse ids that are text in one log and numbers in the other."""
     for name in names:

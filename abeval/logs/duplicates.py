@@ -9,7 +9,6 @@ from typing import NamedTuple
 import numpy as np
 
 from abeval.engines.protocol import ArrayEngine, Engine, row_count, whole_number
-from abeval.engines.sources import relation_of
 from abeval.engines.sql import query, quoted
 from abeval.experiment.sections import Cleaning
 from abeval.logs.mapping import LogColumns
@@ -52,22 +51,17 @@ def find_repeats(engine: Engine, log: LogColumns, cleaning: Cleaning) -> Repeats
     looked_for = checked and not (once and named is None)
     same = _separate_repeats(engine, log, named) if looked_for else None
     drops = same is not None and cleaning.duplicates == "drop"
-    kept, duplicates = f"select * from {relation_of('raw', log.log)}", 0
+    kept, duplicates = f"select * from {log.raw}", 0
     if same is not None:
         duplicates = row_count(engine, "repeated_rows") - row_count(engine, "restored_rows")
     if drops:
-        others = (
-            f"select r.* from {relation_of('raw', log.log)} r anti join repeated_keys k on {same}"
-        )
+        others = f"select r.* from {log.raw} r anti join repeated_keys k on {same}"
         kept = f"{others} union all select * from restored_rows"
     keep_impressions(engine, kept)
     units = _set_units_aside(engine, log) if of_units and not once else 0
     unidentified = 0
     if looked_for and named is None and "impression_id" in log:
-        rows = relation_of("raw", log.log)
-        unidentified = whole_number(
-            engine, f"select count(*) from {rows} where not ({has_id(log)})"
-        )
+        unidentified = row_count(engine, f"{log.raw} where not ({has_id(log)})")
     found = duplicates if checked else None
     return Repeats(found, duplicates if drops else 0, units, unidentified)
 
@@ -111,33 +105,31 @@ def _separate_repeats(engine: Engine, log: LogColumns, named: list[str] | None) 
     key = _find_repeated_keys(engine, log, named)
     if not key or row_count(engine, "repeated_keys") == 0:
         return None
-    rows = relation_of("raw", log.log)
-    engine.complete(rows)
+    engine.complete(log.raw)
     same = " and ".join(f"r.{quoted(c)} is not distinct from k.{quoted(c)}" for c in key)
-    engine.table("repeated_rows", f"select r.* from {rows} r join repeated_keys k on {same}")
+    engine.table("repeated_rows", f"select r.* from {log.raw} r join repeated_keys k on {same}")
     engine.table("restored_rows", _first_rows(log, named or list(log.types)))
     return same
 
 
 def _find_repeated_keys(engine: Engine, log: LogColumns, named: list[str] | None) -> Sequence[str]:
     """Create `repeated_keys`, and return its columns; neither where no key repeats."""
-    rows = relation_of("raw", log.log)
     if named is None and _positions_fit(engine, log):
         request, position = quoted(log.mapped["request_id"]), quoted(log.mapped["position"])
         engine.view(
             "positioned_impressions",
-            f"select {request} as request_id, {position} as position from {rows}",
+            f"select {request} as request_id, {position} as position from {log.raw}",
         )
         key = [log.mapped["request_id"]]
         keys = f"select request_id as {request} from ({query('log/repeated_positions')})"
     else:
         key = named or _distinguishing_columns(log)
         if len(key) == len(log.types):
-            engine.complete(rows)
-        if log.log != "units" and _each_once(engine, rows, key):
+            engine.complete(log.raw)
+        if log.log != "units" and _each_once(engine, log.raw, key):
             return []
         identified = "" if named else f" where {has_id(log)}"
-        engine.view("keyed_impressions", f"select {_list(key)} from {rows}{identified}")
+        engine.view("keyed_impressions", f"select {_list(key)} from {log.raw}{identified}")
         keys = query("log/repeated_keys")
     engine.table("repeated_keys", keys)
     return key
@@ -164,7 +156,7 @@ def _positions_fit(engine: Engine, log: LogColumns) -> bool:
     position, request = quoted(log.mapped["position"]), quoted(log.mapped["request_id"])
     ((low, high, missing),) = engine.rows(
         f"select min({position}), max({position}), "
-        f"count_if({position} is null or {request} is null) from {relation_of('raw', log.log)}"
+        f"count_if({position} is null or {request} is null) from {log.raw}"
     )
     if low is None or high is None or missing:
         return False

@@ -7,6 +7,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from abeval.engines.sources import relation_of
 from abeval.engines.sql import cast_query
 from abeval.errors import LogError
 from abeval.experiment.problems import near_miss
@@ -16,7 +17,7 @@ from abeval.experiment.sources import (
     LogSource,
     canonical_columns,
 )
-from abeval.logs.files import FileFacts, mixed_id, with_type
+from abeval.logs.files import FileFacts, Types, mixed_id, with_type
 
 SERVED_FLAGS = ("timeout", "fallback", "stale")
 """Columns of the impressions that say that the variant was not served as it was meant."""
@@ -64,6 +65,11 @@ class LogColumns:
             name += "_"
         return name
 
+    @property
+    def raw(self) -> str:
+        """Name the relation of the log's rows."""
+        return relation_of("raw", self.log)
+
     def is_text(self, canonical: str) -> bool:
         """Tell whether a mapped column holds text."""
         return _TEXT.match(self.type_of(canonical)) is not None
@@ -81,11 +87,7 @@ def no_column(log: LogColumns, column: str, where: str = "") -> LogError:
 
 
 def map_columns(
-    log: str,
-    source: LogSource,
-    types: Mapping[str, str],
-    unit: str | None,
-    files: FileFacts | None = None,
+    log: str, source: LogSource, types: Types, unit: str | None, files: FileFacts | None = None
 ) -> LogColumns:
     """Find the canonical columns of a log: as the file maps them, else by their own names.
 

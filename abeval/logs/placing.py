@@ -263,11 +263,14 @@ def place_units(run: Run, shape: LogShape, cells: Cells) -> Placed:
     arm, hashes, first_ms = arms[variant[chosen]], logged.hashes[chosen], logged.first_ms[chosen]
     entries = entered(experiment, first_ms, arm)
     stretches = stretches_of(experiment, entries)
+    # The last place stands for units that are not analysed.
+    is_new = np.ones(len(arm) + 1, dtype=np.int8)
+    is_new[unit_of[cells.unit[cells.counts & ~cells.in_period]]] = 0
     analysed = arrays.Units(
         hash=hashes,
         variant=arm.astype(np.int8),
         stretch=_stretch_of(experiment, first_ms, stretches),
-        is_new=_is_new(cells, unit_of, len(arm)),
+        is_new=is_new[:-1],
         first_ms=first_ms,
         segments=units.segments_of(run, shape, cells, hashes, unit_of),
         covariates={},
@@ -347,11 +350,3 @@ def _set_aside(
     excludes = experiment.cleaning.crossover == "exclude"
     tests = (logged.crosses & excludes, tied & (variant == arrays.NONE), ~is_compared[variant])
     return np.select(tests, range(len(tests)), arrays.NONE)
-
-
-def _is_new(cells: Cells, unit_of: arrays.Codes, analysed: int) -> NDArray[np.int8]:
-    """Mark with 1 each analysed unit that has no impression before the period."""
-    before = unit_of[cells.unit[cells.counts & ~cells.in_period]]
-    is_new = np.ones(analysed + 1, dtype=np.int8)
-    is_new[before] = 0
-    return is_new[:analysed]

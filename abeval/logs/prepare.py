@@ -1,25 +1,170 @@
-"""Prepare logs for an analysis: canonical views, cells, placed units, and what queries read."""
+"""Prepare logs for an analysis: canonical views, cells, placed units, and what queries read.
+
+A click names its impression by an id, or means the unit's last one of the item before it. Outcome
+logs, such as orders, are joined to units.
+"""
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
 from functools import cached_property
+from zoneinfo import ZoneInfo
 
 from abeval.engines.builders import sub_bucket_sql
 from abeval.engines.protocol import Engine
-from abeval.engines.sql import query, quoted
-from abeval.errors import AbevalError, ExperimentError, QueryError
+from abeval.engines.sql import literal, query, quoted
+from abeval.errors import AbevalError, ExperimentError, LogError, QueryError
 from abeval.experiment.model import Experiment
-from abeval.logs import checks, joins, units, views
-from abeval.logs.cells import Cells, days_of_units, read_cells, write_sums
+from abeval.experiment.sections import moment
+from abeval.experiment.sources import OUTCOME, ROW_UNIT
+from abeval.logs import checks, units, views
+from abeval.logs.cells import IN_PERIOD, Cells, days_of_units, read_cells, write_sums
 from abeval.logs.duplicates import Repeats, find_repeats
 from abeval.logs.files import FileFacts, lacking_columns
-from abeval.logs.mapping import LogColumns
+from abeval.logs.mapping import CLICK_KEYS, LogColumns
 from abeval.logs.placing import Placed, place_units
 from abeval.logs.run import Run, file_notes, open_logs, reason_of
 from abeval.logs.shape import LogShape, columns_read, shape_of
-from abeval.logs.unit_arrays import UnitDays
-from abeval.metrics.definition import Metric, Source, event_terms, row_terms
+from abeval.logs.unit_arrays import NO_LAST, UnitDays
+from abeval.metrics.definition import Metric, Source, event_terms, row_terms, row_values
+
+_IDS = ("impression_id", "request_id", "item_id", "position")
+UNIT = "unit_id"
+
+
+def click_join(experiment: Experiment, shape: LogShape) -> tuple[str, ...]:
+    """Choose the columns that a click shares with its impression, by their canonical names.
+
+    With the unit they are of several impressions, of which the last before the click is meant.
+    """
+    if shape.clicks is None or experiment.logs.clicks is None:
+        return ()
+    in_both = [n for n in (UNIT, *_IDS) if n in shape.impressions and n in shape.clicks]
+    if experiment.unit == ROW_UNIT:
+        in_both = [name for name in in_both if name != UNIT]
+    chosen: list[str] = list(experiment.logs.clicks.join or [])
+    missing = [name for name in chosen if name not in in_both]
+    if missing:
+        raise LogError(
+            f"logs.clicks.join names {missing[0]!r}, which is not in both logs",
+            f"both have: {', '.join(in_both) or 'none of ' + ', '.join((UNIT, *_IDS))}",
+        )
+    join = tuple(chosen[: len(CLICK_KEYS)]) or _natural(in_both)
+    checks.check_joinable(shape.impressions, shape.clicks, join)
+    for log in (shape.impressions, shape.clicks):
+        if UNIT in join and "ts" not in log:
+            raise LogError(
+                f"clicks are tied to impressions by {' and '.join(join)}, and by time, but "
+                f"logs.{log.log} has no ts",
+                "map ts, or give both logs an impression_id",
+            )
+    return join
+
+
+def _natural(in_both: Sequence[str]) -> tuple[str, ...]:
+    """Choose the columns that identify an impression, or come nearest to it."""
+    if "impression_id" in in_both:
+        return ("impression_id",)
+    if {"request_id", "item_id"} <= set(in_both):
+        return tuple(name for name in in_both if name not in ("impression_id", UNIT))
+    if {UNIT, "item_id"} <= set(in_both):
+        return (UNIT, "item_id")
+    raise LogError(
+        "clicks cannot be joined to impressions: the logs share neither impression_id nor "
+        "(request_id, item_id), nor (the unit, item_id) and times",
+        "map the columns in logs.impressions.columns and logs.clicks.columns",
+    )
+
+
+def write_clicks(run: Run, shape: LogShape, join: Sequence[str]) -> None:
+    """Make the tables of clicks: what became of each, and those of each impression."""
+    source, engine = run.experiment.logs.clicks, run.engine
+    if shape.clicks is None or source is None:
+        return
+    run.step("clicks")
+    clicks = views.clicks_view(source, shape.clicks, engine, join)
+    engine.table("untied_clicks" if UNIT in join else "click_log", clicks)
+    if UNIT in join:
+        engine.table("click_log", query("log/last_touch"))
+    engine.table("clicked_keys", query("log/clicked_keys"))
+    engine.table("click_fate", query("log/click_fate"))
+    engine.table("attributed", query("log/attributed"))
+
+
+def join_notes(experiment: Experiment, join: Sequence[str]) -> tuple[str, ...]:
+    """Say how clicks without an id of their impression were attributed."""
+    if UNIT not in join or experiment.logs.clicks is None:
+        return ()
+    hours = experiment.logs.clicks.attribution_hours
+    rest = [name for name in join if name != UNIT]
+    same = f" with the same {' and '.join(rest)}" if rest else ""
+    return (
+        f"A click belongs to its unit's last impression{same} before it, at most {hours:g} hours "
+        "earlier, because the logs share no id of the impression.",
+    )
+
+
+_HOUR_MS = 3_600_000
+
+
+def write_outcomes(
+    run: Run, shape: LogShape, metrics: Sequence[Metric], cells: Cells
+) -> Mapping[str, int | None]:
+    """Create `unit_entry`, and `outcomes_NAME` of each log; return up to when each is whole."""
+    if shape.outcomes and not shape.knows_entries:
+        raise LogError(
+            "outcomes count from a unit's exposure on, but no log says when that was",
+            "map ts of [logs.impressions], or of [logs.exposures]",
+        )
+    experiment, engine = run.experiment, run.engine
+    if not any(row_values(metric) for metric in metrics):
+        return {}
+    engine.view("unit_entry", views.entry_view(experiment, shape, engine))
+    covered = {"impressions": _covered_impressions(experiment, shape, cells)}
+    for name, outcome in shape.outcomes.items():
+        run.step(name)
+        engine.view("outcome_log", views.outcome_view(experiment, name, outcome, engine))
+        engine.table(relation(name), query("log/outcomes"))
+        ((last,),) = engine.rows(f"select max(time_ms) from {relation(name)}")
+        until = experiment.logs.events[name].until
+        end = last if until is None else local_ms(moment(until), experiment)
+        covered[name] = coverage(experiment, None if end is None else int(end))
+    return covered
+
+
+def relation(name: str) -> str:
+    """Name the relation of the rows of an outcome log."""
+    return f"outcomes_{name}"
+
+
+def _covered_impressions(experiment: Experiment, shape: LogShape, cells: Cells) -> int | None:
+    times = cells.last_ms[cells.last_ms != NO_LAST]
+    last = int(times.max()) if len(times) else None
+    log = shape.impressions
+    if last is not None and log.type_of("ts") == "DATE":
+        # The day that it names ends when the local day does.
+        day = datetime.fromtimestamp(last / 1000, UTC) + timedelta(days=1)
+        last = local_ms(day, experiment)
+    return coverage(experiment, last)
+
+
+def coverage(experiment: Experiment, last_ms: int | None) -> int | None:
+    """Find up to which millisecond a log is whole: its last row, or an end just after it."""
+    if last_ms is None:
+        return None
+    last = datetime.fromtimestamp(last_ms / 1000, ZoneInfo(experiment.timezone))
+    end = datetime(last.year, last.month, last.day) + timedelta(days=1)
+    if experiment.period is not None:
+        end = min(end, experiment.period.bounds[1])
+    end_ms = local_ms(end, experiment)
+    return end_ms if last_ms >= end_ms - _HOUR_MS else last_ms
+
+
+def local_ms(local: datetime, experiment: Experiment) -> int:
+    """Return milliseconds since 1970 UTC of a local time of the experiment."""
+    return round(local.replace(tzinfo=ZoneInfo(experiment.timezone)).timestamp() * 1000)
+
 
 Extra = Callable[[LogColumns], Sequence[str]]
 """Chooses columns of the impressions that the views keep."""
@@ -40,7 +185,7 @@ class Prepared:
     cells: Cells
     placed: Placed
     variants: Sequence[str]
-    covered: Mapping[str, joins.Coverage | None]
+    covered: Mapping[str, int | None]
     files: FileFacts
     rows: int
     lacking: Sequence[str] = ()
@@ -73,7 +218,9 @@ def prepare(
     run.step("reading the logs")
     # Columns that are chosen once the log's are known need not be named anywhere.
     reads = None if extra else f"{experiment!r} {metrics!r}"
-    opened = open_logs(run, joins.outcome_logs(experiment, metrics), reads)
+    of_rows = {value.log for metric in metrics for value in row_values(metric)}
+    outcomes = [OUTCOME + log for log in experiment.logs.events if log in of_rows]
+    opened = open_logs(run, outcomes, reads)
     name = experiment.logs.rows_name
     log = opened.columns[name]
     checks.check_opened(experiment, opened.columns)
@@ -82,7 +229,7 @@ def prepare(
     lacking = lacking_columns(opened.files[name], columns_read(experiment, metrics, shape))
     run.step("duplicates")
     repeats = find_repeats(engine, log, experiment.cleaning)
-    join = joins.click_join(experiment, shape)
+    join = click_join(experiment, shape)
     try:
         write_views(run, shape, join)
         run.step("units and days")
@@ -94,9 +241,14 @@ def prepare(
         read = _columns_besides(experiment, metrics, shape, cuts, by_arrays, bool(extra))
         if units_read or read or shape.outcomes or shape.table is not None:
             placed = replace(placed, units=units.write_units(run, shape, placed.units))
-            _write_impressions(run, shape, read)
-        checks.check_outcomes(bool(shape.outcomes), shape.knows_entries)
-        covered = joins.write_outcomes(run, shape, metrics, cells)
+            # A table of the columns that are read; a view where none are.
+            run.engine.view("logged_impressions", views.impressions_view(shape))
+            if read:
+                run.step("impressions")
+            create = run.engine.table if read else run.engine.view
+            columns = ", ".join(["unit_id", *read]) if read else "*"
+            create("impressions", f"select {columns} from logged_impressions")
+        covered = write_outcomes(run, shape, metrics, cells)
     except QueryError as error:
         raise faulty_expression(run, metrics, shape, error) from error
     return Prepared(
@@ -104,7 +256,7 @@ def prepare(
         *(opened.files[name], opened.rows[name], lacking),
         notes=(
             *opened.notes,
-            *joins.join_notes(experiment, join),
+            *join_notes(experiment, join),
             *file_notes(opened, {name: lacking}),
             *(units.missing_note(engine) if shape.table is not None else ()),
         ),
@@ -115,20 +267,23 @@ def write_views(run: Run, shape: LogShape, join: Sequence[str]) -> None:
     """Create the views and tables up to `logged`, in the order in which one reads another."""
     experiment, engine = run.experiment, run.engine
     engine.view("experiment", views.experiment_view(experiment))
-    engine.view("variants", views.variants_view(experiment))
+    names = ", ".join(f"({literal(name)})" for name in experiment.variants)
+    engine.view("variants", f"select * from (values {names}) as v (variant)")
     engine.view("seen", views.seen_view(experiment, shape, engine, join))
     if shape.items is not None:
         engine.table("items", views.items_view(shape.items))
     if shape.exposures is not None:
         engine.view("exposures", views.exposures_view(experiment, shape.exposures, engine))
         engine.table("exposed", query("log/exposed"))
-    joins.write_clicks(run, shape, join)
+    write_clicks(run, shape, join)
     engine.view("logged", views.logged_view(experiment, shape))
 
 
 def show_cells(run: Run, shape: LogShape) -> None:
-    """Create `logged_cells`."""
-    run.engine.view("logged_cells", views.logged_cells(run.experiment, shape))
+    """Create `logged_cells`: of each cell of `logged_sums`, what set its rows aside."""
+    columns = f"phase = {IN_PERIOD} as in_period, hour // 24 as day"
+    reason = views.set_aside(run.experiment, shape)
+    run.engine.view("logged_cells", f"select *, {columns}, {reason} as set_aside from logged_sums")
 
 
 def _read_cells(run: Run, shape: LogShape) -> Cells:
@@ -165,16 +320,6 @@ def _columns_besides(
         named = (quoted(views.cut_name(name)) for name in cuts)
         read += ["in_period", *named, *shape.components.values()]
     return list(dict.fromkeys(read))
-
-
-def _write_impressions(run: Run, shape: LogShape, read: Sequence[str]) -> None:
-    """Create `impressions`, a table of the columns that are read; a view where none are."""
-    run.engine.view("logged_impressions", views.impressions_view(shape))
-    if read:
-        run.step("impressions")
-    create = run.engine.table if read else run.engine.view
-    columns = ", ".join(["unit_id", *read]) if read else "*"
-    create("impressions", f"select {columns} from logged_impressions")
 
 
 def faulty_expression(

@@ -78,14 +78,6 @@ class Inputs(TypedDict, total=False):
     step: Step | None
 
 
-def check_inputs(inputs: Inputs) -> None:
-    """Refuse a keyword that there is not (`TypeError`), as a signature that lists them would."""
-    for name in inputs:
-        if name not in Inputs.__annotations__:
-            hint = suggestion(name, Inputs.__annotations__)
-            raise TypeError(f"unexpected keyword argument {name!r}{hint}")
-
-
 @dataclass(frozen=True)
 class Run:
     """An experiment on an open engine.
@@ -101,16 +93,16 @@ class Run:
 
 @contextmanager
 def opened(
-    experiment: Experiment,
-    inputs: Inputs,
-    reads: Sequence[str] = (),
-    engine: Engine | None = None,
+    experiment: Experiment, inputs: Inputs, reads: Sequence[str] = (), engine: Engine | None = None
 ) -> Iterator[Run]:
     """Open a run on the engine that the caller, else the experiment, asks for; close it at the end.
 
     The engine may open only the files of the logs and of `reads`.
     """
-    check_inputs(inputs)
+    for name in inputs:
+        if name not in Inputs.__annotations__:
+            hint = suggestion(name, Inputs.__annotations__)
+            raise TypeError(f"unexpected keyword argument {name!r}{hint}")
     if experiment.logs.sums is not None:
         raise ExperimentError(
             "the experiment has sums or counts alone ([logs.sums]), and this needs the rows",

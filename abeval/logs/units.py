@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from abeval.assignment import SLOTS, SUB_BUCKETS
 from abeval.assignment.draws import Rule
 from abeval.engines.builders import rule_sql, sub_bucket_sql
-from abeval.engines.protocol import Engine, row_count, whole_number
+from abeval.engines.protocol import Engine, row_count
 from abeval.engines.sql import literal, numbered, query, quoted
 from abeval.experiment.model import Experiment
 from abeval.logs import unit_arrays as arrays
@@ -142,11 +142,11 @@ def write_units(run: Run, shape: LogShape, units: arrays.Units) -> arrays.Units:
     segments = {quoted(f"s_{name}"): texts.names for name, texts in units.segments.items()}
     columns = [
         "p.unit_id",
-        f"{_text('p.arm', [*experiment.variants])} as variant",
+        f"{text_of('p.arm', [*experiment.variants])} as variant",
         *("p.stretch", "p.is_new", "p.crossover"),
         f"nullif(p.entered_ms, {arrays.NO_FIRST}) as first_ms",
         f"{sub_bucket_sql(engine, experiment.salt, 'n.logged_id')} as sub_bucket",
-        *(f"{_text(f'p.{name}', names)} as {name}" for name, names in segments.items()),
+        *(f"{text_of(f'p.{name}', names)} as {name}" for name, names in segments.items()),
         *(f"p.{name}" for name in units.covariates),
     ]
     engine.table(
@@ -157,7 +157,7 @@ def write_units(run: Run, shape: LogShape, units: arrays.Units) -> arrays.Units:
     return units
 
 
-def _text(code: str, names: Sequence[str]) -> str:
+def text_of(code: str, names: Sequence[str]) -> str:
     """Write the name that a code stands for."""
     cases = " ".join(f"when {place} then {literal(name)}" for place, name in enumerate(names))
     return f"case {code} {cases} end" if names else "cast(null as varchar)"
@@ -242,7 +242,7 @@ def _described(run: Run, table: Computed, units: arrays.Units) -> arrays.Units:
 
 def missing_note(engine: Engine) -> list[str]:
     """Write a sentence on analysed units that the table does not have."""
-    known = whole_number(engine, "select count(*) from described_rows where set_aside is null")
+    known = row_count(engine, "described_rows where set_aside is null")
     units = row_count(engine, "units")
     if known == units:
         return []

@@ -179,12 +179,6 @@ def experiment_view(experiment: Experiment) -> str:
     """
 
 
-def variants_view(experiment: Experiment) -> str:
-    """Write one row per variant of the experiment."""
-    listed = ", ".join(f"({literal(name)})" for name in experiment.variants)
-    return f"select * from (values {listed}) as v (variant)"
-
-
 def seen_view(experiment: Experiment, shape: LogShape, engine: Engine, join: Sequence[str]) -> str:
     """Write every impression under canonical names, with its phase and why it is set aside."""
     log, source, zone = shape.impressions, experiment.logs.rows, experiment.timezone
@@ -372,14 +366,6 @@ def _category(shape: LogShape, is_joined: bool) -> tuple[str, str]:
     if not (is_joined and shape.has_item_categories):
         return "i.{}", ""
     return "coalesce(i.{}, t.category)", "left join items t on i.item_id = t.item_id"
-
-
-def logged_cells(experiment: Experiment, shape: LogShape) -> str:
-    """Write the cells of the log, each with the reason if its impressions are set aside."""
-    return (
-        f"select *, phase = {IN_PERIOD} as in_period, hour // 24 as day, "
-        f"{set_aside(experiment, shape)} as set_aside from logged_sums"
-    )
 
 
 def set_aside(experiment: Experiment, shape: LogShape, is_named: bool = False) -> str:

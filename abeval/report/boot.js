@@ -148,9 +148,7 @@
   };
 
   const follow = async () => {
-    // Behind the question mark stands what was chosen (choose.js).
-    const [name] = window.location.hash.slice(1).split("?");
-    const id = decodeURIComponent(name);
+    const id = root.dataset.target;
     if (!id) return;
     if (!document.getElementById(id)) {
       const { parts } = await data;

@@ -74,9 +74,12 @@
 
   const showVariants = (inside) => {
     for (const row of inside.querySelectorAll("[data-variant]")) row.hidden = ofOther(row.dataset.variant);
-    for (const head of inside.querySelectorAll("[colspan][data-variants]")) head.hidden = state.variant !== "";
+    for (const head of inside.querySelectorAll("[data-variants]")) {
+      head.colSpan = state.variant ? 1 : Number(head.dataset.variants);
+    }
     for (const figure of inside.querySelectorAll("article[data-key]")) {
-      figure.hidden = JSON.parse(figure.dataset.key).slice(1).map(printed).some(ofOther);
+      const names = JSON.parse(figure.dataset.key).slice(figure.closest(".of-metric") ? 2 : 1);
+      figure.hidden = names.map(printed).some(ofOther);
     }
     inside.querySelectorAll(".js-plotly-plot").forEach(showLines);
   };
@@ -100,28 +103,43 @@
     for (const row of places.keys()) row.classList.toggle("picked", metrics.length > 1 && row.dataset.metric === state.metric);
   };
 
-  // The address holds what was chosen, so that a link opens the same view.
-  const idOf = () => decodeURIComponent(window.location.hash.slice(1).split("?")[0]);
+  // The address holds what was chosen, so that a link opens the same view. An entry of the history
+  // holds all of it: back and forward restore what a link would leave as it is.
+  const idOf = () => {
+    const [name] = window.location.hash.slice(1).split("?");
+    try {
+      return decodeURIComponent(name);
+    } catch {
+      return name;
+    }
+  };
   const write = () => {
+    const target = document.getElementById(idOf());
+    const id = target && !target.closest("[hidden]") ? target.id : root.dataset.view ?? "";
     const chosen = Object.entries(state).filter(([key, value]) => value && !(key === "metric" && value === first));
     const text = chosen.length ? `?${new URLSearchParams(chosen)}` : "";
-    const id = idOf() || views[0]?.id || "";
+    const address = text || window.location.hash ? `#${encodeURIComponent(id)}${text}` : window.location.href;
     try {
-      window.history.replaceState(null, "", `#${encodeURIComponent(id)}${text}`);
+      window.history.replaceState({ chosen: new URLSearchParams(state).toString() }, "", address);
     } catch {
       // A frame without an address of its own.
     }
   };
+  const sorts = Object.keys(ORDER).flatMap((key) => [key, `-${key}`]);
+  const allowed = { metric: metrics, variant: ["", ...variants], sort: ["", ...sorts] };
   const read = () => {
     const [, ...rest] = window.location.hash.split("?");
-    const named = new URLSearchParams(rest.join("?"));
-    const sorts = Object.keys(ORDER).flatMap((key) => [key, `-${key}`]);
-    const allowed = { metric: metrics, variant: variants, sort: sorts };
+    const named = new URLSearchParams(window.history.state?.chosen ?? rest.join("?"));
+    root.dataset.target = idOf();
+    const target = document.getElementById(idOf());
+    const block = target?.closest(".of-metric");
+    if (block) state.metric = block.dataset.metric;
     for (const key of Object.keys(state)) {
-      const value = named.get(key) ?? "";
-      if (allowed[key].includes(value)) state[key] = value;
-      else if (rest.length && key !== "metric") state[key] = "";
+      const value = printed(named.get(key) ?? "");
+      if (named.has(key) && allowed[key].includes(value)) state[key] = value;
     }
+    // What is packed has no place yet: it writes its address when it is there (boot.js).
+    return target !== null || !idOf();
   };
 
   const showView = () => {
@@ -166,17 +184,16 @@
   if (fields.length && choices) choices.append(element("form", { class: "choose", "aria-label": "What is shown" }, ...fields));
   sortButtons();
 
-  document.addEventListener("choose", (event) => {
-    Object.assign(state, event.detail);
-    apply();
-  });
+  document.addEventListener("choose", (event) => choose(event.detail));
   window.addEventListener("hashchange", () => {
-    read();
+    const isThere = read();
     apply();
+    if (isThere) write();
     if (views.some((view) => view.id === idOf())) window.scrollTo(0, 0);
   });
   document.addEventListener("built", (event) => showVariants(event.target));
   document.addEventListener("drawn", (event) => showLines(event.target));
-  read();
+  const isThere = read();
   apply();
+  if (isThere) write();
 })();

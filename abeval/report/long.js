@@ -45,7 +45,7 @@
 
   // A link leads to a row that waits, too.
   const arrive = () => {
-    const id = decodeURIComponent(window.location.hash.slice(1).split("?")[0]);
+    const id = document.documentElement.dataset.target;
     const row = id && document.getElementById(id)?.closest("tr.beyond");
     if (!row) return;
     reveal(row.closest("table"));

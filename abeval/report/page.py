@@ -200,7 +200,14 @@ def _kept(study: Study) -> tuple[Study, list[str]]:
     return study, left_out
 
 
-analyze()
+class Figures(Mapping[tuple[str, ...], "go.Figure"]):
+    """The figures of a result by part, metric and, where there are several, variant.
+
+    Plain Plotly figures, to show, change and save.
+
+    Example:
+        >>> import abeval
+        >>> result = abeval.load("sample_logs/experiment.toml").analyze()
         >>> result.figures["daily", "ctr"].layout.yaxis.title.text
         'lift'
     """

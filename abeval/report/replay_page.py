@@ -107,7 +107,7 @@ def offline_part(result: ReplayResult) -> tuple[Block, ...]:
         blocks += [Closed(f"{family.title}: over k", over_k)] * bool(over_k)
     if cuts := tuple(one for traffic in units for one in short.by_cut(result, traffic)):
         blocks.append(Closed("Cuts: parts of the traffic, of which a unit may see several", cuts))
-    return (*blocks, Closed("Coverage, rows set aside and policies", _accounts(result)))
+    return (*blocks, Closed("Definitions, coverage, rows set aside and policies", _accounts(result)))
 
 
 def _family_view(family: short.Family, drawn: fig.Figure, i: int) -> FigureView:
@@ -117,7 +117,7 @@ def _family_view(family: short.Family, drawn: fig.Figure, i: int) -> FigureView:
 
 
 def _accounts(result: ReplayResult) -> tuple[Block, ...]:
-    """Tabulate coverage, what was set aside, policies, and every value with what it leaves out."""
+    """Tabulate definitions, coverage, rows set aside, policies, and all values and their gaps."""
     values = table(
         f"All {len(result.rows)} values",
         "and what each leaves out.",
@@ -136,6 +136,13 @@ def _accounts(result: ReplayResult) -> tuple[Block, ...]:
         WHY_NOT,
     )
     return (
+        table(
+            "Definitions",
+            "how each metric is computed.",
+            result.definitions,
+            ("metric", lambda one: one[0]),
+            ("definition", lambda one: one[1], "words"),
+        ),
         short.coverage(result),
         table(
             "Rows accounted for",

@@ -271,11 +271,16 @@ def measures_of(engine: Engine, columns: Columns, options: TableOptions) -> tupl
         what = f"{len(entries):,} metrics, but at most {MAX_METRICS} are analysed at once"
         raise ExperimentError(what, f"name some columns of the table: {named}")
     names = [str(entry.get("name")) for entry in entries]
-    for name in options.missing if isinstance(options.missing, Mapping) else ():
-        if name not in names:
-            raise ExperimentError(f"missing: no metric is called {name!r}{suggestion(name, names)}")
-    if isinstance(options.covariates, Mapping):
-        entries = _with_covariates(columns, entries, options.covariates)
+    missing, by_metric = options.missing, options.covariates
+    for key, named_by in (("missing", missing), ("covariates", by_metric)):
+        for name in named_by if isinstance(named_by, Mapping) else ():
+            if name not in names:
+                what = f"{key}: no metric is called {name!r}{suggestion(name, names)}"
+                raise ExperimentError(what)
+    if isinstance(by_metric, Mapping):
+        # Those that are not named have none.
+        of = {name: [columns.sql(t) for t in several(texts)] for name, texts in by_metric.items()}
+        entries = [{"covariates": of.get(one.get("name", ""), []), **one} for one in entries]
     summed = [_summed(columns, entry) for entry in entries]
     groups = [*filter(None, summed), *([sql] for sql in covariates)]
     values = Values(engine, columns, groups)
@@ -283,22 +288,13 @@ def measures_of(engine: Engine, columns: Columns, options: TableOptions) -> tupl
         entry = entries[i]
         may_be_share = bool(texts) and "value" in entry and "quantile" not in entry
         unit = {"unit": "share"} if may_be_share and values.is_share(entry["value"]) else {}
-        own = {"resolution": values.step(texts), **unit, **_missing(entry, options.missing)}
+        own = {"resolution": values.step(texts), **unit}
+        does = missing.get(entry.get("name", "")) if isinstance(missing, Mapping) else missing
+        # A quantile ranks values only.
+        if does is not None and not ("quantile" in entry and does == "zero"):
+            own["missing"] = does
         entries[i] = {**own, **entry} if texts else entry
     return entries, [{"value": sql, "resolution": values.step([sql])} for sql in covariates]
-
-
-def _with_covariates(
-    columns: Columns, entries: Entries, by_metric: Mapping[str, str | Sequence[str]]
-) -> Entries:
-    """Give each metric its own covariates; those that are not named have none."""
-    names = [entry.get("name", "") for entry in entries]
-    for name in by_metric:
-        if name not in names:
-            what = f"covariates: no metric is called {name!r}{suggestion(name, names)}"
-            raise ExperimentError(what)
-    own = {name: [columns.sql(t) for t in several(texts)] for name, texts in by_metric.items()}
-    return [{"covariates": own.get(entry.get("name", ""), []), **entry} for entry in entries]
 
 
 def segments_of(columns: Columns, segments: Sequence[str] | Mapping[str, str]) -> dict[str, str]:
@@ -317,7 +313,9 @@ def _specs(columns: Columns, options: TableOptions) -> Entries:
         taken = {name.lower() for name in used if name is not None}
         own = [column for column in columns.numbers() if column.lower() not in taken]
         # Nobody chose them: what may be better either way decides nothing.
-        return [_spec(columns, column) | _undecided(column) for column in own]
+        either = {one for one in own if words.says(one, "either") and not words.says(one, "cost")}
+        more = {column: {"role": "diagnostic"} for column in either}
+        return [_spec(columns, column) | more.get(column, {}) for column in own]
     if isinstance(metrics, Mapping):
         return [_named(columns, name, spec) for name, spec in metrics.items()]
     return [_spec(columns, spec) for spec in ([metrics] if isinstance(metrics, str) else metrics)]
@@ -355,18 +353,13 @@ def _named(
 ) -> dict[str, Any]:
     if isinstance(spec, Mapping):
         return {"name": name, **spec}
-    less = {"direction": "decrease"} if words.has_word(name, words.COST) else {}
+    less = {"direction": "decrease"} if words.says(name, "cost") else {}
     if isinstance(spec, str):
         return {"name": name, **less, **_mean_or_ratio(columns.sql(spec))}
     if len(spec) != 2:
         raise ExperimentError(f"metric {name!r}: a ratio is of two, not of {len(spec)}")
     numerator, denominator = (columns.sql(text) for text in spec)
     return {"name": name, **less, "numerator": numerator, "denominator": denominator}
-
-
-def _undecided(column: str) -> dict[str, str]:
-    is_either = words.has_word(column, words.EITHER) and not words.has_word(column, words.COST)
-    return {"role": "diagnostic"} if is_either else {}
 
 
 def _mean_or_ratio(value: str) -> dict[str, str]:
@@ -378,15 +371,6 @@ def _mean_or_ratio(value: str) -> dict[str, str]:
         return {"value": value}
     parts = (side.sql(dialect="duckdb") for side in (tree.this, tree.expression))
     return dict(zip(("numerator", "denominator"), parts, strict=True))
-
-
-def _missing(
-    entry: Mapping[str, Any], missing: Missing | Mapping[str, Missing] | None
-) -> dict[str, Missing]:
-    """Return what becomes of missing values of a metric, where that is named."""
-    does = missing.get(entry.get("name", "")) if isinstance(missing, Mapping) else missing
-    # A quantile ranks values only.
-    return {} if does is None or ("quantile" in entry and does == "zero") else {"missing": does}
 
 
 def _summed(columns: Columns, entry: Mapping[str, Any]) -> list[str]:

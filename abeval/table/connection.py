@@ -71,8 +71,7 @@ def _postgresql(uri: str) -> Warehouse:
     def ask(sql: str) -> Rows:
         with _errors("PostgreSQL"), connection.cursor() as cursor:
             cursor.execute(sql)
-            rows: Rows = cursor.fetchall()
-            return rows
+            return [*cursor.fetchall()]
 
     catalog = (
         "select attname::text, format_type(atttypid, atttypmod) from pg_attribute where "
@@ -83,8 +82,7 @@ def _postgresql(uri: str) -> Warehouse:
 
 def _clickhouse(send: Callable[[str], str], close: Callable[[], None] = lambda: None) -> Warehouse:
     def ask(sql: str) -> Rows:
-        rows: Rows = json.loads(send(f"{sql}\nformat JSONCompact"))["data"]
-        return rows
+        return [*json.loads(send(f"{sql}\nformat JSONCompact"))["data"]]
 
     catalog = (
         "select name, type from system.columns where "

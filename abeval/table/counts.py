@@ -121,7 +121,7 @@ def _entry(outcome: Outcome, may_be_share: bool, is_ratio: bool) -> dict[str, st
     value, per = reference(outcome.column), reference(outcome.n)
     entry = {"numerator": value, "denominator": per} if is_ratio else {"value": value}
     entry |= {"unit": "share"} if may_be_share and outcome.spread is None else {}
-    return entry | ({"direction": "decrease"} if outcome.is_worse else {})
+    return entry | ({"direction": "decrease"} if words.says(outcome.column, "cost") else {})
 
 
 def _check_labels(table: CountTable, name: str) -> None:

@@ -32,7 +32,7 @@ def control_of(named: str | None, variants: Sequence[str]) -> str:
             raise ExperimentError(f"control: no variant is called {named!r}{hint}")
         return named
     usual = [variant for variant in variants if names_control(variant, surely=True)]
-    usual = usual or [variant for variant in variants if is_usual_control(variant)]
+    usual = usual or [*filter(names_control, variants)]
     likely = [variant for variant in usual if folded(variant) not in _LETTERS] or usual
     if len(likely) > 1:
         listed = ", ".join(map(repr, likely))
@@ -41,11 +41,6 @@ def control_of(named: str | None, variants: Sequence[str]) -> str:
             "name the one that the others are compared with: --control, or control=",
         )
     return (likely or list(variants))[0]
-
-
-def is_usual_control(variant: str) -> bool:
-    """Tell whether a variant is called as controls are."""
-    return names_control(variant)
 
 
 def weights_of(
@@ -132,7 +127,7 @@ def _entries(engine: Engine, options: TableOptions, name: str) -> dict[str, Any]
     control = control_of(options.control, list(options.entries.get("variants", counts)))
     weights, whence = weights_of(options.weights, counts)
     questions = []
-    if options.control is None and not is_usual_control(control):
+    if options.control is None and not names_control(control):
         questions.append(
             f"control: is it {control!r}, the first by name? Say so: "
             + options.option(f"--control {shlex.quote(control)}", f"control={control!r}")

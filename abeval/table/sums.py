@@ -1,6 +1,6 @@
 """Judge a table of sums, or of counts, by metric, variant and day in place of logs."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import closing, suppress
 from dataclasses import replace
 from datetime import date
@@ -9,7 +9,7 @@ from math import prod
 from pathlib import Path
 from typing import Any
 
-from abeval.aggregates.aggregates import Aggregates, VariantUnits
+from abeval.aggregates.aggregates import Aggregates
 from abeval.aggregates.sums import BUCKET, DAY, MOMENT_COLUMNS, SEGMENT, WHOLE
 from abeval.drafts.columns import look
 from abeval.drafts.counts import DAY_UNIT, MOST_ROWS, Named, counts_of
@@ -341,19 +341,16 @@ def of_experiment(
     days = dict.fromkeys(row.day for row in used if table.days_are_units)
     places = {day: str(place) for place, day in enumerate(days)}
     units = _units(used)
-    others = sorted({row.metric for row in rows} - {*own})
-    unseen = [name for name in experiment.segments if name not in table.segments]
     questions = list(dict.fromkeys([*experiment.questions, *table.questions]))
     unit = DAY_UNIT if table.days_are_units else experiment.unit
-    has_exposures = experiment.logs.exposures is not None
     asked = experiment.model_copy(update={"questions": questions, "unit": unit})
     aggregates = Aggregates(
         moments=[_moments(row, _slice(row, places), *forms[row.metric]) for row in used],
-        units=[VariantUnits(name, n, 0) for name, n in units.items()],
+        units=units,
         days=[] if table.days_are_units else _days(used),
         refused={m: (_missing(by_metric[m], m),) for m, one in own.items() if one is None},
         facts={"units": sum(units.values())},
-        notes=tuple(_notes(used, units, others, unseen, table, has_exposures)),
+        notes=tuple(_notes(experiment, table, used, own)),
         days_are_units=table.days_are_units,
     )
     return asked, [own[metric.name] or metric for metric in metrics], aggregates
@@ -512,12 +509,7 @@ def _days(rows: Sequence[Summary]) -> list[DayRows]:
 
 
 def _notes(
-    rows: Sequence[Summary],
-    units: Mapping[str, int],
-    others: Sequence[str],
-    segments: Sequence[str],
-    table: Sums,
-    has_exposures: bool,
+    experiment: Experiment, table: Sums, rows: Sequence[Summary], metrics: Collection[str]
 ) -> Iterable[str]:
     yield (
         f"The numbers are from the sums in {table.name}: duplicates, crossovers and clicks without "
@@ -534,6 +526,7 @@ def _notes(
             f"{', '.join(bare)}."
         )
     yield from table.notes
+    units = _units(rows)
     uneven = dict.fromkeys(
         row.metric
         for row in rows
@@ -541,10 +534,10 @@ def _notes(
     )
     if uneven:
         yield f"Metrics over a part of the units, as their n says: {', '.join(uneven)}."
-    if others:
+    if others := sorted({row.metric for row in table.rows} - {*metrics}):
         names = ", ".join(others)
         yield f"Sums of metrics that the experiment does not name are not used: {names}."
-    if segments:
-        yield f"Sums have no segments, so these are not shown: {', '.join(segments)}."
-    if has_exposures:
+    if unseen := [name for name in experiment.segments if name not in table.segments]:
+        yield f"Sums have no segments, so these are not shown: {', '.join(unseen)}."
+    if experiment.logs.exposures is not None:
         yield "Sums do not show whether the split changed while units entered."

@@ -20,18 +20,17 @@ from abeval.engines.duckdb import DuckDBEngine
 from abeval.engines.protocol import Engine
 from abeval.engines.sources import logs_of, relation_of
 from abeval.engines.sql import by_value, literal, query, quoted
-from abeval.engines.statement import Recorder
-from abeval.engines.transpile import known_dialect
+from abeval.engines.statement import Recorder, known_dialect
 from abeval.engines.warehouse_rules import strange
 from abeval.errors import ExperimentError, LogError, QueryError
 from abeval.experiment.metrics import named_metrics
 from abeval.experiment.model import Experiment
 from abeval.experiment.sources import ROW_UNIT, LogSource
 from abeval.inference.judge import judge
-from abeval.logs import checks, joins
+from abeval.logs import checks
 from abeval.logs.duplicates import has_id, keep_impressions
 from abeval.logs.mapping import LogColumns, map_columns
-from abeval.logs.prepare import show_cells, write_views
+from abeval.logs.prepare import click_join, show_cells, write_views
 from abeval.logs.run import Run
 from abeval.logs.shape import LogShape, shape_of
 from abeval.metrics import definition
@@ -247,7 +246,7 @@ class _Writer:
         if times := [name for name in shape.own_columns if kinds[name.lower()] in _TIMES]:
             raise ExperimentError(f"sums cannot read column {times[0]!r}, which is a time", _HERE)
         keep_impressions(recorder, _kept(experiment, log))
-        write_views(Run(experiment, recorder), shape, joins.click_join(experiment, shape))
+        write_views(Run(experiment, recorder), shape, click_join(experiment, shape))
         return [table.name for table in tables.values()], shape
 
     def _write_log(
@@ -503,14 +502,13 @@ def _kind(text: str, dialect: str) -> str:
 
 def _kept(experiment: Experiment, log: LogColumns) -> str:
     """Write the rows of the log without exact duplicates, and without units of several rows."""
-    rows = relation_of("raw", log.log)
-    kept = f"select * from {rows}"
+    kept = f"select * from {log.raw}"
     ids = any(name in log for name in ("impression_id", "unit_id", "request_id"))
     if ids and experiment.cleaning.duplicates == "drop":
         identified = has_id(log)
         kept = (
-            f"select distinct * from {rows} where {identified} "
-            f"union all select * from {rows} where not ({identified})"
+            f"select distinct * from {log.raw} where {identified} "
+            f"union all select * from {log.raw} where not ({identified})"
         )
     if not (experiment.of_units and "unit_id" in log):
         return kept

@@ -8,7 +8,7 @@ from datetime import date
 import numpy as np
 from numpy.typing import NDArray
 
-from abeval.aggregates.aggregates import Aggregates, VariantUnits, grouped
+from abeval.aggregates.aggregates import Aggregates, grouped
 from abeval.aggregates.collect import listed_items
 from abeval.aggregates.kernels.reach import Reach
 from abeval.aggregates.quantiles import quantiles_of, values_of
@@ -78,7 +78,7 @@ def _of_units(timed: time_sums.TimedLogs, units: Places) -> Aggregates:
     variants = timed.variants
     counts = np.bincount(timed.panel.units.variant[units], minlength=len(variants)).tolist()
     return Aggregates(
-        units=[VariantUnits(name, n, 0) for name, n in zip(variants, counts, strict=True)],
+        units=dict(zip(variants, counts, strict=True)),
         # Not counted in a window: 1 says that there are some.
         facts={"clicks": 1, "scored": 1},
         stretches=timed.logs.stretches,

@@ -392,7 +392,7 @@ def aa(
     replayed = [metric for metric in metrics if metric.source.no_replays is None]
     logs = logs or open_logs(run, metrics, replayed)
     units, refused = logs.read.units, dict(logs.refused)
-    counts = {one.variant: one.units for one in unit_counts(run.experiment, units)}
+    counts = unit_counts(run.experiment, units)
     by_units = aggregates.deals_units(sum(counts.values()))
     bucket = None if by_units else sub_buckets(run.engine, run.experiment, units.hash)
     sums: dict[str, aggregates.BucketSums] = {}

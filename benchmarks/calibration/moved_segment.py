@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from abeval.aggregates.aggregates import Aggregates, VariantUnits
+from abeval.aggregates.aggregates import Aggregates
 from abeval.aggregates.sums import MOMENT_COLUMNS, Row
 from abeval.experiment.load import parse_experiment
 from abeval.experiment.model import Experiment
@@ -68,7 +68,7 @@ def aggregates_of(counts: Integers) -> Aggregates:
         for variant, n in zip("ab", of_scene, strict=True)
     ]
     totals = counts.sum(axis=0).tolist()
-    units = [VariantUnits(name, n, 0) for name, n in zip("ab", totals, strict=True)]
+    units = dict(zip("ab", totals, strict=True))
     return Aggregates(rows, None, units, (), (), {}, {}, {})
 
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
+from abeval.aggregates.aggregates import AuditSums
 from abeval.aggregates.audit_arrays import (
     CLUSTERS,
     AuditedUnits,
-    AuditRow,
     Hours,
     hour_rows,
     list_rows,
@@ -53,7 +53,7 @@ def columns(**values: list[int]) -> dict[str, np.ndarray]:
     return {name: np.array(column, np.int64) for name, column in values.items()}
 
 
-def counted(rows: list[AuditRow], audit: str) -> dict[str, tuple[int, ...]]:
+def counted(rows: list[AuditSums], audit: str) -> dict[str, tuple[int, ...]]:
     """Cell → clusters, y and x of `a`."""
     return {row[1]: (row[3], row[5], row[6]) for row in rows if row[0] == audit and row[2] == "a"}
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from abeval.engines.encodings import encoding_error, likely_encodings
+from abeval.engines.copies import encoding_error, likely_encodings
 
 TEXTS = {
     "cp1251": ("user;группа\n1;контроль\n2;тест", "id,город\n1,Москва\n2,Тверь"),

@@ -8,7 +8,7 @@ import pytest
 from sqlglot import exp
 
 from abeval.engines.sql import query, query_names
-from abeval.engines.transpile import parsed, transpiled, with_columns
+from abeval.engines.statement import parsed, transpiled, with_columns
 from abeval.errors import QueryError
 
 COLUMNS = [

@@ -15,8 +15,7 @@ import abeval
 from abeval.cli.main import main
 from abeval.cli.reference import run_of
 from abeval.engines.sql import query, query_names
-from abeval.engines.statement import plain_statement, recorded, statement_text
-from abeval.engines.transpile import parsed, transpiled
+from abeval.engines.statement import parsed, plain_statement, recorded, statement_text, transpiled
 from abeval.errors import QueryError
 from abeval.simulate import simulate
 

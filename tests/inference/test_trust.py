@@ -11,7 +11,7 @@ import pytest
 from scipy import stats
 
 import abeval
-from abeval.aggregates.aggregates import Aggregates, VariantUnits
+from abeval.aggregates.aggregates import Aggregates
 from abeval.experiment.load import parse_experiment
 from abeval.experiment.model import Experiment
 from abeval.inference.compare import Analysis
@@ -46,8 +46,7 @@ def check(name: str, aggregates: Aggregates, **entries: object) -> Check:
 
 
 def with_units(aggregates: Aggregates, *counts: int) -> Aggregates:
-    units = [VariantUnits(name, n, 0) for name, n in zip("abc", counts, strict=False)]
-    return replace(aggregates, units=units)
+    return replace(aggregates, units=dict(zip("abc", counts, strict=False)))
 
 
 @pytest.mark.parametrize(

@@ -92,7 +92,7 @@ def test_units_are_counted_by_where_they_were_seen_and_where_the_rule_puts_them(
         else ("a", "a", None, split.assign(unit).variant)
         for place, unit in enumerate(units)
     )
-    assert {tuple(row[:4]): row.units for row in rows} == expected
+    assert {row[:4]: row[4] for row in rows} == expected
 
 
 def experiment(**entries: Any) -> Experiment:

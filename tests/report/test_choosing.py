@@ -1,4 +1,4 @@
-"""Metric, variant, role, status and segment are chosen in the page, in a browser that is driven."""
+"""View, metric, variant and order are chosen in the page, in a browser that is driven."""
 
 from __future__ import annotations
 
@@ -23,6 +23,8 @@ sync_api = pytest.importorskip("playwright.sync_api", reason="no playwright")
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no chromium")
 
 VARIANTS = ("treatment", "challenger", "a & <b>")
+HOSTILE = 'm37 \u202e</script><img src=x> & "q" ?variant=b#1%'
+PRINTED = HOSTILE.replace("\u202e", "\ufffd")
 STATUSES = ("unclear", "better", "worse", "untrusted", "too_little_data")
 ROLES = {"goal": 12, "guardrail": 8, "diagnostic": 40}
 
@@ -32,6 +34,7 @@ def large() -> Result:
     """Sixty metrics in four variants, with days and two segments."""
     roles = [role for role, count in ROLES.items() for _ in range(count)]
     names = [f"m{(37 * i) % 60:02}" for i in range(60)]
+    names[1] = HOSTILE
     rows = []
     for i, (name, role) in enumerate(zip(names, roles, strict=True)):
         for j, variant in enumerate(VARIANTS):
@@ -105,6 +108,8 @@ def visit(browser: Any, file: Path) -> Iterator[Callable[..., Any]]:
         page.on("console", lambda message: said.append(message.text))
         page.on("pageerror", lambda error: said.append(str(error)))
         page.goto(file.as_uri() + address)
+        if scripts:
+            page.locator("html[data-figures=ready]").wait_for()
         return page
 
     yield go
@@ -113,102 +118,169 @@ def visit(browser: Any, file: Path) -> Iterator[Callable[..., Any]]:
     assert said == []
 
 
-SHOWN = """() => [...document.querySelectorAll('#scorecard table.scorecard tbody tr')]
-    .filter(row => row.checkVisibility()).map(row => [row.querySelector('.metric a').textContent,
+ROWS = """() => [...document.querySelectorAll('#scorecard table.scorecard tbody tr')]
+    .filter(row => !row.hidden).map(row => [row.querySelector('.metric a').textContent,
         row.querySelector('.variant').textContent])"""
-CHOSEN = SHOWN.replace("row.checkVisibility()", "!row.hidden")
+VIEWS = ("decision", "explore", "evidence")
 
 
-def chosen(page: Any) -> list[tuple[str, str]]:
-    """Metric and variant of the rows that were chosen, in their order."""
-    return [(metric, variant) for metric, variant in page.evaluate(CHOSEN)]
+def rows(page: Any) -> list[tuple[str, str]]:
+    """Metric and variant of the rows that were not put away, in their order."""
+    return [(metric, variant) for metric, variant in page.evaluate(ROWS)]
 
 
-def expected(**named: str) -> list[tuple[str, str]]:
-    """The rows of the result that a choice leaves, as planned."""
+def expected(variant: str = "") -> list[tuple[str, str]]:
+    """The rows of the result that a choice leaves, in the order of the page."""
     return [
-        (r.metric, r.variant)
+        (r.metric.replace(HOSTILE, PRINTED), r.variant)
         for role in ROLES
         for r in large().scorecard
-        if r.role == role
-        and named.get("metric", "") in r.metric
-        and all(named.get(k, getattr(r, k)) == getattr(r, k) for k in ("variant", "role", "status"))
+        if r.role == role and variant in ("", r.variant)
     ]
 
 
-def message(page: Any) -> str:
-    return str(page.locator(".choose [role=status]").inner_text())
+def view(page: Any) -> str:
+    """The view that is shown, and that its tab says it is."""
+    (shown,) = (one for one in VIEWS if page.locator(f"#{one}").is_visible())
+    assert page.locator("nav [aria-current]").evaluate_all("e => e.map(a => a.hash)") == [
+        f"#{shown}"
+    ]
+    return shown
 
 
-def tab_to(page: Any, label: str) -> None:
-    """Press Tab until the control of that label has the focus."""
-    page.locator("#scorecard h2").evaluate("e => { e.tabIndex = -1; e.focus(); }")
-    for _ in range(12):
-        page.keyboard.press("Tab")
-        if page.evaluate("document.activeElement.labels?.[0]?.textContent") == label:
-            return
-    pytest.fail(f"no control {label}")
+def metric(page: Any) -> str:
+    """The metric of all blocks that are shown."""
+    shown = page.locator(".of-metric:not([hidden])")
+    (name,) = set(shown.evaluate_all("e => e.map(block => block.dataset.metric)"))
+    assert page.locator("#choose-metric").input_value() == name
+    return str(name)
 
 
-def test_everything_is_chosen_with_the_keyboard_alone(visit: Callable[..., Any]) -> None:
+def top(page: Any, place: str) -> float:
+    return float(page.locator(place).evaluate("e => e.getBoundingClientRect().top"))
+
+
+def lines(page: Any) -> set[str]:
+    """The names of the lines of the first figure that is shown."""
+    figure = page.locator(".of-metric:not([hidden]) .js-plotly-plot:visible").first
+    figure.wait_for()
+    shown = "e => e.data.filter(t => t.visible !== false).map(t => t.name)"
+    return set(figure.evaluate(shown))
+
+
+def test_a_tab_shows_its_view(visit: Callable[..., Any]) -> None:
     page = visit()
-    assert message(page) == "180 of 180 rows."
-    tab_to(page, "Metric")
-    page.keyboard.type("m1")
-    assert chosen(page) == expected(metric="m1")
-    tab_to(page, "Variant")
-    page.keyboard.type("chall")
-    assert chosen(page) == expected(metric="m1", variant="challenger")
-    tab_to(page, "Role")
-    page.keyboard.press("ArrowDown")
-    left = expected(metric="m1", variant="challenger", role="goal")
-    assert chosen(page) == left
-    assert message(page) == f"{len(left)} of 180 rows: metric “m1”, variant challenger, goals."
-    assert page.url.endswith("#?metric=m1&variant=challenger&role=goal")
-    # Back to everything, from the line that stays on the screen.
-    everything = page.get_by_role("button", name="Show all", exact=True)
-    everything.focus()
-    page.keyboard.press("Enter")
-    assert chosen(page) == expected()
-    assert not everything.is_visible()
-    assert page.evaluate("document.activeElement.tagName") == "A"
-    assert message(page) == "180 of 180 rows."
+    assert view(page) == "decision"
+    for one in ("evidence", "explore", "decision"):
+        page.locator(f"nav a[href='#{one}']").focus()
+        page.keyboard.press("Enter")
+        page.locator(f"#{one}").wait_for()
+        assert view(page) == one
+        assert page.evaluate("scrollY") == 0
 
 
-def test_a_link_opens_the_same_view(visit: Callable[..., Any]) -> None:
-    page = visit()
-    page.locator("#choose-variant").select_option("a & <b>")
-    page.locator("#choose-status").select_option("worse")
-    page.locator("#choose-sort").select_option("p")
-    page.locator("#choose-segment").select_option("country")
+@pytest.mark.parametrize(
+    ("address", "shown"),
+    [
+        ("#explore", "explore"),
+        ("#evidence", "evidence"),
+        ("#trust", "evidence"),
+        ("#heat", "explore"),
+        ("#m-m12", "explore"),
+        ("#nothing", "decision"),
+        ("#%", "decision"),
+        ("#?metric=m23", "decision"),
+    ],
+)
+def test_an_address_shows_its_view(visit: Callable[..., Any], address: str, shown: str) -> None:
+    page = visit(address)
+    assert view(page) == shown
+    if len(address) > 3 and address[1:].isidentifier() and address[1:] not in (*VIEWS, "nothing"):
+        assert 0 <= top(page, address) < 900
+
+
+def test_a_metric_is_chosen_from_the_list(visit: Callable[..., Any]) -> None:
+    page = visit("#explore")
+    assert metric(page) == "m00"
+    page.locator("#choose-metric").select_option(PRINTED)
+    assert metric(page) == PRINTED
+    assert lines(page) >= {"treatment", "challenger"}
+    assert page.locator(".of-metric:not([hidden]) .segments").is_visible()
     again = visit(page.url[page.url.index("#") :])
-    assert chosen(again) == chosen(page) != []
-    assert message(again) == message(page)
-    for label in ("metric", "variant", "role", "status", "segment", "sort"):
-        assert (
-            again.locator(f"#choose-{label}").input_value()
-            == page.locator(f"#choose-{label}").input_value()
-        )
-    assert again.locator("[data-segment=country]").is_visible()
-    assert not again.locator("[data-segment=device]").is_visible()
-    variants = again.locator("[data-segment=country] td.variant:visible").all_inner_texts()
-    assert set(variants) == {"a & <b>"}
-    # An address that names what there is not shows everything.
-    assert chosen(visit("#?variant=nobody&role=x&sort=y")) == expected()
+    assert (view(again), metric(again)) == ("explore", PRINTED)
+    # All rows stay; those of the metric are marked.
+    assert rows(page) == expected()
+    picked = page.locator("#scorecard tr.picked .metric a").all_inner_texts()
+    assert set(picked) == {PRINTED}
+    assert len(picked) == len(VARIANTS)
 
 
-def test_a_link_to_what_was_not_chosen_shows_it(visit: Callable[..., Any]) -> None:
-    page = visit("#?metric=m0")
-    assert message(page).startswith(f"{len(expected(metric='m0'))} of 180 rows")
-    # A link keeps what was chosen, as long as it leads to something that is shown.
-    page.evaluate("location.hash = '#trust'")
-    page.wait_for_timeout(50)
-    assert page.url.endswith("#trust?metric=m0")
-    page.evaluate("location.hash = '#m-m12'")
-    page.wait_for_timeout(50)
-    assert chosen(page) == expected()
-    top = page.locator("#m-m12").evaluate("e => e.getBoundingClientRect().top")
-    assert 0 <= top < 900
+def test_a_metric_is_chosen_by_its_links(visit: Callable[..., Any]) -> None:
+    page = visit()
+    page.locator(".forest .metric a", has_text="m37").click()
+    page.locator("#explore").wait_for()
+    assert (view(page), metric(page)) == ("explore", PRINTED)
+    page.locator("#choose-variant").select_option("challenger")
+    page.locator("#scorecard .metric a", has_text="m00").first.click()
+    page.locator(".of-metric[data-metric=m00]:visible").first.wait_for()
+    # What else was chosen stays.
+    assert metric(page) == "m00"
+    assert rows(page) == expected("challenger")
+    assert 0 <= top(page, "#daily") < 900
+
+
+def test_a_link_into_another_metric_chooses_it(visit: Callable[..., Any]) -> None:
+    page = visit("#daily-m23")
+    assert (view(page), metric(page)) == ("explore", "m23")
+    assert 0 <= top(page, "#daily-m23") < 900
+    # Again, when all was built before.
+    page.locator("#choose-metric").select_option("m00")
+    assert metric(visit(page.url[page.url.index("#") :])) == "m00"
+    page.evaluate("location.hash = '#daily-m23'")
+    page.locator("#daily-m23").wait_for()
+    assert metric(page) == "m23"
+    page.locator("#daily-m23 .js-plotly-plot .main-svg").first.wait_for()
+    assert page.locator("#daily-m23 .main-svg").first.bounding_box()["width"] > 1000
+
+
+def test_a_variant_hides_the_others_and_not_control(visit: Callable[..., Any]) -> None:
+    page = visit("#explore")
+    page.locator("#choose-variant").select_option("a & <b>")
+    assert rows(page) == expected("a & <b>")
+    segments = page.locator(".of-metric:not([hidden]) .segments td.variant:visible")
+    assert set(segments.all_inner_texts()) == {"a & <b>"}
+    assert lines(page) == {"a &amp; &lt;b&gt;"}
+    # A heat table keeps its columns under their heads.
+    heat = page.locator("#heat table").first
+    widths = heat.locator("tr:visible").evaluate_all(
+        "rows => rows.map(row => [...row.cells].filter(c => !c.hidden)"
+        ".reduce((sum, c) => sum + c.colSpan, 0))"
+    )
+    assert set(widths[2:]) == {4}
+    assert (widths[0], widths[1]) == (4, 3)
+    again = visit(page.url[page.url.index("#") :])
+    assert rows(again) == expected("a & <b>")
+    page.locator("#choose-variant").select_option("")
+    assert rows(page) == expected()
+    assert lines(page) >= {"treatment", "challenger", "a &amp; &lt;b&gt;"}
+
+
+def test_control_stays_in_figures_of_all(browser: Any, tmp_path: Path) -> None:
+    path = tmp_path / "three.html"
+    path.write_text(html("three_variants"), encoding="utf-8")
+    page = browser.new_page()
+    page.goto(path.as_uri())
+    page.locator("html[data-figures=ready]").wait_for()
+    variants = page.locator("#choose-variant option").all_inner_texts()[1:]
+    page.evaluate(f"location.hash = '#explore?variant={variants[-1]}'")
+    page.locator("#explore").wait_for()
+    page.evaluate("location.hash = '#quality'")
+    page.locator("#quality .js-plotly-plot").wait_for()
+    shown = page.locator("#quality .js-plotly-plot").evaluate(
+        "e => e.data.filter(t => t.visible !== false).map(t => t.name)"
+    )
+    assert set(shown) == {"control", variants[-1]}
+    page.close()
 
 
 @pytest.mark.parametrize("sort", ["name", "effect", "p", "status"])
@@ -229,7 +301,7 @@ def test_rows_are_sorted(visit: Callable[..., Any], sort: str) -> None:
         "status": lambda r: order.index(r.status),
     }
     head = {"name": ".named", "effect": ".reading", "p": ".pvalue", "status": ".outcome"}[sort]
-    page = visit()
+    page = visit("#explore")
     button = page.locator(f"#scorecard thead {head} button").first
     column = page.locator(f"#scorecard thead {head}").first
     first = "descending" if sort == "effect" else "ascending"
@@ -240,97 +312,95 @@ def test_rows_are_sorted(visit: Callable[..., Any], sort: str) -> None:
         sign = -1 if said == "descending" else 1
         wanted = []
         for role in ROLES:
-            rows = [r for r in large().scorecard if r.role == role]
-            some = [r for r in rows if keys[sort](r) is not None]
+            own = [r for r in large().scorecard if r.role == role]
+            some = [r for r in own if keys[sort](r) is not None]
             # Rows that are alike stay as they were, and rows without a number come last.
             ordered = sorted(some, key=keys[sort], reverse=sign < 0)
-            wanted += ordered + [r for r in rows if keys[sort](r) is None]
-        assert chosen(page) == [(r.metric, r.variant) for r in wanted]
-        assert "Sorted by" in message(page)
+            wanted += ordered + [r for r in own if keys[sort](r) is None]
+        assert rows(page) == [(r.metric.replace(HOSTILE, PRINTED), r.variant) for r in wanted]
+    again = visit(page.url[page.url.index("#") :])
+    assert rows(again) == rows(page)
+    assert again.locator(f"#scorecard thead {head}").first.get_attribute("aria-sort") == said
     button.focus()
     page.keyboard.press("Enter")
-    assert chosen(page) == expected()
+    assert rows(page) == expected()
     assert column.get_attribute("aria-sort") is None
 
 
-def test_roles_are_sorted(visit: Callable[..., Any]) -> None:
-    page = visit("#?sort=-role")
-    roles = page.locator("#scorecard [data-role]").evaluate_all(
-        "els => els.map(e => e.dataset.role)"
-    )
-    assert roles == [*reversed(ROLES)]
+def test_what_an_address_does_not_know_is_ignored(visit: Callable[..., Any]) -> None:
+    page = visit("#explore?metric=nobody&variant=control&sort=-size&view=x")
+    assert (view(page), metric(page)) == ("explore", "m00")
+    assert rows(page) == expected()
+    assert page.url.endswith("#explore")
+    page = visit("#explore?metric=m23&variant=nobody&sort=p")
+    assert metric(page) == "m23"
+    assert page.locator("#choose-variant").input_value() == ""
+    assert page.url.endswith("#explore?metric=m23&sort=p")
 
 
-def test_figures_and_segments_follow(visit: Callable[..., Any]) -> None:
-    page = visit("#?metric=m37&variant=challenger")
-    assert page.locator("#daily-m37").is_visible()
-    assert not page.locator("#daily-m00").is_visible()
-    bodies = page.locator(".segments tbody:visible")
-    assert {b.get_attribute("data-metric") for b in bodies.all()} == {"m37"}
-    figure = page.locator("#daily-m37 .js-plotly-plot")
-    figure.wait_for()
-    lines = figure.evaluate("e => e.data.filter(t => t.visible !== false).map(t => t.name)")
-    assert set(lines) == {"challenger"}
-    # What was hidden while figures were drawn is drawn when it is shown, as wide as its place.
-    page.get_by_role("button", name="Show all", exact=True).click()
-    other = page.locator("#daily-m00 .js-plotly-plot .main-svg").first
-    other.wait_for()
-    assert other.bounding_box()["width"] > 1000
-    # A diagnostic's figure is in what is closed: choosing it by name opens that.
-    last = large().metrics[-1].name
-    page.locator("#choose-metric").fill(last)
-    page.locator(f"#daily-{last} .js-plotly-plot").wait_for()
+def test_back_and_forward_show_what_was_shown(visit: Callable[..., Any]) -> None:
+    page = visit()
+    page.locator("nav a[href='#explore']").click()
+    page.locator("#choose-variant").select_option("challenger")
+    page.locator("nav a[href='#evidence']").click()
+    # A tab keeps what was chosen.
+    assert page.url.endswith("#evidence?variant=challenger")
+    page.locator("nav a[href='#explore']").click()
+    page.locator("#choose-variant").select_option("")
+    page.locator("#choose-metric").select_option("m23")
+    page.evaluate("location.hash = '#explore?metric=m00'")
+    page.locator(".of-metric[data-metric=m00]:visible").first.wait_for()
+    seen = []
+    for _ in range(4):
+        page.go_back()
+        page.wait_for_timeout(50)
+        seen.append((view(page), metric(page), page.locator("#choose-variant").input_value()))
+    assert seen == [
+        ("explore", "m23", ""),
+        ("evidence", "m00", "challenger"),
+        ("explore", "m00", "challenger"),
+        ("decision", "m00", ""),
+    ]
+    page.go_forward()
+    page.wait_for_timeout(50)
+    assert view(page) == "explore"
+    assert rows(page) == expected("challenger")
 
 
 def test_a_phone_can_use_sixty_metrics(visit: Callable[..., Any]) -> None:
-    page = visit(width=390)
-    page.locator("html[data-figures=ready]").wait_for()
+    page = visit("#explore", width=390)
     assert page.evaluate("document.documentElement.scrollWidth") == 390
     height = page.locator("#scorecard").evaluate("e => e.getBoundingClientRect().height")
     assert height < 11_000
-    page.locator("#choose-metric").fill("m37")
-    page.locator("#choose-variant").select_option("challenger")
-    assert page.evaluate(SHOWN) == [["m37", "challenger"]]
-    for control in page.locator(".choose :is(input, select)").all():
+    for control in page.locator(".choose select").all():
         box = control.bounding_box()
         assert box["height"] >= 30
         assert 0 <= box["x"] <= box["x"] + box["width"] <= 390
-    page.get_by_role("button", name="Show all", exact=True).click()
     button = page.get_by_role("button", name="Show all 120 rows")
     button.focus()
     page.keyboard.press("Enter")
-    assert len(page.evaluate(SHOWN)) == 12 + 12 + 120
+    assert page.locator("#scorecard tbody tr:visible").count() == 12 + 12 + 120
     # The focus goes on where the rows go on.
     assert page.evaluate("document.activeElement.closest('tr') !== null")
-
-
-def test_paper_has_what_was_chosen_or_all(visit: Callable[..., Any]) -> None:
-    page = visit()
-    page.emulate_media(media="print")
-    assert len(page.evaluate(SHOWN)) == 180
-    assert not page.locator(".choose").is_visible()
-    page.emulate_media(media="screen")
-    page.locator("#choose-role").select_option("guardrail")
-    page.emulate_media(media="print")
-    assert len(page.evaluate(SHOWN)) == 3 * ROLES["guardrail"]
-    assert "Chosen: guardrails." in page.locator("main").inner_text()
 
 
 def test_without_scripts_everything_is_shown_and_nothing_to_choose(
     visit: Callable[..., Any],
 ) -> None:
-    page = visit("#?metric=m0", scripts=False)
+    page = visit("#explore?metric=m23", scripts=False)
     assert page.locator("#scorecard table.scorecard tbody tr:visible").count() == 180
     assert page.locator(".choose, .all, thead button").count() == 0
     for part in ("verdict", "trust", "scorecard", "segments", "methods"):
         assert page.locator(f"#{part}").is_visible()
 
 
-def test_little_has_no_controls(browser: Any, tmp_path: Path) -> None:
+def test_one_metric_and_one_variant_have_no_controls(browser: Any, tmp_path: Path) -> None:
     path = tmp_path / "little.html"
-    path.write_text(html("ship"), encoding="utf-8")
+    text = page_html(study_of(builders.result(scorecard=(builders.row(),), segments=())))
+    path.write_text(text, encoding="utf-8")
     page = browser.new_page()
-    page.goto(path.as_uri())
+    page.goto(path.as_uri() + "#explore")
     page.locator("html[data-figures=ready]").wait_for()
+    assert page.locator("#daily").is_visible()
     assert page.locator(".choose, .all, thead button").count() == 0
     page.close()

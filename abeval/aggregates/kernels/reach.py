@@ -122,14 +122,6 @@ def _counted(keys: Whole, sizes: Sizes) -> dict[str, Column]:
     return {"key": key[first], **counts}
 
 
-class GroupUnits(NamedTuple):
-    """Units of one of the groups into which the units of a variant are put."""
-
-    variant: str
-    item_group: int
-    units: int
-
-
 class Reach(NamedTuple):
     """One entry per variant, group of units and item that met, in this order, shape (entries,).
 
@@ -175,13 +167,15 @@ class Catalogue(NamedTuple):
         """Return who was shown what from one day, counted from 1970, to another."""
         return reach_of(*self.reach[:2], self.counts, self.sizes, (first, last))
 
-    def group_units(self, units: slice | NDArray[np.integer] = slice(None)) -> list[GroupUnits]:
-        """Return how many of the units are in each group of a variant."""
+    def group_units(
+        self, units: slice | NDArray[np.integer] = slice(None)
+    ) -> dict[tuple[str, int], int]:
+        """Variant and group of units → how many of the units are in it."""
         groups, counts = np.unique(self.group[units], return_counts=True)
-        return [
-            GroupUnits(self.reach.variants[group // ITEM_GROUPS], group % ITEM_GROUPS, count)
+        return {
+            (self.reach.variants[group // ITEM_GROUPS], group % ITEM_GROUPS): count
             for group, count in zip(groups.tolist(), counts.tolist(), strict=True)
-        ]
+        }
 
 
 NO_CATALOGUE = Catalogue(NO_REACH, _NONE, Blocks(0), Sizes(0, 0, 0))

@@ -127,10 +127,7 @@ def served_ranking(block: Block, lists: Lists) -> UnitDays:
 
 
 def _by_day(
-    unit: NDArray[np.int32],
-    in_period: NDArray[np.bool_],
-    day: NDArray[np.int32],
-    **columns: Whole,
+    unit: NDArray[np.int32], in_period: NDArray[np.bool_], day: NDArray[np.int32], **columns: Whole
 ) -> UnitDays:
     """Sum rows by unit, phase and day, in the fewest bytes."""
     return narrow_days(unit_arrays.unit_days(unit, in_period, day, columns))

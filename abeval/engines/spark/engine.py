@@ -27,7 +27,7 @@ from abeval.engines.spark.session import (
     without_unsigned,
 )
 from abeval.engines.sql import is_query, literal, quoted
-from abeval.engines.transpile import parsed, transpiled
+from abeval.engines.statement import parsed, transpiled
 from abeval.errors import LogError, QueryError
 from abeval.experiment.problems import suggestion
 from abeval.experiment.sections import EngineOptions
@@ -103,11 +103,7 @@ class SparkEngine(Engine):
             self._stage(name, source)
 
     def add_frame(
-        self,
-        name: str,
-        frame: object,
-        source: LogSource | None = None,
-        reads: str | None = None,
+        self, name: str, frame: object, source: LogSource | None = None, reads: str | None = None
     ) -> None:
         """Make a frame (Spark's own, pandas, Polars, Arrow) the relation `name`.
 
@@ -131,7 +127,10 @@ class SparkEngine(Engine):
     def view(self, name: str, sql: str) -> None:
         """Name a query, to be run each time it is read."""
         tree = parsed(sql)
-        if _numbers_rows(tree):
+        if any(
+            isinstance(window.this, exp.RowNumber) and not window.args.get("order")
+            for window in tree.find_all(exp.Window)
+        ):
             # A view would number its rows in another order on each read.
             self.table(name, sql)
             return
@@ -243,7 +242,7 @@ class SparkEngine(Engine):
         else:
             self._stage(name, source)
 
-    def _stage(self, name: str, source: LogSource | None, frame: object | None = None) -> None:
+    def _stage(self, name: str, source: LogSource | None, frame: object = None) -> None:
         """Read a log with DuckDB, and pass it on as a file, or as Arrow if Spark is elsewhere."""
         if self._scratch is None:
             self._scratch = Scratch(self._options.temp_directory, "abeval-spark-")
@@ -259,11 +258,7 @@ class SparkEngine(Engine):
             self._add(name, frame, types)
 
     def _read_by_duckdb(
-        self,
-        name: str,
-        source: LogSource | None,
-        frame: object | None = None,
-        file: Path | None = None,
+        self, name: str, source: LogSource | None, frame: object = None, file: Path | None = None
     ) -> Mapping[str, str]:
         """Find DuckDB's type of each column of a log or a frame, and write its rows to a file."""
         with closing(DuckDBEngine(self._options, self._folder)) as engine:
@@ -323,10 +318,3 @@ def duckdb_type(kind: str) -> str:
 def _is_plain(file: str) -> bool:
     """Tell whether a name has none of Spark's globs; an address has those that are meant."""
     return "://" in file or not set(file) & set("*?[]{}\\")
-
-
-def _numbers_rows(tree: exp.Query) -> bool:
-    return any(
-        isinstance(window.this, exp.RowNumber) and not window.args.get("order")
-        for window in tree.find_all(exp.Window)
-    )

@@ -80,7 +80,10 @@ def open_session(options: EngineOptions) -> "tuple[SparkSession, bool]":
         raise QueryError(what, 'pip install "abeval[spark]", and Java 17 or newer') from error
     running = SparkSession.getActiveSession()
     if running is not None:
-        _check_same(running, options.address)
+        there = running.conf.get("spark.master", "")
+        if options.address not in (None, there, running.conf.get("spark.remote", "")):
+            what = f"[engine] address is {options.address!r}, but a Spark session of {there!r}"
+            raise QueryError(f"{what} is running here", "stop it first, or remove the address")
         return running, False
     try:
         with warnings.catch_warnings():
@@ -92,15 +95,6 @@ def open_session(options: EngineOptions) -> "tuple[SparkSession, bool]":
         if (options.address or "").startswith(_CONNECT):
             hint = f'{options.address} needs pip install "pyspark[connect]"'
         raise QueryError(f"Spark did not start: {str(error).splitlines()[0]}", hint) from error
-
-
-def _check_same(running: "SparkSession", address: str | None) -> None:
-    there = running.conf.get("spark.master", "")
-    if address not in (None, there, running.conf.get("spark.remote", "")):
-        raise QueryError(
-            f"[engine] address is {address!r}, but a Spark session of {there!r} is running here",
-            "stop it first, or remove the address",
-        )
 
 
 def _started(options: EngineOptions) -> "SparkSession":

@@ -55,7 +55,7 @@ class Uneven(NamedTuple):
 def cells_of(aggregates: Aggregates, audit: str, segment: str = "") -> Cells:
     """Return the sums of an audit, by segment if one is named; empty if these logs lack it."""
     cells: dict[str, dict[str, Sums]] = {}
-    for one in aggregates.audit_rows.get(f"{audit}:{segment}" if segment else audit, ()):
+    for one in aggregates.audits.get(f"{audit}:{segment}" if segment else audit, ()):
         sums = Sums(one.clusters, one.y, one.x, one.y_y, one.y_x, one.x_x)
         cells.setdefault(one.cell, {})[one.variant] = sums
     return cells

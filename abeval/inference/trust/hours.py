@@ -26,7 +26,7 @@ _FEWEST_ROWS = 200.0
 
 def _span(aggregates: Aggregates) -> range:
     """Return the hours since 1970 that the log spans; none without times, or of too many."""
-    hours = [int(row.cell) for row in aggregates.audit_rows.get("hour", ())]
+    hours = [int(row.cell) for row in aggregates.audits.get("hour", ())]
     span = range(min(hours), max(hours) + 1) if hours else range(0)
     return span if len(span) <= MOST_HOURS else range(0)
 
@@ -34,7 +34,7 @@ def _span(aggregates: Aggregates) -> range:
 def _hours(aggregates: Aggregates, span: range) -> dict[str, faults.Hours]:
     """Return the rows of each variant by hour, and in how many clusters of units there are any."""
     hours: dict[str, faults.Hours] = {}
-    for row in aggregates.audit_rows["hour"]:
+    for row in aggregates.audits["hour"]:
         if row.variant not in hours:
             hours[row.variant] = faults.Hours(*np.zeros((2, len(span))))
         own, place = hours[row.variant], int(row.cell) - span.start

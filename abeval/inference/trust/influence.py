@@ -51,14 +51,14 @@ _Arm = tuple[Moments, influence.Group]
 def _arms(analysis: Analysis, metric: Metric) -> dict[str, _Arm]:
     """Return the variants of a metric whose units are known one by one."""
     aggregates = analysis.aggregates
-    if not (metric.is_mean_or_ratio and any(n == metric.name for n, _ in aggregates.extreme_units)):
+    if not (metric.is_mean_or_ratio and any(n == metric.name for n, _ in aggregates.extremes)):
         return {}
     per_y, per_x = scales(metric)
     slice_name = CAPPED if metric.name in aggregates.caps else WHOLE
     arms: dict[str, _Arm] = {}
     for variant, own in pooled(analysis.moments(metric, slice_name)).items():
         if own.mean[1]:
-            rows = aggregates.extreme_units.get((metric.name, variant), ())
+            rows = aggregates.extremes.get((metric.name, variant), ())
             units = [influence.Unit(y * per_y, x * per_x) for y, x in rows]
             y, x = (own.n * float(mean) for mean in own.mean[:2])
             arms[variant] = own, influence.Group(y, x, units)
