@@ -108,7 +108,7 @@ def multiplicity_part(result: Result) -> tuple[Block, ...]:
         ("p adjusted", lambda row: fmt.p_value(row.p_adjusted)),
         ("status", lambda row: codes.status(row.status, row.reason)),
     )
-    return (table,) if tested else ()
+    return (fig.listed(table),) if tested else ()
 
 
 def power_part(outlook: PowerOutlook) -> tuple[Block, ...]:

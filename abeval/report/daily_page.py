@@ -164,7 +164,7 @@ def before_part(study: Study) -> tuple[Block, ...]:
         ("p", lambda row: fmt.p_value(row.p_value)),
         ("p adjusted", lambda row: fmt.p_value(row.p_adjusted)),
     )
-    return (table,)
+    return (fig.listed(table),)
 
 
 def srm_part(study: Study) -> tuple[Block, ...]:

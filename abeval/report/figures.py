@@ -87,17 +87,17 @@ class FigureView:
         return json.dumps(self.key)
 
 
-_DIGITS = re.compile(r'"(?:[^"\\]|\\.)*"|-?\d+\.\d{6,}(?:e-?\d+)?')
+_DIGITS = re.compile(r'"(?:[^"\\]|\\.)*"|-?\d+\.\d{4,}(?:e-?\d+)?')
 
 
 def _rounded(json_text: str) -> str:
-    """Keep five digits of every fraction: a screen shows no more, and a page weighs half.
+    """Keep four digits of every fraction: a screen shows no more, and a page weighs half.
 
     Example:
         >>> _rounded('{"y":[0.123456789,12],"name":"v0.123456789"}')
-        '{"y":[0.12346,12],"name":"v0.123456789"}'
+        '{"y":[0.1235,12],"name":"v0.123456789"}'
     """
-    return _DIGITS.sub(lambda m: m[0] if m[0][0] == '"' else f"{float(m[0]):.5g}", json_text)
+    return _DIGITS.sub(lambda m: m[0] if m[0][0] == '"' else f"{float(m[0]):.4g}", json_text)
 
 
 def places(info: ExperimentInfo) -> dict[str, int]:
@@ -494,3 +494,12 @@ def of_metrics(blocks: Iterable[tuple[str, Block]]) -> tuple["OfMetric", ...]:
     for metric, block in blocks:
         by_metric.setdefault(metric, []).append(block)
     return tuple(OfMetric(metric, tuple(inside)) for metric, inside in by_metric.items())
+
+
+_LONG = 40
+
+
+def listed(table: TextTable) -> Block:
+    """Show a table; one of many rows is closed."""
+    count = len(table.rows)
+    return Closed(f"All {count} rows", (table,)) if count > _LONG else table

@@ -341,4 +341,8 @@ def stability_part(time: TimeResult) -> tuple[Block, ...]:
         return ()
     table = stability_table(time, time.stability, whole=True)
     said = assets.block("stability.html", notes=notes(time))
-    return (Heading("Is the effect the same on all days?"), table._replace(title=""), said)
+    return (
+        Heading("Is the effect the same on all days?"),
+        fig.listed(table._replace(title="")),
+        said,
+    )
