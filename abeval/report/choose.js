@@ -144,7 +144,8 @@
 
   const showView = () => {
     const target = document.getElementById(idOf());
-    const view = target?.closest(".view") ?? views.find((one) => one.id === root.dataset.view) ?? views[0];
+    const current = idOf() && views.find((one) => one.id === root.dataset.view);
+    const view = target?.closest(".view") || current || views[0];
     if (!view) return;
     root.dataset.view = view.id;
     for (const one of views) one.classList.toggle("away", one !== view);

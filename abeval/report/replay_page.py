@@ -107,7 +107,10 @@ def offline_part(result: ReplayResult) -> tuple[Block, ...]:
         blocks += [Closed(f"{family.title}: over k", over_k)] * bool(over_k)
     if cuts := tuple(one for traffic in units for one in short.by_cut(result, traffic)):
         blocks.append(Closed("Cuts: parts of the traffic, of which a unit may see several", cuts))
-    return (*blocks, Closed("Definitions, coverage, rows set aside and policies", _accounts(result)))
+    return (
+        *blocks,
+        Closed("Definitions, coverage, rows set aside and policies", _accounts(result)),
+    )
 
 
 def _family_view(family: short.Family, drawn: fig.Figure, i: int) -> FigureView:

@@ -154,20 +154,21 @@ def _cumulative_figure(cell: Cell, rows: Sequence[WindowRow]) -> fig.Figure:
         margin={"b": 34},
         showlegend=True,
     )
-    days = scale.points(daily)
-    if days:
-        marks = ["circle-open" if day.hollow else "circle" for day in days]
-        said = [": ".join(day.cells) for day in days]
-        figure["data"].append(
-            fig.scatter(
-                said,
-                x=[day.x for day in days],
-                y=[day.y for day in days],
-                mode="markers",
-                name="one day",
-                marker={"color": tone, "size": 6, "symbol": marks},
-            )
+    if days := scale.points(daily):
+        # Their numbers are those of the figure by day.
+        dots = fig.scatter(
+            x=[day.x for day in days],
+            y=[day.y for day in days],
+            mode="markers",
+            name="one day",
+            marker={
+                "color": tone,
+                "size": 6,
+                "symbol": ["circle-open" if day.hollow else "circle" for day in days],
+            },
+            hoverinfo="skip",
         )
+        figure["data"].append(dots)
     figure["data"] += _always_valid(cell.looks, rows, scale, tone)
     return figure
 
