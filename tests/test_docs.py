@@ -140,10 +140,10 @@ def test_the_table_of_modules_has_each_module_once() -> None:
 
 
 def test_the_tables_of_methods_name_what_stats_has() -> None:
-    for _, modules, *_ in table("docs/statistics.md", "| question | module |"):
+    for _, modules, *_ in table("docs/methods.md", "| question | module |"):
         for name in re.findall(r"`(\w+)`", modules):
             import_module(f"abeval.stats.{name}")
-    for _, functions, *_ in table("docs/statistics.md", "| entry | function |"):
+    for _, functions, *_ in table("docs/methods.md", "| entry | function |"):
         module = ""
         for name in re.findall(r"`([\w.]+)`", functions):
             module = name.rpartition(".")[0] or module
@@ -171,7 +171,7 @@ CHECKS = {
     [
         ("docs/report.md", [part.id for part in PARTS]),
         ("docs/experiment-file.md", [*TrustOptions.model_fields]),
-        ("docs/metrics.md", [*builtin_metrics(30, 30)]),
+        ("docs/methods.md", [*builtin_metrics(30, 30)]),
         ("docs/trust.md", [re.sub("^LOG_|^clicks_|:SEGMENT$", "", name) for name in CHECKS]),
     ],
 )

@@ -1,7 +1,7 @@
 """Every command and block of code of README.md and docs/ runs, as it stands there, on a small log.
 
 What cannot run here is in `ELSEWHERE`, with the reason. `tests/stats/test_documented.py` runs the
-examples of docs/statistics.md, `tests/test_docs.py` checks the names in all of them.
+examples of docs/methods.md, `tests/test_docs.py` checks the names in all of them.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ NO_CODE = {
 }
 """Blocks that are formulas, drawings, or what a command prints."""
 
-PAGES = sorted(set(DOCS) - {"CHANGELOG.md", "docs/statistics.md"})
+PAGES = sorted(set(DOCS) - {"CHANGELOG.md", "docs/methods.md"})
 
 
 def blocks(text: str) -> Iterator[tuple[str, str]]:

@@ -32,7 +32,7 @@ def _methods() -> tuple[Method, ...]:
 
 
 def words_of(code: str) -> Method:
-    """Say a method in words; one without words of its own is in `docs/statistics.md`.
+    """Say a method in words; one without words of its own is in `docs/methods.md`.
 
     Example:
         >>> words_of("cuped_welch_t").words[:40]
@@ -49,7 +49,7 @@ def words_of(code: str) -> Method:
         inner = words_of(code.removesuffix("_diluted"))
         words = f"times the share of units that were triggered: the {inner.words}"
         return inner._replace(code=code, words=words)
-    return Method(code, code.replace("_", " "), "", "docs/statistics.md")
+    return Method(code, code.replace("_", " "), "", "docs/methods.md")
 
 
 def methods_part(study: Study) -> tuple[Block, ...]:

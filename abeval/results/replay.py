@@ -1,7 +1,7 @@
 """Hold the result of a replay, as frozen records.
 
 `low` and `high` are the ends of an interval, clustered by unit. `reason` is a code from
-`docs/offline-metrics.md` if a value or its interval is missing, else None. `traffic` is the variant
+`docs/methods.md` if a value or its interval is missing, else None. `traffic` is the variant
 that served the units, or `pooled`.
 """
 

@@ -444,7 +444,7 @@ def from_influence(
 def skewed_interval(value: float, varied: Spread, alpha: float = 0.05) -> Interval:
     """Return the delta method's interval, corrected for skewness by a cubic map (Hall 1992).
 
-    Rare rewards and large weights make estimates skewed (docs/off-policy.md). Without skewness, or
+    Rare rewards and large weights make estimates skewed (docs/methods.md). Without skewness, or
     with many units, it is the t interval.
 
     Example:

@@ -1,1 +1,1 @@
-"""What `docs/reliability.md` claims, tried again: `python -m benchmarks.reliability.NAME`."""
+"""What `benchmarks/results/reliability.md` claims, tried again: `python -m benchmarks.reliability.NAME`."""
