@@ -37,11 +37,9 @@ ELSEWHERE = {
 """Commands that are not run here, and why."""
 
 NO_CODE = {
-    "README.md": ("$ abeval init orders.csv", "auc of candidate against baseline"),
     "docs/agreement.md": ("model   = ½",),
+    "docs/data.md": ("variant,users,conversions",),
     "docs/design.md": ("logs ──views", "plan     experiment"),
-    "docs/history.md": ("$ abeval history prior",),
-    "docs/sums.md": ("variant,users,conversions",),
 }
 """Blocks that are formulas, drawings, or what a command prints."""
 
@@ -213,7 +211,7 @@ FIRST = (
     "abeval replay experiment.toml --json replay.json",
     "abeval windows experiment.toml --json windows.json",
 )
-"""Commands of docs/history.md whose files earlier pages read."""
+"""Commands of docs/agreement.md whose files earlier pages read."""
 
 SMALL = {
     r"--impressions 200000": "--impressions 5000",
@@ -248,7 +246,7 @@ def prepare(world: Path) -> None:
     policy = rows.assign(variant=np.where(rows.user_id % 2, "bts", "random"), propensity=1 / 40)
     policy.to_parquet(world / "policy.parquet", index=False)
     (world / "policy.toml").write_text(POLICY, encoding="utf-8")
-    (sums,) = [block for _, block in blocks(DOCS["docs/sums.md"]) if block.startswith("select ")]
+    (sums,) = [block for _, block in blocks(DOCS["docs/data.md"]) if block.startswith("select ")]
     counts = pd.DataFrame({"variant": ["a", "b"], "users": [900, 910], "signups": [90, 99]})
     counts.to_csv(world / "counts.csv", index=False)
     impressions = rows  # noqa: F841 (the query of the page reads it by this name)

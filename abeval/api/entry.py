@@ -30,7 +30,7 @@ def load_table(table: object, options: "TableOptions") -> LoadedExperiment:
         raise ExperimentError(
             f"{name_of(table)} is a table, not an experiment file, and not one of counts",
             "name its columns: --unit user_id --variant group, in Python unit=, variant=; "
-            "counts are variant, n, successes (docs/sums.md)",
+            "counts are variant, n, successes (docs/data.md)",
         )
     experiment, engine = read_table(table, options)
     if experiment.engine == EngineOptions():

@@ -84,7 +84,7 @@ class LoadedExperiment:
 
         Args:
             connect: URI of a warehouse where `logs.*.table` are: one statement sums there, and only
-                sums leave it (docs/sums.md).
+                sums leave it (docs/data.md).
             **inputs: As for every method that reads logs.
 
         Raises:

@@ -249,7 +249,7 @@ def _units_of(numbers: Mapping[str, Role]) -> str:
 
 def questions_of(table: CountTable, unit: str) -> Iterator[str]:
     """Yield what a table of counts leaves open, and how to answer it."""
-    n, by_user = table.outcomes[0].n, "bring sums by user (docs/sums.md)"
+    n, by_user = table.outcomes[0].n, "bring sums by user (docs/data.md)"
     if unit == ROW_UNIT or (table.day is not None and unit == DAY_UNIT):
         return
     if table.day is not None:

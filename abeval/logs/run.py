@@ -106,7 +106,7 @@ def opened(
     if experiment.logs.sums is not None:
         raise ExperimentError(
             "the experiment has sums or counts alone ([logs.sums]), and this needs the rows",
-            "`analyze`, `check`, `compare` and `report` judge sums (docs/sums.md); for more bring "
+            "`analyze`, `check`, `compare` and `report` judge sums (docs/data.md); for more bring "
             "the log, as [logs.impressions] or [logs.units]",
         )
     step, folder = inputs.get("step"), experiment.folder

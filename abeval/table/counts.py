@@ -97,7 +97,7 @@ def sums_of(table: CountTable, unit: str, name: str) -> Sums:
         raise LogError(
             f"{name}: {metric} of {one.variant} is {int(one.y):,} of {one.n:,}, more than one each",
             "counts are of units that have it or not; where a unit has several, bring mean and sd, "
-            "or sums by user (docs/sums.md)",
+            "or sums by user (docs/data.md)",
         )
     _check_rates(table, name)
     rows = _by_day(cells, name) if days_are_units else _by_unit(cells, table)
@@ -151,7 +151,7 @@ def _check_units(table: CountTable, unit: str, name: str) -> None:
         raise LogError(
             f"{name} counts {views}, not the units that were assigned: those of one user are "
             "alike, so how far chance goes cannot be known, and there is no verdict",
-            f"bring sums by user (docs/sums.md; `abeval sql --sums` writes the statement), or rows "
+            f"bring sums by user (docs/data.md; `abeval sql --sums` writes the statement), or rows "
             f"by day. If each of the {views} was assigned by itself, say so: --unit row",
         )
 
@@ -301,7 +301,7 @@ def _by_day(cells: Sequence[_Cell], name: str) -> list[Summary]:
     days = list(dict.fromkeys(cell.day for cell in cells))
     if not MIN_DAYS <= len(days) <= BUCKETS:
         what = f"{name} has {len(days)} days, and days are its units"
-        hint = f"bring {MIN_DAYS} to {BUCKETS} days, or sums by user (docs/sums.md)"
+        hint = f"bring {MIN_DAYS} to {BUCKETS} days, or sums by user (docs/data.md)"
         raise LogError(what, hint)
     keys, rows = dict.fromkeys((cell.metric, cell.variant) for cell in cells), []
     for day in days:

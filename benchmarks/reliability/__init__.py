@@ -1,1 +1,1 @@
-"""What `benchmarks/results/reliability.md` claims, tried again: `python -m benchmarks.reliability.NAME`."""
+"""Try again what `results/reliability.md` claims: `python -m benchmarks.reliability.NAME`."""

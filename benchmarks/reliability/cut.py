@@ -1,8 +1,8 @@
 """Every command, with the network cut and every file but the logs unreadable: the same result.
 
-`python -m benchmarks.reliability.cut` prints a row of the table in `benchmarks/results/reliability.md`, and fails
-if a command fails or answers otherwise. Linux 6.7 or newer: the kernel (Landlock) holds a run to
-the logs, the folders that it writes, and the programs that it consists of.
+`python -m benchmarks.reliability.cut` prints a row of the table in `results/reliability.md`, and
+fails if a command fails or answers otherwise. Linux 6.7 or newer: the kernel (Landlock) holds a
+run to the logs, the folders that it writes, and the programs that it consists of.
 """
 
 import ctypes

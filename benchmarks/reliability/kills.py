@@ -1,7 +1,7 @@
 """Runs that overwrite all their outputs, killed: each output is the old one or the new one, whole.
 
 `python -m benchmarks.reliability.kills [--kills 50] [--terms 20]` prints a row of the table in
-`benchmarks/results/reliability.md`, and fails if a run leaves anything else.
+`results/reliability.md`, and fails if a run leaves anything else.
 """
 
 import argparse
