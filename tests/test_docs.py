@@ -17,6 +17,7 @@ from abeval.inference.trust import checks
 from abeval.logs.run import Inputs
 from abeval.metrics.builtin import builtin_metrics
 from abeval.report.page import PARTS
+from benchmarks.results.__main__ import commands
 
 ROOT = Path(__file__).parents[1]
 DOCS = {
@@ -124,8 +125,48 @@ def calls_of(page: str) -> list[ast.Call]:
 def test_every_file_and_link_is_there(page: str) -> None:
     named = re.findall(r"`((?:abeval|tests|docs|queries|benchmarks)/[\w/.]*)`", DOCS[page])
     assert [name for name in named if "NAME" not in name and not (ROOT / name).exists()] == []
-    links = re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", DOCS[page])
-    assert [link for link in links if not ((ROOT / page).parent / link).exists()] == []
+    for link, place in re.findall(r"\]\(([^)#:\s]*)(?:#([^)]*))?\)", DOCS[page]):
+        target = ((ROOT / page).parent / link).resolve() if link else ROOT / page
+        assert target.exists(), link
+        if place:
+            assert place in headings(target.read_text(encoding="utf-8")), f"{link}#{place}"
+
+
+def headings(text: str) -> set[str]:
+    """What a link can go to on a page: its headings as GitHub names them, and named places."""
+    bare = re.sub(r"^```.*?^```", "", text, flags=re.DOTALL | re.MULTILINE)
+    words = (re.sub(r"[^\w\- ]", "", head.lower()) for head in re.findall(r"^#+ (.*)$", bare, re.M))
+    return {head.strip().replace(" ", "-") for head in words} | {
+        *re.findall(r"<a id=\"([\w-]+)\">", text)
+    }
+
+
+def test_every_page_that_the_package_names_is_there() -> None:
+    """Error messages, docstrings and pages of a report send their reader to docs/."""
+    named: set[str] = set()
+    for folder in ("abeval", "benchmarks", "queries"):
+        for file in (ROOT / folder).rglob("*"):
+            if file.suffix in {".py", ".toml", ".sql", ".html", ".js"}:
+                named |= set(re.findall(r"docs/[\w-]+\.md", file.read_text(encoding="utf-8")))
+    assert "docs/data.md" in named
+    assert sorted(name for name in named if not (ROOT / name).exists()) == []
+
+
+RESULTS = sorted((ROOT / "benchmarks/results").glob("*.md"))
+
+
+@pytest.mark.parametrize("page", RESULTS, ids=lambda path: path.stem)
+def test_the_commands_of_a_page_of_results_can_run(page: Path) -> None:
+    text = page.read_text(encoding="utf-8")
+    for command in commands(text):
+        module, *flags = re.findall(r"benchmarks[.\w]*|(?<= )--[a-z-]+", command)
+        assert set(flags) <= flags_of(f"python -m {module}"), command
+
+
+def test_each_study_of_the_calibration_page_has_a_page_of_results() -> None:
+    rows = re.findall(r"^\| \**`(\w+)`", DOCS["docs/calibration.md"], re.MULTILINE)
+    assert len(rows) > 10
+    assert sorted(set(rows) - {path.stem for path in RESULTS}) == []
 
 
 def test_the_table_of_modules_has_each_module_once() -> None:
