@@ -21,11 +21,9 @@ from abeval.results.study import Study
 
 # Of control, then of the variants. Each has a contrast of 3:1 on the white and on the dark page;
 # readers without red, green or blue cones tell any two apart (`tests/report/test_colours.py`), and
-# none is the green or red of what is good or bad. Each has its own symbol too. Lines of the same
-# variant, as those of windows, differ by their dashes.
+# none is the green or red of what is good or bad. Each has its own symbol too.
 COLOURS = ("#64748B", "#0072B2", "#C46A00", "#8526FC", "#159CEC", "#948453")
 SYMBOLS = ("circle", "square", "diamond", "triangle-up", "cross", "x")
-DASHES = ("solid", "dot", "dash", "dashdot", "longdash", "longdashdot")
 GREY = "#7a8699"
 GRID = "rgba(128,140,160,0.25)"
 
@@ -306,7 +304,7 @@ def lines(
             **bars,
             mode=mode,
             name=label(name),
-            line={"color": tone, "width": 1.8, "dash": DASHES[i % len(DASHES)]},
+            line={"color": tone, "width": 1.8, "dash": "dot" if i % 2 else "solid"},
             marker={"color": tone, "size": 6, "symbol": marks if len(set(marks)) > 1 else mark},
             said=[f"{name}, {_said(heads, point.cells)}" for point in points],
         )
