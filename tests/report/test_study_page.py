@@ -585,4 +585,4 @@ def test_several_variants_are_one_line_each_and_what_holds_for_all_is_said_once(
 
 
 def test_the_page_is_small(folder: Path) -> None:
-    assert (folder / "page.html").stat().st_size < 2_000_000
+    assert (folder / "page.html").stat().st_size < 1_200_000

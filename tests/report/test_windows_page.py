@@ -90,9 +90,13 @@ def test_what_daily_looks_would_have_declared_is_in_words(result, page):
         next(look.day for look in looks if getattr(look, name) != "unclear")
         for name in ("fixed_declares", "always_declares")
     ]
+    bounded = [look for look in looks if look.bound is not None]
+    assert [look.day for look in bounded] == ["2026-09-20", "2026-09-27"]
+    planned = next(look.day for look in bounded if look.planned_declares != "unclear")
     assert (
         f"Checked daily without correction, this looked significant on {days[0]}. "
-        f"With correction, it was on {days[1]}."
+        f"With correction, it was on {days[1]}. "
+        f"At the 2 planned looks, it was on {planned}."
     ) in page
 
 
