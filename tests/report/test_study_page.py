@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import numpy as np
 import plotly.graph_objects as go
@@ -229,6 +230,15 @@ def test_every_metric_has_its_figures(study: Study) -> None:
     assert {key[1] for key in keys if key[0] == "aa"} == {row.metric for row in study.aa.metrics}
 
 
+def test_a_metric_leads_to_its_effect_up_to_each_day(study: Study, parsed: Page) -> None:
+    assert study.analysis is not None
+    (lifts,) = parsed.all("section", id="scorecard")
+    links = [a.attributes["href"] for a in parsed.all("a") if lifts in a.inside]
+    metrics = dict.fromkeys(row.metric for row in study.analysis.scorecard)
+    assert sorted(links) == sorted(f"#cumulative?metric={quote(name)}" for name in metrics)
+    assert parsed.all("section", id="cumulative")
+
+
 def test_the_page_draws_the_figures_of_the_result_to_four_digits(study: Study, page: str) -> None:
     drawn = figures(page)
     addresses = {}
@@ -376,14 +386,15 @@ def tables_of(blocks: Iterable[Block]) -> Iterator[TextTable]:
 
 def test_every_number_that_a_point_says_is_one_of_its_metric(study: Study) -> None:
     """The page lists these texts as the numbers of a figure."""
-    result, checked = NumbersOf(study.to_dict()), 0
-    for key in (key for key in study.figures if key[0] in BY_METRIC):
-        known, figure = said_of(key, result, study), study.figures[key]
+    result, checked, drawn = NumbersOf(study.to_dict()), 0, study.figures
+    named = re.compile("|".join(map(re.escape, names_with_digits(result))) or "$^")
+    for key in (key for key in drawn if key[0] in BY_METRIC):
+        known, figure = said_of(key, result, study), drawn[key]
         for trace in figure.data:
             for text in trace.customdata if trace.customdata is not None else ():
                 wrong = [
                     (number, half)
-                    for number, half in printed(bare(str(text), result))
+                    for number, half in printed(named.sub("", str(text)))
                     if not known.has(number, half)
                 ]
                 assert not wrong, (key, trace.name, text)
@@ -403,12 +414,10 @@ def said_of(key: tuple[str, ...], result: NumbersOf, study: Study) -> Known:
     return Known([*counts, *(i / len(counts) for i in range(len(counts) + 1))])
 
 
-def bare(text: str, result: NumbersOf) -> str:
-    """A text without the names in it, which may have digits."""
-    for name in sorted(result.having, key=len, reverse=True):
-        if NUMBER.search(name) is not None and not NUMBER.fullmatch(name):
-            text = text.replace(name, "")
-    return text
+def names_with_digits(result: NumbersOf) -> list[str]:
+    """Names, the longest first, that a text may have besides its numbers."""
+    names = (name for name in result.having if NUMBER.search(name) and not NUMBER.fullmatch(name))
+    return sorted(names, key=len, reverse=True)
 
 
 def test_every_number_of_the_markdown_and_of_the_terminal_is_one_of_the_results(
