@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import date, timedelta
 from pathlib import Path
+from statistics import NormalDist
 from typing import Any, Protocol
 
 import numpy as np
@@ -335,12 +336,17 @@ def thirty() -> Reported:
             analysis = named["analysis"]
             analysis["experiment"]["name"] = f"experiment {i}"
             for row in analysis["scorecard"]:
-                moved = rng.normal(0, 0.02)
-                for end in ("lift", "lift_low", "lift_high"):
-                    row[end] = None if row[end] is None else row[end] + moved
+                lift, low, high = row["lift"], row["lift_low"], row["lift_high"]
+                row["lift"] = rng.normal(0.01, (high - low) / 2)
+                row["lift_low"], row["lift_high"] = (
+                    row["lift"] + end - lift for end in (low, high)
+                )
+                z = 2 * 1.96 * abs(row["lift"]) / (high - low)
+                row["p_value"] = row["p_adjusted"] = 2 - 2 * NormalDist().cdf(z)
+            shipped = ["treatment"] if analysis["scorecard"][0]["lift_low"] > 0 else []
             file = Path(folder) / "one.json"
             file.write_text(json.dumps(named), encoding="utf-8")
-            history.add(file)
+            history.add(file, shipped=shipped)
         return history.report()
 
 
