@@ -114,14 +114,19 @@ def faint(tone: str) -> str:
     return f"rgba({','.join(str(int(tone[i : i + 2], 16)) for i in (1, 3, 5))},0.16)"
 
 
-def colour(index: int) -> str:
-    """Return the colour of the `index`-th line or variant."""
-    return COLOURS[index % len(COLOURS)]
+def colour(place: int) -> str:
+    """Return the colour of a line or variant: the first one of place 0, which is control's, alone.
+
+    Example:
+        >>> colour(0) == colour(6), colour(1) == colour(6)
+        (False, True)
+    """
+    return COLOURS[place if place == 0 else 1 + (place - 1) % (len(COLOURS) - 1)]
 
 
-def symbol(index: int) -> str:
-    """Return the symbol of the `index`-th line or variant."""
-    return SYMBOLS[index % len(SYMBOLS)]
+def symbol(place: int) -> str:
+    """Return the symbol of a line or variant: of variants of one colour another."""
+    return SYMBOLS[place % len(SYMBOLS)]
 
 
 def label(text: str) -> str:
