@@ -1,17 +1,19 @@
-"""Pages of seven experiments on every screen, in both modes, without scripts and on paper.
+"""Twelve pages on every screen, in both modes, without scripts and on paper.
 
     python -m benchmarks.screens                       # all; about ten minutes
-    python -m benchmarks.screens hostile small_csv
+    python -m benchmarks.screens many conflict
     python -m benchmarks.screens --pictures FOLDER     # and a picture of every screen
 
-Needs Chromium, Playwright and axe-playwright-python. Prints a line for each experiment and way of
-looking; every number but `sheets`, `figures`, `stops` and `rows` counts faults and is to be 0:
+Needs Chromium, Playwright and axe-playwright-python. Prints a line for each page and way of
+looking, its three views together; every number but `figures`, `rows`, `stops` and `sheets` counts
+faults and is to be 0:
 
 - `said`: messages of the console; `asked`: requests but the file itself.
 - `scroll`: pixels that the page scrolls sideways; `outside`: names, variants, effects and statuses
   of rows that are not inside the screen.
-- `blank`: figures that are shown and not drawn; `lost`: rows, or parts that must be there, that
-  are not shown.
+- `blank`: figures that are shown and not drawn; `lost`: parts that must be there and are not shown.
+- `cut`: intervals whose end lies beyond their axis, without an arrow.
+- `twice`: colours that mean two variants, or a variant and what is good or bad.
 - `unreached`: links, buttons and controls that Tab does not reach; `axe`: violations of WCAG A, AA
   and best practice, everything open.
 """
@@ -27,14 +29,16 @@ from typing import Any, NamedTuple
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, BrowserContext, Page, sync_playwright
 
-from benchmarks.report_worlds import WORLDS
+from benchmarks.report_worlds import PAGES
 
-WIDTHS = (1440, 1024, 768, 390, 320)
+WIDTHS = (1440, 768, 390)
 MODES = ("light", "dark", "no scripts", "print")
 OPEN = "document.querySelectorAll('details').forEach(each => each.open = true)"
 READY = "document.documentElement.dataset.figures === 'ready'"
-OPENED = """!document.querySelector('details:not([open]), details > template')
-    && !document.querySelector('[data-figure]:not(.js-plotly-plot)')"""
+OPENED = """!([...document.querySelectorAll('details:not([open])')].some(e => e.checkVisibility())
+    || document.querySelector('details[open] > template')
+    || [...document.querySelectorAll('[data-figure]:not(.js-plotly-plot)')]
+        .some(e => e.checkVisibility()))"""
 # What tells the rows of the scorecard, of the first screen and of the segments apart.
 OUTSIDE = """() => [...document.querySelectorAll(
     '.scorecard .chip, .scorecard .variant, .scorecard .metric, .scorecard .estimate')]
@@ -49,11 +53,67 @@ BLANK = f"""{FIGURES}.filter(e => {{
     return !drawing || drawing.width < 100 || drawing.height < 60
         || drawing.right > document.documentElement.clientWidth + 1;
 }}).length"""
-ROWS = """[...document.querySelectorAll('#scorecard table.scorecard tbody tr')]
+ROWS = """[...document.querySelectorAll('.scorecard tbody tr')]
     .filter(row => row.checkVisibility()).length"""
+# A glyph's axis ends 4 % from its edges, and holds what is not cut with room to spare.
+CUT = """() => {
+    const side = (svg, x) => [...svg.querySelectorAll('.arrow')]
+        .some(arrow => Math.abs(parseFloat(arrow.getAttribute('x')) - x) < 1);
+    const glyphs = [...document.querySelectorAll('svg.glyph')].filter(e => e.checkVisibility())
+        .filter(svg => [...svg.querySelectorAll('.bar, .whisker')].some(line =>
+            (parseFloat(line.getAttribute('x1')) <= 4 && !side(svg, 4))
+            || (parseFloat(line.getAttribute('x2')) >= 96 && !side(svg, 96))));
+    const figures = [...document.querySelectorAll('.js-plotly-plot')]
+        .filter(e => e.checkVisibility()).flatMap(holder => {
+            const arrows = holder.data.filter(t => t.name === 'goes on beyond the frame');
+            return ['x', 'y'].flatMap(axis => holder.data.flatMap(trace => {
+                const range = holder._fullLayout[(trace[axis + 'axis'] ?? axis)
+                    .replace(/^./, '$&axis')]?.range;
+                const bars = trace['error_' + axis];
+                if (!bars?.array || !range) return [];
+                const room = 0.001 * Math.abs(range[1] - range[0]);
+                const [low, high] = [Math.min(...range) - room, Math.max(...range) + room];
+                const other = axis === 'x' ? 'y' : 'x';
+                return [...trace[axis]].filter((value, i) => bars.array[i] !== null
+                    && (value - bars.arrayminus[i] < low || value + bars.array[i] > high)
+                    && !arrows.some(t => t[other].includes(trace[other][i])));
+            }));
+        });
+    return glyphs.length + figures.length;
+}"""
+TWICE = """() => {
+    const means = new Map();
+    const add = (colour, what) => {
+        const key = colour.trim().toLowerCase();
+        if (key) means.set(key, (means.get(key) ?? new Set()).add(what));
+    };
+    const style = getComputedStyle(document.documentElement);
+    for (const name of ['good', 'bad', 'warn']) add(style.getPropertyValue('--' + name), name);
+    const named = [...document.querySelectorAll('td.variant')];
+    const tone = e => getComputedStyle(e).getPropertyValue('--tone');
+    for (const e of named) add(tone(e), e.textContent);
+    for (const e of named) {
+        for (const drawn of e.parentElement.querySelectorAll('.glyph, .spark')) {
+            add(tone(drawn), e.textContent);
+        }
+    }
+    const variants = new Set(['control', ...named.map(e => e.textContent)]);
+    const plain = text => new DOMParser().parseFromString(text, 'text/html').body.textContent;
+    for (const holder of document.querySelectorAll('.js-plotly-plot')) {
+        for (const trace of holder.data) {
+            const name = plain(trace.name ?? '');
+            for (const colour of [trace.line?.color, trace.marker?.color]) {
+                if (variants.has(name) && typeof colour === 'string') add(colour, name);
+            }
+        }
+    }
+    return [...means.values()].filter(names => names.size > 1).length;
+}"""
 STOPS = """[...document.querySelectorAll(
     'a[href], button, summary, input, select, [tabindex="0"]')].filter(e => e.checkVisibility())"""
 MUST = ("verdict", "trust", "scorecard", "segments", "methods")
+PRINTED = ("verdict", "trust")
+VIEWS = "[...document.querySelectorAll('.view')].map(view => view.id)"
 
 
 class Look(NamedTuple):
@@ -65,6 +125,8 @@ class Look(NamedTuple):
     outside: int = 0
     blank: int = 0
     lost: int = 0
+    cut: int = 0
+    twice: int = 0
     unreached: int = 0
     axe: int = 0
     figures: int = 0
@@ -76,6 +138,11 @@ class Look(NamedTuple):
     def faults(self) -> int:
         """How much is wrong."""
         return sum(self[: self._fields.index("figures")])
+
+    def __add__(self, other: object) -> "Look":
+        """Add what another view of the page has."""
+        pairs = zip(self, other, strict=True) if isinstance(other, Look) else ()
+        return Look(*(one + more for one, more in pairs))
 
 
 class Watched(NamedTuple):
@@ -95,7 +162,7 @@ def comes_true(page: Page, condition: str, seconds: float = 60) -> bool:
     return False
 
 
-def watched(context: BrowserContext, file: Path) -> Watched:
+def watched(context: BrowserContext, file: Path, address: str = "") -> Watched:
     """A page that was opened, with what it said and asked for while and after it opened."""
     page = context.new_page()
     said: list[str] = []
@@ -103,7 +170,7 @@ def watched(context: BrowserContext, file: Path) -> Watched:
     page.on("console", lambda message: said.append(message.text))
     page.on("pageerror", lambda error: said.append(str(error)))
     page.on("request", lambda request: asked.append(request.url))
-    page.goto(file.as_uri())
+    page.goto(file.as_uri() + address)
     return Watched(page, said, asked)
 
 
@@ -122,12 +189,19 @@ def opened(browser: Browser, file: Path, width: int, mode: str) -> tuple[Browser
 
 
 def open_all(page: Page) -> None:
-    """Open every part, also those inside others, and wait until all is drawn."""
+    """Open every part of a view, also those inside others, and wait until all is drawn."""
     for _ in range(8):
         page.evaluate(OPEN)
         page.wait_for_timeout(150)
-        if comes_true(page, OPENED, 15):
+        if comes_true(page, OPENED, 5):
             return
+
+
+def show(page: Page, view: str) -> None:
+    """Go to a view, if the page has any."""
+    if view:
+        page.evaluate("view => { location.hash = view; }", view)
+        comes_true(page, f"document.getElementById('{view}').checkVisibility()", 5)
 
 
 def screens(
@@ -139,35 +213,36 @@ def screens(
 ) -> Iterator[tuple[str, Look]]:
     """Looks at a page on screens, everything open; axe on the widest and on a phone."""
     context, seen = opened(browser, file, widths[0], mode)
-    page = seen.page
-    if mode != "no scripts":
-        open_all(page)
+    page, scripts = seen.page, mode != "no scripts"
     for width in widths:
         page.set_viewport_size({"width": width, "height": 900})
-        # Figures follow the width a little later.
-        comes_true(
-            page, f"{SIDEWAYS} === 0 && {BLANK} === 0" if mode != "no scripts" else "true", 5
-        )
-        yield f"{mode} {width}", _look(seen, file, mode, axe=width in (1440, 390))
-        if folder is not None:
-            picture = folder / f"{file.stem}-{mode.replace(' ', '-')}-{width}.png"
-            page.screenshot(path=picture, full_page=True, timeout=180_000)
+        look = Look()
+        for view in (page.evaluate(VIEWS) or [""]) if scripts else [""]:
+            if scripts:
+                show(page, view)
+                open_all(page)
+                # Figures follow the width a little later.
+                comes_true(page, f"{SIDEWAYS} === 0 && {BLANK} === 0", 5)
+            look += _look(seen, mode, axe=scripts and width in (1440, 390))
+            if folder is not None:
+                stem = "-".join(filter(None, (file.stem, mode.replace(" ", "-"), view, str(width))))
+                page.screenshot(path=folder / f"{stem}.png", full_page=True, timeout=180_000)
+        asked = [url for url in seen.asked if not url.startswith((file.as_uri(), "data:", "blob:"))]
+        yield f"{mode} {width}", look._replace(said=len(seen.said), asked=len(asked))
     context.close()
 
 
-def _look(seen: Watched, file: Path, mode: str, axe: bool) -> Look:
+def _look(seen: Watched, mode: str, axe: bool) -> Look:
     page, scripts = seen.page, mode != "no scripts"
     lost = [] if scripts else [part for part in MUST if not _is_shown(page, part)]
     return Look(
-        said=len(seen.said),
-        asked=sum(
-            url != file.as_uri() and not url.startswith(("data:", "blob:")) for url in seen.asked
-        ),
         scroll=page.evaluate(SIDEWAYS),
         outside=page.evaluate(OUTSIDE),
         blank=page.evaluate(BLANK) if scripts else 0,
         lost=len(lost),
-        axe=_violations(page) if axe and scripts else 0,
+        cut=page.evaluate(CUT),
+        twice=page.evaluate(TWICE),
+        axe=_violations(page) if axe else 0,
         figures=page.evaluate(f"{FIGURES}.length"),
         rows=page.evaluate(ROWS),
     )
@@ -188,41 +263,43 @@ def _violations(page: Page) -> int:
 
 
 def keyboard(browser: Browser, file: Path, width: int = 390) -> Look:
-    """Whether Tab reaches every link, button and control, as the page opens."""
+    """Whether Tab reaches every link, button and control of each view, as it opens."""
     context, seen = opened(browser, file, width, "light")
-    page = seen.page
-    stops = page.evaluate(f"{STOPS}.length")
-    page.evaluate(
-        "window.reached = new Set();"
-        "document.addEventListener('focusin', event => window.reached.add(event.target))"
-    )
-    for _ in range(stops + 5):
-        page.keyboard.press("Tab")
-    unreached = page.evaluate(f"{STOPS}.filter(e => !window.reached.has(e)).length")
+    page, total = seen.page, Look()
+    for view in page.evaluate(VIEWS) or [""]:
+        show(page, view)
+        comes_true(page, f"{BLANK} === 0", 5)
+        stops = page.evaluate(f"{STOPS}.length")
+        page.evaluate(
+            "document.activeElement.blur(); window.reached = new Set();"
+            "document.addEventListener('focusin', event => window.reached.add(event.target))"
+        )
+        for _ in range(stops + 5):
+            page.keyboard.press("Tab")
+        unreached = page.evaluate(f"{STOPS}.filter(e => !window.reached.has(e)).length")
+        total += Look(unreached=unreached, stops=stops)
     context.close()
-    return Look(said=len(seen.said), unreached=unreached, stops=stops)
+    return total._replace(said=len(seen.said))
 
 
 def paper(browser: Browser, file: Path, folder: Path | None = None) -> Look:
-    """The page as it is printed, as it opens."""
-    context, seen = opened(browser, file, 1440, "print")
+    """The page as it is printed, as soon as it is loaded."""
+    context = browser.new_context(viewport={"width": 1440, "height": 900})
+    seen = watched(context, file)
     page = seen.page
-    rows = page.evaluate("document.querySelectorAll('#scorecard table.scorecard tbody tr').length")
     path = None if folder is None else folder / f"{file.stem}-print.pdf"
     sheets = len(re.findall(rb"/Type\s*/Page\b", page.pdf(format="A4", path=path)))
     page.emulate_media(media="print")
     # An A4 page is as wide as this between its margins.
     page.set_viewport_size({"width": 718, "height": 1000})
-    comes_true(page, f"{BLANK} === 0", 5)
-    printed = page.evaluate(ROWS)
-    gated = page.evaluate("document.querySelectorAll('#scorecard details.untrusted').length")
     look = Look(
         said=len(seen.said),
         scroll=page.evaluate(SIDEWAYS),
         blank=page.evaluate(BLANK),
-        lost=0 if gated else rows - printed,
+        lost=sum(not _is_shown(page, part) for part in PRINTED),
+        cut=page.evaluate(CUT),
         figures=page.evaluate(f"{FIGURES}.length"),
-        rows=printed,
+        rows=page.evaluate(ROWS),
         sheets=sheets,
     )
     context.close()
@@ -254,8 +331,9 @@ def main() -> None:
             executable_path=shutil.which("chromium"), args=["--no-sandbox"]
         )
         print(f"{'':32}", *(f"{name:>9}" for name in Look._fields))
-        for name in arguments or WORLDS:
-            file = WORLDS[name]().study().report(Path(pages) / f"{name}.html")
+        for name in arguments or PAGES:
+            file = Path(pages) / f"{name}.html"
+            PAGES[name]().report(file)
             for way, look in looks(browser, file, folder=folder):
                 faults += look.faults
                 print(f"{name + ', ' + way:32}", *(f"{n:9}" for n in look), flush=True)

@@ -73,7 +73,8 @@
       for (const trace of lines) {
         for (const said of trace.customdata) {
           const row = table.insertRow();
-          row.append(element("th", plainText(trace.name ?? ""), { scope: "row" }), element("td", plainText(said)));
+          if (trace.name) row.append(element("th", plainText(trace.name), { scope: "row" }));
+          row.append(element("td", plainText(said)));
         }
       }
       wide.append(table);
@@ -105,7 +106,7 @@
 
   const refuse = (error) => {
     for (const holder of document.querySelectorAll("[data-figure]:not(.js-plotly-plot)")) {
-      holder.textContent = "This browser could not draw the figure; its numbers are in the table below.";
+      holder.textContent = "This browser could not draw the figure.";
     }
     console.warn("figures not drawn:", error.message);
   };
@@ -130,6 +131,11 @@
   document.addEventListener("shown", async () => {
     for (const block of document.querySelectorAll(".of-metric:not([hidden])")) await build(block);
     await drawAll(document).catch(refuse);
+    // A figure that was away while the window changed has its old width.
+    for (const holder of document.querySelectorAll(".js-plotly-plot")) {
+      const away = holder.offsetParent === null || holder.closest("details:not([open])");
+      if (!away && holder.clientWidth !== holder._fullLayout.width) await window.Plotly.Plots.resize(holder);
+    }
   });
 
   // A link to something closed opens it.

@@ -21,11 +21,9 @@ from abeval.results.study import Study
 
 # Of control, then of the variants. Each has a contrast of 3:1 on the white and on the dark page;
 # readers without red, green or blue cones tell any two apart (`tests/report/test_colours.py`), and
-# none is the green or red of what is good or bad. Each has its own symbol too. Lines of the same
-# variant, as those of windows, differ by their dashes.
+# none is the green or red of what is good or bad. Each has its own symbol too.
 COLOURS = ("#64748B", "#0072B2", "#C46A00", "#8526FC", "#159CEC", "#948453")
 SYMBOLS = ("circle", "square", "diamond", "triangle-up", "cross", "x")
-DASHES = ("solid", "dot", "dash", "dashdot", "longdash", "longdashdot")
 GREY = "#7a8699"
 GRID = "rgba(128,140,160,0.25)"
 
@@ -116,14 +114,19 @@ def faint(tone: str) -> str:
     return f"rgba({','.join(str(int(tone[i : i + 2], 16)) for i in (1, 3, 5))},0.16)"
 
 
-def colour(index: int) -> str:
-    """Return the colour of the `index`-th line or variant."""
-    return COLOURS[index % len(COLOURS)]
+def colour(place: int) -> str:
+    """Return the colour of a line or variant: the first one of place 0, which is control's, alone.
+
+    Example:
+        >>> colour(0) == colour(6), colour(1) == colour(6)
+        (False, True)
+    """
+    return COLOURS[place if place == 0 else 1 + (place - 1) % (len(COLOURS) - 1)]
 
 
-def symbol(index: int) -> str:
-    """Return the symbol of the `index`-th line or variant."""
-    return SYMBOLS[index % len(SYMBOLS)]
+def symbol(place: int) -> str:
+    """Return the symbol of a line or variant: of variants of one colour another."""
+    return SYMBOLS[place % len(SYMBOLS)]
 
 
 def label(text: str) -> str:
@@ -306,7 +309,7 @@ def lines(
             **bars,
             mode=mode,
             name=label(name),
-            line={"color": tone, "width": 1.8, "dash": DASHES[i % len(DASHES)]},
+            line={"color": tone, "width": 1.8, "dash": "dot" if i % 2 else "solid"},
             marker={"color": tone, "size": 6, "symbol": marks if len(set(marks)) > 1 else mark},
             said=[f"{name}, {_said(heads, point.cells)}" for point in points],
         )

@@ -13,7 +13,7 @@ from abeval.report import assets, glyph
 from abeval.report.agreement_page import standings
 from abeval.report.effects import RowView, either_way, row_views
 from abeval.report.figures import Block, places
-from abeval.report.tables import ROLES, tally
+from abeval.report.tables import ROLES, shown_lift, tally
 from abeval.report.time_page import cells, scale_of
 from abeval.results import MetricInfo, Row, Verdict, codes
 from abeval.results import format as fmt
@@ -336,12 +336,16 @@ def _by_role(rows: Sequence[RowView]) -> list[tuple[str, str, list[list[RowView]
 def _expect_less(result: Result) -> list[tuple[str, str]]:
     """Warn of the winner's curse beside a variant that ships."""
     shipping = {verdict.variant for verdict in result.verdicts if verdict.decision == "ship"}
-    ends = []
-    for row in result.scorecard:
-        if row.variant in shipping and row.role == "goal" and row.status == "better":
-            cautious = row.lift_high if row.direction == "decrease" else row.lift_low
-            if shown := fmt.lift(cautious, None, None):
-                ends.append(f"{result.label(row.metric)} {shown.estimate}")
+    gains = [
+        (row, shown)
+        for row in result.scorecard
+        if row.variant in shipping and row.role == "goal" and row.status == "better"
+        if (shown := shown_lift(row))
+    ]
+    ends = [
+        f"{result.label(row.metric)} {shown.high if row.direction == 'decrease' else shown.low}"
+        for row, shown in gains
+    ]
     if not ends:
         return []
     why = "a lift that is chosen because it is significant is too large on average"

@@ -216,7 +216,11 @@ def _looks_sentence(looks: Sequence[Look]) -> str:
     valid = next((look.day for look in looks if look.always_declares != "unclear"), None)
     early = "never looked significant" if naive is None else f"looked significant on {naive}"
     late = "it never was" if valid is None else f"it was on {valid}"
-    return f"Checked daily without correction, this {early}. With correction, {late}."
+    planned = [look for look in looks if look.bound is not None]
+    day = next((look.day for look in planned if look.planned_declares != "unclear"), None)
+    ended = "it never was" if day is None else f"it was on {day}"
+    at_looks = f" At the {len(planned)} planned looks, {ended}." if planned else ""
+    return f"Checked daily without correction, this {early}. With correction, {late}.{at_looks}"
 
 
 def windows_part(study: Study) -> tuple[Block, ...]:

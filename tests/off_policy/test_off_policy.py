@@ -367,9 +367,9 @@ def test_the_page_says_what_the_terminal_says(tmp_path: Path) -> None:
     assert f"{found.support.mean_weight:.4f}" in said["support"]
     assert all(fmt.typographic(note) in said["doubts"] for note in found.notes)
     drawn = figures(text)["drawn"]
-    # To the five digits that a page keeps.
-    assert drawn["data"][0]["x"] == pytest.approx([row.value for row in valued], rel=5e-5)
-    assert drawn["layout"]["shapes"][0]["x0"] == pytest.approx(found.realised.value, rel=5e-5)
+    # To the four digits that a page keeps of a figure.
+    assert drawn["data"][0]["x"] == pytest.approx([row.value for row in valued], rel=5e-4)
+    assert drawn["layout"]["shapes"][0]["x0"] == pytest.approx(found.realised.value, rel=5e-4)
 
 
 def test_a_page_of_a_refused_policy_says_why(tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ NUMBER = re.compile(r"(?<![\w.])[+-]?\d[\d,]*(?:\.\d+)?(?![\w.]*\d)")
 
 DATE = re.compile(r"\d{4}-\d\d-\d\d")
 COUNT = re.compile(r"\d[\d,]*")
+OF_COUNT = re.compile(r"[\d.]+% of (\d[\d,]*)")
 
 
 @dataclass(frozen=True)
@@ -94,7 +95,10 @@ def printed(text: str) -> Iterator[tuple[float, float]]:
 
 
 def shares(rows: Sequence[Sequence[str]], row: Sequence[str]) -> Known:
-    """Counts of a row over each other, and over the sums of their columns in rows of its name."""
+    """Counts of a row over each other, and over the sums of their columns in rows of its name.
+
+    Of a share of a count, `99.95% of 134,020`, also what is left without a count of the row.
+    """
     counts = {i: int(c.replace(",", "")) for i, c in enumerate(row) if COUNT.fullmatch(c)}
     own = [other for other in rows if other[0] == row[0]]
     sums = [
@@ -102,4 +106,6 @@ def shares(rows: Sequence[Sequence[str]], row: Sequence[str]) -> Known:
         for i in counts
     ]
     wholes = [*counts.values(), *sums]
-    return Known(n / whole for n in counts.values() for whole in wholes if whole)
+    parts = [n / whole for n in counts.values() for whole in wholes if whole]
+    of = [int(match[1].replace(",", "")) for c in row if (match := OF_COUNT.fullmatch(c))]
+    return Known([*parts, *(1 - n / whole for n in counts.values() for whole in of)])

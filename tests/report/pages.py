@@ -11,6 +11,8 @@ from functools import cache
 from html.parser import HTMLParser
 from typing import Any
 
+import pytest
+
 from abeval.report.assets import island
 from abeval.report.page import page_html
 from abeval.results.analysis import Result
@@ -135,6 +137,11 @@ def parse(text: str) -> Page:
     parsed.close()
     assert not parsed.open, f"left open: {[e.tag for e in parsed.open]}"
     return parsed
+
+
+def close(numbers: Any) -> Any:
+    """Numbers of a figure, to the four digits that a page keeps of them."""
+    return pytest.approx(numbers, rel=5e-4)
 
 
 def words(element: Element) -> str:

@@ -14,7 +14,7 @@ CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no chromium")
 
 
-def rendered(name: str, folder: Path) -> tuple[str, str]:
+def rendered(name: str, folder: Path, address: str = "") -> tuple[str, str]:
     """The page after its scripts ran, and what the browser had to say."""
     path = folder / "page.html"
     path.write_text(html(name), encoding="utf-8")
@@ -29,7 +29,7 @@ def rendered(name: str, folder: Path) -> tuple[str, str]:
             "--enable-logging=stderr",
             "--virtual-time-budget=20000",
             "--dump-dom",
-            path.as_uri(),
+            path.as_uri() + address,
         ],
         check=True,
         capture_output=True,
@@ -38,16 +38,22 @@ def rendered(name: str, folder: Path) -> tuple[str, str]:
     return run.stdout.decode(), "\n".join(said)
 
 
-def test_figures_are_drawn_under_the_policy(tmp_path: Path) -> None:
+def test_scripts_run_under_the_policy(tmp_path: Path) -> None:
     dom, said = rendered("ship", tmp_path)
     assert 'data-figures="ready"' in dom
-    # Three metrics by day and the units; that of diagnostics waits until its details are opened.
-    assert dom.count('class="figure js-plotly-plot"') == 4
+    assert 'data-view="decision"' in dom
+    assert said == ""
+
+
+def test_figures_of_the_chosen_metric_are_drawn(tmp_path: Path) -> None:
+    dom, said = rendered("ship", tmp_path, "#explore?metric=gauc")
+    assert dom.count('class="figure js-plotly-plot"') == 1
+    assert 'id="daily-gauc"' in dom
     assert said == ""
 
 
 def test_hostile_names_are_only_shown(tmp_path: Path) -> None:
-    dom, said = rendered("hostile", tmp_path)
+    dom, said = rendered("hostile", tmp_path, "#explore")
     assert 'data-figures="ready"' in dom
-    assert "<img" not in dom
+    assert dom.count("<img") == 0
     assert said == ""

@@ -138,7 +138,7 @@ def test_a_band_is_the_interval_of_its_line_in_the_colour_of_its_place() -> None
     assert "error_y" not in line
 
 
-def test_a_page_keeps_five_digits_of_a_figure_and_its_texts_as_they_are() -> None:
+def test_a_page_keeps_four_digits_of_a_figure_and_its_texts_as_they_are() -> None:
     """An exact number in a label, and a name with many digits, stay."""
     figure: dict[str, Any] = {
         "data": [{"y": [0.1234567, -1234.5678912, 12345678, 1.5e-17], "name": "v1.2345678"}],
@@ -146,5 +146,5 @@ def test_a_page_keeps_five_digits_of_a_figure_and_its_texts_as_they_are() -> Non
     }
     view = FigureView("", "", figure, ("a",))
     (trace,) = json.loads(str(view.island))["data"]
-    assert trace["y"] == [0.12346, -1234.6, 12345678, 1.5e-17]
+    assert trace["y"] == [0.1235, -1235.0, 12345678, 1.5e-17]
     assert trace["name"] == "v1.2345678"

@@ -107,6 +107,10 @@ def test_beside_ship_it_says_what_to_expect_less_of() -> None:
     for name in WORLDS:
         if not any("SHIP" in v and "DO NOT" not in v for v in screen(name).verdicts):
             assert "Expect less" not in screen(name).text
+    # A goal that is better does not ship by itself.
+    stopped = builders.do_not_ship()
+    assert stopped["ctr"].status == "better"
+    assert screen_of(study_of(stopped)).said == ()
     falls = replace(builders.ship(), scorecard=tuple(map(fallen, builders.ship().scorecard)))
     (said,) = screen_of(study_of(falls)).said
     assert "ctr \u22123.1%" in said

@@ -124,7 +124,7 @@ def test_the_policy_knows_the_scripts_by_hash_and_no_address(name: str) -> None:
 @EVERY
 def test_plotly_is_there_once_or_not_at_all(name: str) -> None:
     assert len(page(name).all("script", id="plotly-gz")) == (1 if result(name).daily else 0)
-    assert len(html(name)) < 900_000
+    assert len(html(name)) < 650_000
 
 
 @EVERY

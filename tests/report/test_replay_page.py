@@ -26,7 +26,7 @@ from abeval.results import format as fmt
 from abeval.results.replay import Curve, CurvePoint
 from abeval.results.study import study_of
 from tests.offline.test_replay import SAMPLE, random_rows, small
-from tests.report.pages import figures, parse, whole, words
+from tests.report.pages import close, figures, parse, whole, words
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 EVIL = "<img src=x onerror=alert(1)></script>"
@@ -60,11 +60,6 @@ def full():
 @pytest.fixture(scope="module")
 def page(full):
     return whole(page_html(study_of(full)))
-
-
-def close(numbers):
-    """To the five digits that a page keeps."""
-    return pytest.approx(numbers, rel=5e-5)
 
 
 def section(page, name):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 import shutil
 from collections.abc import Iterator
 from functools import cache
@@ -16,22 +15,21 @@ from abeval.report.page import page_html
 from abeval.results.agreement import Agreement
 from abeval.results.power import MetricOutlook, PowerOutlook
 from abeval.results.study import Study, study_of
+from benchmarks.report_worlds import WORLDS
+from tests import builders
 from tests.report.pages import html
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 sync_api = pytest.importorskip("playwright.sync_api", reason="no playwright")
+pytest.importorskip("axe_playwright_python.sync_playwright", reason="no axe")
+from benchmarks import screens  # noqa: E402
+
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no chromium")
 PAGES = ("untrusted", "three_variants", "hostile", "study")
 SAMPLE = Path(__file__).parents[2] / "sample_logs" / "experiment.toml"
-WIDTHS = (1440, 1024, 768, 390, 320)
-OPEN = "document.querySelectorAll('details').forEach(each => each.open = true)"
-OUTSIDE = """() => [...document.querySelectorAll(
-    '.scorecard .chip, .scorecard .variant, .scorecard .metric, .scorecard .estimate')]
-    .filter(e => e.checkVisibility()).filter(e => {
-        const box = e.getBoundingClientRect();
-        return box.left < 0 || box.right > document.documentElement.clientWidth;
-    }).map(e => e.textContent)"""
-
+WIDTHS = (1440, 768, 390, 320)
+VIEWS = ("decision", "explore", "evidence")
+PARTS = ("verdict", "scorecard", "trust", "methods")
 CUT = """() => [...document.querySelectorAll('.scorecard thead th:not(.drawn)')]
     .filter(e => e.checkVisibility() && e.scrollWidth > e.clientWidth).map(e => e.textContent)"""
 
@@ -78,85 +76,81 @@ def text_of(name: str) -> str:
     )
 
 
-def comes_true(page: sync_api.Page, condition: str) -> bool:
-    """Whether it does within 20 seconds; the page's policy lets no function of ours wait in it."""
-    for _ in range(200):
-        if page.evaluate(condition):
-            return True
-        page.wait_for_timeout(100)
-    return False
-
-
 def opened(
-    browser: sync_api.Browser, folder: Path, name: str, width: int, scripts: bool = True
+    browser: sync_api.Browser, folder: Path, name: str, width: int, mode: str = "light"
 ) -> tuple[sync_api.Page, list[str]]:
     """A page on a screen so wide, and what its console said."""
     path = folder / f"{name}.html"
     path.write_text(text_of(name), encoding="utf-8")
-    context = browser.new_context(
-        viewport={"width": width, "height": 900}, java_script_enabled=scripts
-    )
-    page, said = context.new_page(), []
-    page.on("console", lambda message: said.append(message.text))
-    page.goto(path.as_uri())
-    if scripts:
-        assert comes_true(page, "document.documentElement.dataset.figures === 'ready'")
-    return page, said
-
-
-def open_all(page: sync_api.Page) -> None:
-    """Open every part, also those inside others, and wait until they are built and drawn."""
-    page.evaluate(OPEN)
-    while page.locator("details:not([open])").count() or page.locator("details > template").count():
-        page.evaluate(OPEN)
-        page.wait_for_timeout(20)
-    assert comes_true(page, "!document.querySelector('[data-figure]:not(.js-plotly-plot)')")
+    _, seen = screens.opened(browser, path, width, mode)
+    return seen.page, seen.said
 
 
 @pytest.mark.parametrize("name", PAGES)
 def test_nothing_leaves_the_screen(browser: sync_api.Browser, tmp_path: Path, name: str) -> None:
     page, said = opened(browser, tmp_path, name, WIDTHS[0])
-    open_all(page)
-    for width in WIDTHS:
-        page.set_viewport_size({"width": width, "height": 900})
-        # Figures follow the width a little later.
-        assert comes_true(page, f"document.documentElement.scrollWidth === {width}")
-        assert page.evaluate(OUTSIDE) == []
-        assert page.evaluate(CUT) == []
+    for view in VIEWS:
+        screens.show(page, view)
+        screens.open_all(page)
+        for width in WIDTHS:
+            page.set_viewport_size({"width": width, "height": 900})
+            # Figures follow the width a little later.
+            assert screens.comes_true(page, f"{screens.SIDEWAYS} === 0", 10), (view, width)
+            assert page.evaluate(screens.OUTSIDE) == 0
+            assert page.evaluate(CUT) == []
     assert said == []
     page.context.close()
 
 
 def test_nor_does_an_agreement(browser: sync_api.Browser, tmp_path: Path) -> None:
     page, said = opened(browser, tmp_path, "agreement", 1440)
-    open_all(page)
-    assert page.locator("#quadrant .point").count() >= 3
-    for width in (1440, 390):
-        page.set_viewport_size({"width": width, "height": 900})
-        assert comes_true(page, f"document.documentElement.scrollWidth === {width}")
+    for view in page.evaluate(screens.VIEWS):
+        screens.show(page, view)
+        screens.open_all(page)
+        for width in (1440, 390):
+            page.set_viewport_size({"width": width, "height": 900})
+            assert screens.comes_true(page, f"{screens.SIDEWAYS} === 0", 10)
     assert said == []
     page.context.close()
 
 
+def test_a_figure_is_as_wide_as_a_screen_that_was_turned_meanwhile(
+    browser: sync_api.Browser, tmp_path: Path
+) -> None:
+    page, _ = opened(browser, tmp_path, "ship", 1440)
+    screens.show(page, "explore")
+    screens.open_all(page)
+    screens.show(page, "decision")
+    page.set_viewport_size({"width": 390, "height": 900})
+    page.wait_for_timeout(200)
+    screens.show(page, "explore")
+    assert screens.comes_true(page, f"{screens.BLANK} === 0 && {screens.SIDEWAYS} === 0", 5)
+    page.context.close()
+
+
 @pytest.mark.parametrize(
-    ("name", "width"), [("study", 1440), ("three_variants", 390), ("agreement", 390)]
+    ("name", "width", "mode"),
+    [("study", 1440, "light"), ("three_variants", 390, "dark"), ("agreement", 390, "light")],
 )
 def test_no_rule_of_accessibility_is_broken(
-    browser: sync_api.Browser, tmp_path: Path, name: str, width: int
+    browser: sync_api.Browser, tmp_path: Path, name: str, width: int, mode: str
 ) -> None:
-    axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="no axe")
-    page, _ = opened(browser, tmp_path, name, width)
-    open_all(page)
-    broken = axe.Axe().run(page).response["violations"]
-    assert [(rule["id"], len(rule["nodes"])) for rule in broken] == []
+    page, _ = opened(browser, tmp_path, name, width, mode)
+    for view in page.evaluate(screens.VIEWS):
+        screens.show(page, view)
+        screens.open_all(page)
+        broken = screens.Axe().run(page).response["violations"]
+        assert [(rule["id"], len(rule["nodes"])) for rule in broken] == []
     page.context.close()
 
 
 def test_a_label_on_a_line_can_be_read(browser: sync_api.Browser, tmp_path: Path) -> None:
     """White on the label's own ground; the page's own colour of text would be black on it."""
     page, _ = opened(browser, tmp_path, "ship", 1440)
-    page.locator(".js-plotly-plot .point").first.scroll_into_view_if_needed()
-    page.locator(".js-plotly-plot").first.evaluate(
+    screens.show(page, "explore")
+    screens.open_all(page)
+    page.locator(".js-plotly-plot:visible").first.scroll_into_view_if_needed()
+    page.locator(".js-plotly-plot:visible").first.evaluate(
         "e => Plotly.Fx.hover(e, [{curveNumber: 0, pointNumber: 0}])"
     )
     text = page.locator(".hoverlayer text").first
@@ -166,66 +160,105 @@ def test_a_label_on_a_line_can_be_read(browser: sync_api.Browser, tmp_path: Path
     page.context.close()
 
 
-def test_paper_shows_what_the_screen_shows(browser: sync_api.Browser, tmp_path: Path) -> None:
+def test_the_numbers_of_a_figure_are_a_table(browser: sync_api.Browser, tmp_path: Path) -> None:
+    page, _ = opened(browser, tmp_path, "ship", 1440)
+    screens.show(page, "explore")
+    numbers = page.locator("#daily-ctr details.data")
+    numbers.locator("summary").click()
+    rows = numbers.locator("tr")
+    rows.first.wait_for()
+    known = [row for row in builders.daily("ctr", 0.059) if row.lift is not None]
+    assert rows.count() == len(known) > 1
+    assert builders.DAYS[0] in rows.first.inner_text()
+    assert numbers.get_by_role("button", name="Copy these numbers").is_visible()
+    page.context.close()
+
+
+@pytest.mark.parametrize("name", ["study", "untrusted", "three_variants"])
+def test_paper_has_the_decision_and_trust_at_once(
+    browser: sync_api.Browser, tmp_path: Path, name: str
+) -> None:
+    path = tmp_path / "page.html"
+    path.write_text(text_of(name), encoding="utf-8")
+    look = screens.paper(browser, path)
+    assert look.faults == 0
+    # What a failed check hides is hidden on paper too.
+    assert (look.rows == 0) == (name == "untrusted")
+    assert 1 <= look.sheets <= 4
+
+
+def test_paper_is_the_same_whatever_view_was_shown(
+    browser: sync_api.Browser, tmp_path: Path
+) -> None:
     page, _ = opened(browser, tmp_path, "study", 1440)
-    page.emulate_media(media="print")
-    shown = "els => els.filter(e => e.checkVisibility())"
-    blank = page.locator(".figure").evaluate_all(
-        f"els => ({shown})(els).filter(e => !e.querySelector('.main-svg')).length"
-    )
-    assert blank == 0
-    assert page.locator(".figure").evaluate_all(f"els => ({shown})(els).length") > 0
-    sheets = len(re.findall(rb"/Type\s*/Page\b", page.pdf(format="A4")))
-    assert sheets <= 10
+    seen = []
+    for view in VIEWS:
+        page.emulate_media(media="screen")
+        screens.show(page, view)
+        screens.open_all(page)
+        page.emulate_media(media="print")
+        shown = [part for part in PARTS if page.locator(f"#{part}").is_visible()]
+        seen.append(shown)
+        assert page.evaluate(screens.BLANK) == 0
+    assert seen == [["verdict", "trust"]] * 3
     # Whatever the width of the paper: a drawing is as wide as its place, not as the screen was.
     page.evaluate("document.body.style.width = '600px'")
     edges = page.locator(".figure .main-svg").evaluate_all(
-        f"els => ({shown})(els).map(e => e.getBoundingClientRect().right)"
+        "els => els.filter(e => e.checkVisibility()).map(e => e.getBoundingClientRect().right)"
     )
     assert 0 < max(edges) <= 601
-    scorecard = page.locator("#scorecard thead").first
-    assert scorecard.evaluate("e => getComputedStyle(e).display") == "table-header-group"
-    assert page.locator("#quadrant, #traffics").evaluate_all(f"els => ({shown})(els).length") == 2
+    assert page.locator("#verdict thead").first.is_visible()
     page.context.close()
 
 
-def test_without_scripts_no_hole_is_left(browser: sync_api.Browser, tmp_path: Path) -> None:
-    page, _ = opened(browser, tmp_path, "ship", 1440, scripts=False)
+@pytest.mark.parametrize("name", ["ship", "untrusted", "study"])
+def test_without_scripts_all_views_are_read(
+    browser: sync_api.Browser, tmp_path: Path, name: str
+) -> None:
+    page, _ = opened(browser, tmp_path, name, 390, "no scripts")
+    assert all(page.locator(f"#{view}").is_visible() for view in VIEWS)
+    assert all(page.locator(f"#{part}").is_visible() for part in PARTS)
+    assert page.evaluate(screens.SIDEWAYS) == 0
     heights = page.locator(".figure").evaluate_all(
         "els => els.filter(e => e.checkVisibility()).map(e => e.getBoundingClientRect().height)"
     )
+    # No hole is left where a figure would be.
     assert heights
-    assert max(heights) < 60
+    assert max(heights) < 80
     page.context.close()
 
 
-FIRST = """() => [...document.querySelectorAll(
-    '#verdict .verdict, #verdict .next, .glance tbody tr, #verdict .tally')]
-    .map(e => e.getBoundingClientRect().bottom)"""
-
-
-@pytest.mark.parametrize(
-    ("name", "width", "height"),
-    [("study", 1440, 900), ("three_variants", 1440, 900), ("study", 390, 2 * 844)],
-)
-def test_what_decides_is_on_the_first_screen(
-    browser: sync_api.Browser, tmp_path: Path, name: str, width: int, height: int
+@pytest.mark.parametrize("name", ["study", "three_variants"])
+def test_the_first_view_is_two_screens_at_most(
+    browser: sync_api.Browser, tmp_path: Path, name: str
 ) -> None:
-    page, _ = opened(browser, tmp_path, name, width)
-    bottoms = page.evaluate(FIRST)
-    assert len(bottoms) >= 4
-    assert max(bottoms) <= height
+    page, _ = opened(browser, tmp_path, name, 1440)
+    bottoms = page.evaluate(
+        "[...document.querySelectorAll('#decision *')].map(e => e.getBoundingClientRect().bottom)"
+    )
+    assert 0 < max(bottoms) <= 2 * 900
     page.context.close()
 
 
-def test_a_link_opens_what_is_closed(browser: sync_api.Browser, tmp_path: Path) -> None:
-    page, said = opened(browser, tmp_path, "study", 1440)
-    assert page.locator("#daily-clicks-per-user").count() == 0
-    page.evaluate("location.hash = '#daily-clicks-per-user'")
-    assert comes_true(
-        page, "document.querySelector('#daily-clicks-per-user .js-plotly-plot') !== null"
+@pytest.mark.parametrize("name", ["study", "three_variants", "untrusted"])
+def test_a_phone_shows_the_verdict_before_it_scrolls(
+    browser: sync_api.Browser, tmp_path: Path, name: str
+) -> None:
+    page, _ = opened(browser, tmp_path, name, 390)
+    tops = page.locator("#decision .verdict strong").evaluate_all(
+        "els => els.map(e => e.getBoundingClientRect().bottom)"
     )
-    assert said == []
+    assert 0 < max(tops) <= 844
+    page.context.close()
+
+
+def test_dark_is_dark(browser: sync_api.Browser, tmp_path: Path) -> None:
+    page, _ = opened(browser, tmp_path, "ship", 1440, "dark")
+    screens.show(page, "explore")
+    screens.open_all(page)
+    assert page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(15, 23, 42)"
+    words = page.locator(".js-plotly-plot:visible .xtick text").first
+    assert words.evaluate("e => getComputedStyle(e).fill") == "rgb(227, 233, 242)"
     page.context.close()
 
 
@@ -241,14 +274,28 @@ def test_a_download_comes_out_plain(browser: sync_api.Browser, tmp_path: Path) -
 def test_a_page_without_faults_in_every_way_of_looking(
     browser: sync_api.Browser, tmp_path: Path
 ) -> None:
-    """The matrix in short: `python -m benchmarks.screens` looks at seven experiments."""
-    pytest.importorskip("axe_playwright_python.sync_playwright", reason="no axe")
-    from benchmarks.report_worlds import WORLDS
-    from benchmarks.screens import looks
-
+    """The matrix in short: `python -m benchmarks.screens` looks at twelve pages."""
     file = WORLDS["without_units"]().first().report(tmp_path / "page.html")
-    seen = dict(looks(browser, file, widths=(390,)))
+    seen = dict(screens.looks(browser, file, widths=(390,)))
     assert len(seen) == 5
     assert {way: look for way, look in seen.items() if look.faults} == {}
     assert seen["light 390"].figures > 0
     assert seen["keyboard 390"].stops > 20
+
+
+BROKEN = """
+const line = document.querySelector('.glyph .bar');
+line.setAttribute('x2', '96.0%');
+document.querySelectorAll('td.variant').forEach(e => { e.className = 'variant v1'; });
+"""
+
+
+def test_a_cut_interval_and_a_colour_of_two_variants_are_seen(
+    browser: sync_api.Browser, tmp_path: Path
+) -> None:
+    page, _ = opened(browser, tmp_path, "three_variants", 1440)
+    assert (page.evaluate(screens.CUT), page.evaluate(screens.TWICE)) == (0, 0)
+    page.evaluate(BROKEN)
+    assert page.evaluate(screens.CUT) == 1
+    assert page.evaluate(screens.TWICE) >= 1
+    page.context.close()

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import gzip
 import json
+import math
 import re
 from base64 import b64decode
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
+from urllib.parse import quote
 
 import numpy as np
 import plotly.graph_objects as go
@@ -23,7 +26,7 @@ from abeval.experiment.metrics import named_metrics
 from abeval.inference.judge import judge
 from abeval.logs.run import opened
 from abeval.offline.metrics import default_metrics
-from abeval.report.figures import Block, Closed, FigureView
+from abeval.report.figures import Block, Closed, OfMetric, figures_of
 from abeval.report.markdown import markdown
 from abeval.report.page import PARTS, _built, page_html
 from abeval.report.tables import TextTable
@@ -32,9 +35,9 @@ from abeval.results.study import Study, read_results, study_of
 from abeval.stats.catalogue import compare_all
 from tests import builders
 from tests.agreement.test_sample import GOLDEN, golden_of, same
-from tests.report.numbers import Known, plain, printed, shares
+from tests.report.numbers import NUMBER, Known, plain, printed, shares
 from tests.report.numbers import Result as NumbersOf
-from tests.report.pages import Page, figures, parse, whole, words
+from tests.report.pages import Page, close, figures, parse, whole, words
 
 FILE = Path(__file__).parents[2] / "sample_logs" / "experiment.toml"
 
@@ -73,21 +76,27 @@ def test_every_part_that_the_sample_has_data_for_is_there(parsed: Page) -> None:
     every = [e.attributes["id"] for e in parsed.elements if "id" in e.attributes]
     assert len(every) == len(set(every))
     links = [a.attributes["href"] for a in parsed.all("a")]
-    assert {link[1:] for link in links if link.startswith("#")} <= set(every)
+    assert {link[1:].partition("?")[0] for link in links if link.startswith("#")} <= set(every)
 
 
-def test_the_same_page_from_its_json_and_from_its_own_download(
+def test_the_same_page_from_its_json(folder: Path, study: Study) -> None:
+    assert page_html(study) == (folder / "page.html").read_text(encoding="utf-8")
+
+
+def test_the_download_has_all_but_windows_and_says_so(
     folder: Path, study: Study, parsed: Page
 ) -> None:
-    assert page_html(study) == (folder / "page.html").read_text(encoding="utf-8")
-    (link,) = [
-        a.attributes["href"]
-        for a in parsed.all("a")
-        if a.attributes.get("data-plain", "").endswith(".json")
-    ]
+    """They weigh more than all else; the JSON of the command has them."""
+    (link,) = [a for a in parsed.all("a") if a.attributes.get("data-plain", "").endswith(".json")]
+    assert words(link) == "results without windows (JSON)"
     again = folder / "again.json"
-    again.write_bytes(gzip.decompress(b64decode(link.partition(",")[2])))
-    assert read_results([again]).to_dict() == study.to_dict()
+    again.write_bytes(gzip.decompress(b64decode(link.attributes["href"].partition(",")[2])))
+    assert study.time is not None
+    kept = replace(study, time=replace(study.time, windows=(), looks=()))
+    assert read_results([again]).to_dict() == kept.to_dict()
+    plain = parse(whole(page_html(study_of(builders.ship()))))
+    names = [words(a) for a in plain.all("a") if "download" in a.attributes]
+    assert names == ["scorecard (CSV)", "results (JSON)"]
 
 
 @pytest.mark.whole
@@ -183,61 +192,110 @@ def test_two_of_one_kind_or_of_two_experiments_are_refused(tmp_path: Path, study
         CliRunner().invoke(app, ["report", str(one)], catch_exceptions=False)
 
 
-def test_figures_are_the_numbers_of_the_result(study: Study, page: str) -> None:
-    drawn = figures(page)
+def test_figures_are_the_numbers_of_the_result(study: Study) -> None:
+    drawn, time, outlook = study.figures, study.time, study.outlook
+    assert time is not None
+    assert outlook is not None
+    assert study.analysis is not None
+    rolling = [r for r in time.windows if r.metric == "ctr" and r.kind == "rolling"]
+    lines = {trace.name: trace for trace in drawn["windows", "ctr"].data}
+    own = [row for row in rolling if row.days == 7 and row.axis == "calendar"]
+    assert list(lines["7 days"].x) == [row.end for row in own]
+    assert list(lines["7 days"].y) == [100 * (row.lift or 0) for row in own]
+    power = {trace.name: trace for trace in drawn["power", "ctr"].data}
+    points = outlook["ctr"].points
+    assert list(power["treatment"].x) == [days for days, _ in points]
+    assert list(power["treatment"].y) == [100 * effect for _, effect in points]
+    line = next(t for t in drawn["cumulative", "ctr"].data if t.name == "up to the day")
+    assert line.y[-1] == pytest.approx(100 * (study.analysis["ctr"].lift or 0))
+
+
+def test_every_metric_has_its_figures(study: Study) -> None:
+    assert study.analysis is not None
     assert study.time is not None
-    looks = [look for look in study.time.looks if look.metric == "ctr"]
-    lines = {trace["name"]: trace["y"] for trace in drawn["pvalue-ctr"]["data"]}
-    assert lines["always valid"] == [max(look.always_p_value, 1e-6) for look in looks]
-    (heat, _) = drawn["windows-ctr"]["data"]
-    cells = {
-        (row.days, row.start): row.lift
-        for row in study.time.windows
-        if (row.metric, row.axis) == ("ctr", "calendar") and row.kind in ("daily", "rolling")
-    }
-    shown = {
-        (int(days.split()[0]), start): value
-        for days, line in zip(heat["y"], heat["z"], strict=True)
-        for start, value in zip(heat["x"], line, strict=True)
-        if value is not None
-    }
-    assert shown == {key: pytest.approx(100 * lift) for key, lift in cells.items()}
+    keys = set(study.figures)
+    lifts = [row.metric for row in study.analysis.scorecard if row.lift is not None]
+    windowed = {row.metric for row in study.time.windows}
+    for metric in lifts:
+        assert (("cumulative", metric) in keys) == (metric in windowed)
+        assert (("windows", metric) in keys) == any(
+            row.metric == metric and row.kind == "rolling" and row.lift is not None
+            for row in study.time.windows
+        )
+    assert {key[1] for key in keys if key[0] == "daily"} == {r.metric for r in study.analysis.daily}
     assert study.outlook is not None
-    power = {t["name"]: (t["x"], t["y"]) for t in drawn["power-days"]["data"]}
-    points = study.outlook["ctr"].points
-    assert power["ctr"] == ([d for d, _ in points], pytest.approx([100 * e for _, e in points]))
-    final = next(t for t in drawn["cumulative-ctr"]["data"] if t["name"] == "the whole period")
-    assert final["y"] == [looks[-1].difference]
+    drawn = {one.metric for one in study.outlook.metrics if len(one.points) > 1}
+    assert {key[1] for key in keys if key[0] == "power"} == drawn
+    assert study.aa is not None
+    assert {key[1] for key in keys if key[0] == "aa"} == {row.metric for row in study.aa.metrics}
+
+
+def test_a_metric_leads_to_its_effect_up_to_each_day(study: Study, parsed: Page) -> None:
+    assert study.analysis is not None
+    (lifts,) = parsed.all("section", id="scorecard")
+    links = [a.attributes["href"] for a in parsed.all("a") if lifts in a.inside]
+    metrics = dict.fromkeys(row.metric for row in study.analysis.scorecard)
+    assert sorted(links) == sorted(f"#cumulative?metric={quote(name)}" for name in metrics)
+    assert parsed.all("section", id="cumulative")
+
+
+def test_the_page_draws_the_figures_of_the_result_to_four_digits(study: Study, page: str) -> None:
+    drawn = figures(page)
+    addresses = {}
+    for part in _built(study):
+        for view in figures_of(part.blocks):
+            addresses[view.anchor] = view.figure
+    assert set(drawn) == set(addresses)
+    for anchor, figure in addresses.items():
+        whole_numbers, kept = json.loads(json.dumps(figure)), drawn[anchor]
+        assert [*texts(kept)] == [*texts(whole_numbers)]
+        for one, other in zip(plain(kept), plain(whole_numbers), strict=True):
+            assert one == close(other), anchor
+
+
+def texts(value: Any) -> Iterator[str]:
+    """Every key and text of a value."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, dict):
+        for key, one in value.items():
+            yield key
+            yield from texts(one)
+    elif isinstance(value, list):
+        for one in value:
+            yield from texts(one)
 
 
 def test_every_number_of_a_figure_is_one_of_the_results(study: Study) -> None:
-    """To the last digit: values, both ends of intervals, cells of heat maps."""
+    """To the last digit: values, and both ends of intervals."""
     known = Known(plain(study.to_dict()))
     assert study.analysis is not None
     assert study.replay is not None
     shares_of = [b.units / v.units for v in study.analysis.unit_aucs for b in v.bins]
     rates = [b.clicks / b.rows for b in study.replay.calibration if b.rows]
-    # A p-value of 0 has no place on a log axis.
-    of_baseline = [
-        100 * number / abs(pair.value_control)
-        for pair in study.replay.pairs
-        for number in (pair.difference, pair.low, pair.high)
-        if pair.value_control and number is not None
+    # Offline differences are drawn as shares of the baseline's value.
+    quotients = [
+        end / abs(p.value_control)
+        for p in study.replay.pairs
+        if p.value_control
+        for end in (p.difference, p.low, p.high)
+        if end is not None
     ]
-    derived = {"gauc": Known(shares_of), "calibration": Known(rates), "pvalue": Known([1e-6])}
-    derived["family"] = Known(of_baseline)
+    derived = {
+        "gauc": Known(shares_of),
+        "calibration": Known(rates),
+        "family": Known(quotients),
+        "cumulative": Known(always_ends(study)),
+        "srm": Known(entered_shares(study)),
+    }
     checked = 0
     for key, figure in study.figures.items():
         also = derived.get(key[0], known)
         for trace in figure.data:
-            # Other axes have places: bins, days, rows of a forest.
-            along = (
-                trace.x
-                if key[0] in ("forest", "family")
-                else trace.z
-                if trace.type == "heatmap"
-                else trace.y
-            )
+            if trace.name == "goes on beyond the frame" or str(trace.name).endswith("as planned"):
+                continue
+            # The other axis has places: bins, days, rows of a forest.
+            along = trace.x if key[0] == "family" else trace.y
             values = [v for v in np.ravel(np.array(along, dtype=object)) if isinstance(v, float)]
             ends = [v for v in ends_of(trace) if v is not None]
             assert [v for v in (*values, *ends) if not (known.has(v) or also.has(v))] == [], key
@@ -245,11 +303,49 @@ def test_every_number_of_a_figure_is_one_of_the_results(study: Study) -> None:
     assert checked > 2000
 
 
+def always_ends(study: Study) -> Iterator[float]:
+    """Ends that hold at every look, as shares of control up to the same day."""
+    assert study.time is not None
+    controls = {
+        (row.metric, row.end): abs(row.control)
+        for row in study.time.windows
+        if (row.axis, row.kind) == ("calendar", "cumulative") and row.control
+    }
+    for look in study.time.looks:
+        for end in (look.always_low, look.always_high):
+            if end is not None and (look.metric, look.day) in controls:
+                yield end / controls[look.metric, look.day]
+
+
+def entered_shares(study: Study) -> Iterator[float]:
+    """The share of each variant among the units up to a day."""
+    assert study.time is not None
+    for row in study.time.windows:
+        if row.kind == "cumulative" and row.units + row.units_control:
+            for units in (row.units, row.units_control):
+                yield units / (row.units + row.units_control)
+
+
+def test_the_band_of_the_split_is_where_the_planned_one_lies(study: Study) -> None:
+    """A share of n units has a standard error of sqrt(p (1 - p) / n)."""
+    band, line = study.figures["srm", "entries"].data
+    assert study.analysis is not None
+    totals = [
+        sum(int(n.replace("\u202f", "").replace(",", "")) for n in (said,))
+        for said in (text.split(": ")[1].split(" units")[0] for text in line.customdata)
+    ]
+    days = len(line.x)
+    assert list(band.x[:days]) == list(line.x)
+    for count, share, low, high in zip(
+        totals, line.y, band.y[:days], reversed(band.y[days:]), strict=True
+    ):
+        half = 1.959964 * math.sqrt(0.25 / (100 * count / share))
+        assert (low, high) == pytest.approx((50 - 100 * half, 50 + 100 * half), rel=1e-4)
+
+
 def ends_of(trace: go.Scatter) -> list[float | None]:
     """The ends of the error bars of a trace."""
     found: list[float | None] = []
-    if trace.type == "heatmap":
-        return found
     for values, bars in ((trace.y, trace.error_y), (trace.x, trace.error_x)):
         for sign, lengths in ((1, bars.array), (-1, bars.arrayminus)) if bars else ():
             pairs = zip(values or (), () if lengths is None else lengths, strict=False)
@@ -260,23 +356,13 @@ def ends_of(trace: go.Scatter) -> list[float | None]:
 def test_every_number_of_a_table_is_one_of_its_record(study: Study) -> None:
     """Each row's numbers are of records with the names of the row: metric, variant, model, cell."""
     result, checked = NumbersOf(study.to_dict()), 0
-    assert study.replay is not None
-    scored = Known(
-        share
-        for one in study.replay.coverage
-        for share in (
-            one.scored_requests / one.requests,
-            one.scored_units / one.units,
-            1 - one.unscored_rows / one.rows,
-        )
-    )
     for part in _built(study):
         for table in tables_of(part.blocks):
-            for row in table.rows if part.id not in ("glossary", "stability") else ():
+            for row in (
+                table.rows if part.id != "stability" and table.title != "Definitions" else ()
+            ):
                 names = frozenset(cell for cell in row if result.named(cell))
                 known, quotients = result.of(names), shares(table.rows, row)
-                if table.title == "Coverage":
-                    quotients = scored
                 for cell in row:
                     wrong = [
                         number
@@ -292,10 +378,46 @@ def tables_of(blocks: Iterable[Block]) -> Iterator[TextTable]:
     for block in blocks:
         if isinstance(block, Closed):
             yield from tables_of(block.blocks)
-        elif isinstance(block, FigureView):
-            yield block.table
+        elif isinstance(block, OfMetric):
+            yield from tables_of(block.inside)
         elif isinstance(block, TextTable):
             yield block
+
+
+def test_every_number_that_a_point_says_is_one_of_its_metric(study: Study) -> None:
+    """The page lists these texts as the numbers of a figure."""
+    result, checked, drawn = NumbersOf(study.to_dict()), 0, study.figures
+    named = re.compile("|".join(map(re.escape, names_with_digits(result))) or "$^")
+    for key in (key for key in drawn if key[0] in BY_METRIC):
+        known, figure = said_of(key, result, study), drawn[key]
+        for trace in figure.data:
+            for text in trace.customdata if trace.customdata is not None else ():
+                wrong = [
+                    (number, half)
+                    for number, half in printed(named.sub("", str(text)))
+                    if not known.has(number, half)
+                ]
+                assert not wrong, (key, trace.name, text)
+                checked += 1
+    assert checked > 1000
+
+
+BY_METRIC = ("cumulative", "daily", "windows", "entry", "power", "aa")
+
+
+def said_of(key: tuple[str, ...], result: NumbersOf, study: Study) -> Known:
+    """What the points of a figure may say."""
+    if key[0] != "aa":
+        return result.of(frozenset(name for name in key[1:] if name in result.having))
+    assert study.aa is not None
+    counts = study.aa.histograms[key[1]]
+    return Known([*counts, *(i / len(counts) for i in range(len(counts) + 1))])
+
+
+def names_with_digits(result: NumbersOf) -> list[str]:
+    """Names, the longest first, that a text may have besides its numbers."""
+    names = (name for name in result.having if NUMBER.search(name) and not NUMBER.fullmatch(name))
+    return sorted(names, key=len, reverse=True)
 
 
 def test_every_number_of_the_markdown_and_of_the_terminal_is_one_of_the_results(
@@ -417,14 +539,15 @@ def test_figures_are_for_taking(study: Study) -> None:
     figure.update_layout(title="mine")
     assert figure.layout.title.text == "mine"
     assert ("windows", "ctr") in study.time.figures
-    assert [key[0] for key in study.analysis.figures][:2] == ["forest", "daily"]
+    assert [key[0] for key in study.analysis.figures][:2] == ["daily", "daily"]
     with pytest.raises(KeyError, match="there are"):
         study.time.figures["nothing"]
 
 
 def test_markdown_says_what_the_page_says(study: Study) -> None:
     text = study.to_markdown()
-    assert text.startswith("## sample\n\n**SHIP** ctr +13.1%")
+    assert text.startswith("## sample\n\n")
+    assert "\n\n**SHIP** ctr +13.1%" in text
     assert "**Next:** Roll out treatment." in text
     assert study.analysis is not None
     for row in study.analysis.scorecard:
@@ -471,4 +594,4 @@ def test_several_variants_are_one_line_each_and_what_holds_for_all_is_said_once(
 
 
 def test_the_page_is_small(folder: Path) -> None:
-    assert (folder / "page.html").stat().st_size < 2_000_000
+    assert (folder / "page.html").stat().st_size < 1_200_000

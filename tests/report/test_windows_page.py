@@ -8,7 +8,7 @@ from abeval.cli.main import app
 from abeval.report.page import page_html
 from abeval.results.study import study_of
 from tests import sample
-from tests.report.pages import figures, whole
+from tests.report.pages import close, figures, whole
 
 
 @pytest.fixture(scope="module")
@@ -29,11 +29,6 @@ def traces(page, name):
 
 def rows_of(result, metric, axis, kind):
     return [r for r in result.windows if (r.metric, r.axis, r.kind) == (metric, axis, kind)]
-
-
-def close(numbers):
-    """To the five digits that a page keeps."""
-    return pytest.approx(numbers, rel=5e-5)
 
 
 def test_every_metric_has_its_windows_and_its_verdict(result, page):
@@ -76,30 +71,17 @@ def test_the_band_that_is_valid_at_every_look_is_a_share_of_control(result, page
     assert "pp [" in low["customdata"][-1]
 
 
-def test_windows_are_a_line_and_a_band_for_each_length(result, page):
-    rows = rows_of(result, "ctr", "calendar", "rolling")
+def test_windows_are_a_line_and_a_band_of_the_longest_length(result, page):
+    rows = [row for row in rows_of(result, "ctr", "calendar", "rolling") if row.days == 7]
     drawn = traces(page, "windows-ctr")
-    assert set(drawn) - {"goes on beyond the frame"} == {
-        *("7 days", "7 days, interval", "3 days", "3 days, interval")
-    }
-    for days in (3, 7):
-        own = [row for row in rows if row.days == days]
-        line, band = drawn[f"{days} days"], drawn[f"{days} days, interval"]
-        assert line["x"] == [row.end for row in own]
-        assert line["y"] == close([100 * row.lift for row in own])
-        ends = [*(row.lift_low for row in own), *(row.lift_high for row in reversed(own))]
-        assert band["y"] == close([100 * end for end in ends])
-    dashes = [drawn[name]["line"]["dash"] for name in ("7 days", "3 days")]
-    assert len(set(dashes)) == 2
-    above = sum(row.lift > 0 for row in rows if row.days == 7)
+    line, band = drawn["7 days"], drawn["7 days, interval"]
+    assert "3 days" not in drawn
+    assert line["x"] == [row.end for row in rows]
+    assert line["y"] == close([100 * row.lift for row in rows])
+    ends = [*(row.lift_low for row in rows), *(row.lift_high for row in reversed(rows))]
+    assert band["y"] == close([100 * end for end in ends])
+    above = sum(row.lift > 0 for row in rows)
     assert f"Above control in {above} of 8 windows of 7 days." in page
-
-
-def test_lengths_of_windows_are_told_apart():
-    time = abeval.load(sample.FILE).windows(metrics=["ctr"], widths=[2, 3, 5, 7])
-    drawn = traces(page_html(study_of(time)), "windows-ctr")
-    lines = [trace for name, trace in drawn.items() if name.endswith("days")]
-    assert len({trace["line"]["dash"] for trace in lines}) == len(lines) == 4
 
 
 def test_what_daily_looks_would_have_declared_is_in_words(result, page):
@@ -108,9 +90,13 @@ def test_what_daily_looks_would_have_declared_is_in_words(result, page):
         next(look.day for look in looks if getattr(look, name) != "unclear")
         for name in ("fixed_declares", "always_declares")
     ]
+    bounded = [look for look in looks if look.bound is not None]
+    assert [look.day for look in bounded] == ["2026-09-20", "2026-09-27"]
+    planned = next(look.day for look in bounded if look.planned_declares != "unclear")
     assert (
         f"Checked daily without correction, this looked significant on {days[0]}. "
-        f"With correction, it was on {days[1]}."
+        f"With correction, it was on {days[1]}. "
+        f"At the 2 planned looks, it was on {planned}."
     ) in page
 
 
