@@ -6,6 +6,7 @@ from abeval.report import figures as fig
 from abeval.report import tables
 from abeval.report.figures import Block, Closed, FigureView
 from abeval.report.tables import TextTable, interval, lift_of, share_of
+from abeval.results import codes
 from abeval.results import format as fmt
 from abeval.results.analysis import Result
 from abeval.results.effects import CatalogueUse, QuantileEffect, Spread, UnitAucs
@@ -113,7 +114,7 @@ def _value_views(result: Result, value: str) -> tuple[FigureView, ...]:
         distribution,
         FigureView(
             title=f"Effect on the quantiles of {value}",
-            takeaway=_moved(effects),
+            takeaway=f"{_moved(effects)} {_without_lift(effects)}".rstrip(),
             figure=quantile_figure(effects, order),
             key=("dwell", "quantiles", value),
             slug=f"{anchor}-quantiles",
@@ -141,6 +142,17 @@ def _moved(effects: Sequence[QuantileEffect]) -> str:
         name = f"{level_words(one.level)}{f' of {one.variant}' if several else ''}"
         said.append(name if shown is None else f"{name} {shown.estimate}")
     return f"Intervals that exclude zero: {fmt.listing(said)}."
+
+
+def _without_lift(effects: Sequence[QuantileEffect]) -> str:
+    """Name the quantiles that the figure does not have, by reason."""
+    missing: dict[str, list[str]] = {}
+    for one in effects:
+        if one.lift is None:
+            names = missing.setdefault(codes.reason(one.reason) or "no lift", [])
+            names.append(f"{level_words(one.level)} of {one.variant}")
+    said = (f"{fmt.listing(names)}: {reason}." for reason, names in missing.items())
+    return " ".join(["Not drawn:", *said]) if missing else ""
 
 
 def gauc_part(result: Result) -> tuple[Block, ...]:
