@@ -40,7 +40,7 @@ def metrics() -> None:
 
     Examples:
     abeval tools metrics
-    NO_COLOR=1 abeval tools metrics
+    abeval tools metrics > metrics.txt
     """
     from abeval.experiment.sections import Clicks, Sessions
     from abeval.metrics.builtin import builtin_metrics
@@ -214,7 +214,7 @@ def init(
 
     Examples:
     abeval init users.csv --output users.toml
-    abeval init logs/*.csv --read delimiter=; --output logs.toml
+    abeval init impressions/*.parquet --output log.toml
     """
     from abeval.drafts.run import draft_files
     from abeval.files import write_text
