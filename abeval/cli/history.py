@@ -44,7 +44,7 @@ def add(
 
     Examples:
     abeval history add result.json --history history.parquet
-    abeval history add result.json agreement.json --history history.parquet --shipped none
+    abeval history add result.json agreement.json --history history.parquet
     """
     from abeval.history.history import History
 
@@ -78,7 +78,7 @@ def report(
 
     Examples:
     abeval history report --history history.parquet
-    abeval history report --history history.parquet --metric ctr --report history.html
+    abeval history report --history history.parquet --report history.html
     """
     from abeval.history.history import History
 

@@ -95,7 +95,7 @@ def sql(
 
     Examples:
     abeval tools sql units/gauc --dialect bigquery
-    abeval tools sql units/gauc --experiment experiment.toml
+    abeval tools sql units/logged_sums --experiment experiment.toml
     """
     from abeval.engines.sql import query_names
 
