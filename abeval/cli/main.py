@@ -44,11 +44,7 @@ _RENAMED = {
 
 
 class Commands(TyperGroup):
-    """The commands, in the order of the help; old names work for one release and are not listed."""
-
-    def list_commands(self, ctx: typer.Context) -> list[str]:  # type: ignore[override]
-        """List the names, those of groups among them, by panel."""
-        return sorted(super().list_commands(ctx), key=_ORDER.index)
+    """The commands; old names work for one release and are not listed."""
 
     def resolve_command(self, ctx: typer.Context, args: list[str]) -> Any:  # type: ignore[override]  # noqa: ANN401
         """Find the command of a name, also of an old one."""
@@ -102,10 +98,6 @@ _add(app, "Tools", with_engine_flags(report))
 app.add_typer(tools, rich_help_panel="Tools")
 _add(history, None, add, history_report, prior)
 _add(tools, None, assign, simulate, sql, metrics, schema)
-_ORDER = (
-    *("init", "analyze", "windows", "power", "replay", "agree", "off-policy", "history"),
-    *("aa", "audit", "report", "tools"),
-)
 
 
 def _print_version(wanted: bool) -> None:
