@@ -214,6 +214,8 @@ def _guardrail(asked: _Question) -> str:
 def _wait(asked: _Question) -> str:
     """Say how long until a variant without a loss is proven to keep the margin."""
     until = f"{asked.until}. " if asked.until else ""
+    if asked.outlook is None:
+        return until
     if asked.size is None:
         return f"{until}More days will not settle it. "
     if asked.ahead is not None and asked.ahead.more_days == 0.0:

@@ -98,18 +98,17 @@ def print_result(
 
     Not `whole`, it is a first screen: goals and guardrails, the next step, and what else there is.
     """
-    width = console.width
     judged = {row.metric for row in result.scorecard if row.role != "diagnostic"}
-    whole = whole or not judged
-    first = (*_verdicts(result), *_trust(result, width, whole))
-    sections: tuple[Iterable[Text | Padding], ...]
-    if whole:
-        more = (text_table(table, width) for table in _tables(result))
-        rest = (_left_out(result), _accounting(result), _notes(result))
-        sections = (first, _scorecard(result, width), *more, *rest)
-    else:
-        ends = (_left_out(result, judged), _ahead(result, outlook))
-        sections = (first, _scorecard(result, width, judged), *ends)
+    whole, width = whole or not judged, console.width
+    metrics = None if whole else judged
+    sections: list[Iterable[Text | Padding]] = [
+        (*_verdicts(result), *_trust(result, width, whole)),
+        _scorecard(result, width, metrics),
+        *(text_table(table, width) for table in _tables(result) if whole),
+        _left_out(result, metrics),
+        *((_accounting(result), _notes(result)) if whole else ()),
+        _ahead(result, outlook, whole),
+    ]
     for i, section in enumerate(sections):
         for j, block in enumerate(section):
             if i and not j:
@@ -117,16 +116,16 @@ def print_result(
             console.print(block)
 
 
-def _ahead(result: Result, outlook: "PowerOutlook | None") -> Iterator[Text]:
+def _ahead(result: Result, outlook: "PowerOutlook | None", whole: bool) -> Iterator[Text]:
     """Say the next step, and count what a first screen leaves out."""
     if step := next_step(result, outlook):
         yield Text.assemble(("Next: ", "bold"), plain(step))
     others = Counter(row.status for row in result.scorecard if row.role == "diagnostic")
     states = ", ".join(f"{n} {codes.status(s, None)}" for s, n in others.most_common())
-    listed = [f"{fmt.count(others.total())} diagnostics ({states})"] if others else []
-    listed += [table.title for table in _tables(result) if table.rows]
+    listed = [f"{others.total()} diagnostics ({states})"] if others else []
+    listed += [table.title for table in _tables(result)]
     listed += ["notes"] if result.notes else []
-    if listed:
+    if listed and not whole:
         yield Text(plain(f"With --all: {fmt.listing(listed)}"), "dim")
 
 
