@@ -74,7 +74,7 @@ EXTRA = {
 def make(directory: Path, impressions: int) -> None:
     """Simulate, and put each impression's click and dwell on its row."""
     with tempfile.TemporaryDirectory(dir=directory.parent) as made:
-        run([*ABEVAL, "simulate", f"{made}/log", "--impressions", str(impressions)])
+        run([*ABEVAL, "tools", "simulate", f"{made}/log", "--impressions", str(impressions)])
         (directory / "impressions").mkdir(parents=True)
         connection = duckdb.connect()
         connection.execute(

@@ -111,7 +111,7 @@ def main() -> None:
     directory = given.directory.resolve()
     if not (directory / "impressions").exists():
         size = ["--impressions", str(given.impressions)]
-        run([*ABEVAL, "simulate", str(directory), *size])
+        run([*ABEVAL, "tools", "simulate", str(directory), *size])
     costs = in_turns(commands(directory), given.runs, directory)
     seconds = medians(costs)
     for name, found in costs.items():

@@ -395,8 +395,8 @@ def test_commands_on_an_experiment_of_counts(tmp_path: Path) -> None:
     run("init", tmp_path / "counts.csv", "--output", draft)
     for command, says in (
         (("analyze", draft, "--gate"), "SHIP"),
-        (("check", draft), "1 check passed"),
-        (("compare", draft, "--metric", "conversions"), "conversions"),
+        (("analyze", "--checks", draft), "1 check passed"),
+        (("analyze", draft, "--pairs", "conversions"), "conversions"),
         (("report", draft, "--format", "md"), "SHIP"),
         (("analyze", tmp_path / "counts.csv", "--unit", "row"), "SHIP"),
         (("analyze", "--sums", tmp_path / "counts.csv"), "SHIP"),

@@ -38,7 +38,7 @@ JUDGING = {".pipeline", ".inference.judge", ".inference.scorecard", ".inference.
 
 WITHOUT = {
     "analyze": {*HEAVY, *OTHERS, ".time", ".results.windows", ".results.power"},
-    "check": {*HEAVY, *OTHERS, ".time", ".results.windows", *JUDGING},
+    "analyze --checks": {*HEAVY, *OTHERS, ".time", ".results.windows", *JUDGING},
     "power": {*HEAVY, *OTHERS, ".results.windows", *JUDGING},
     "windows": {*HEAVY, *OTHERS, ".results.power", *JUDGING},
     # Models are still read as frames of pandas.
@@ -49,7 +49,7 @@ WITHOUT = {
 
 WITH = {
     "analyze": {".inference.judge", ".aggregates.collect", ".report.terminal"},
-    "check": {".inference.trust.checks", ".aggregates.collect", ".report.short"},
+    "analyze --checks": {".inference.trust.checks", ".aggregates.collect", ".report.short"},
     "power": {".inference.power", ".aggregates.collect", ".report.short"},
     "windows": {".time.analysis", ".report.time_short"},
     "replay": {".offline.replay", ".report.replay_short"},
@@ -111,14 +111,16 @@ def imported(folder: Path, *arguments: str) -> set[str]:
 
 @pytest.mark.parametrize("command", WITHOUT)
 def test_a_command_imports_what_it_runs(file: Path, command: str) -> None:
-    names = imported(file.parent, command, str(file))
+    names = imported(file.parent, *command.split(), str(file))
     assert names >= {"duckdb", "numpy", "scipy.special", *WITH[command]}
     assert names & WITHOUT[command] == set()
 
 
 @pytest.mark.whole
 def test_a_page_is_written_without_the_packages_that_only_its_reader_may_want(file: Path) -> None:
-    names = imported(file.parent, "analyze", str(file), "--report", str(file.parent / "page.html"))
+    result, page = str(file.parent / "result.json"), str(file.parent / "page.html")
+    imported(file.parent, "analyze", str(file), "--json", result)
+    names = imported(file.parent, "report", result, "--output", page)
     assert {"jinja2", ".report.page", ".report.daily_page"} <= names
     assert names & {"plotly", "pandas", "pyarrow"} == set()
 

@@ -515,7 +515,9 @@ def test_the_command_answers_without_a_file(
     flags += ["--covariate", "spent_before", "--segment", "country", "--control", "b"]
     done = CliRunner().invoke(app, ["analyze", str(table), *flags])
     assert "cuped" in done.output
-    assert "country" in done.output
+    assert "With --all: Adjustments, Segments and notes" in done.output
+    whole = CliRunner().invoke(app, ["analyze", str(table), *flags, "--all"])
+    assert "country" in whole.output
     for wrong, text in (([], "is a table"), (["--unit", "user_id"], "--variant group")):
         failed = CliRunner().invoke(app, ["analyze", str(table), *wrong])
         assert text in str(failed.exception) + failed.output

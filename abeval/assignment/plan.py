@@ -439,7 +439,7 @@ def read_plan(
     overrides: Path | None,
     sticky: Path | None,
 ) -> Plan:
-    """Return the plan that the options of `abeval assign` describe."""
+    """Return the plan that the options of `abeval tools assign` describe."""
     tables = [{} if file is None else dict(read_assignment(file)) for file in (overrides, sticky)]
     owned = None if layer is None else _layer(layer)
     return Plan(split, traffic, owned, None if holdout is None else _holdout(holdout), *tables)

@@ -3,16 +3,18 @@
 from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
 
 import typer
 
 from abeval.cli import options
+from abeval.cli.commands import check, compare
 from abeval.cli.options import weights_of
 from abeval.errors import ExperimentError
 
 if TYPE_CHECKING:
     from abeval.api import LoadedExperiment
+    from abeval.results.analysis import Result
     from abeval.results.record import PageRecord
 
 
@@ -117,8 +119,22 @@ def analyze(
     csv: Annotated[
         Path | None, options.output_file("--csv", "Write the scorecard as CSV."), options.Writes()
     ] = None,
+    checks: Annotated[
+        bool, typer.Option("--checks", help="Only check the split and the logs.")
+    ] = False,
+    pairs: Annotated[
+        str | None,
+        typer.Option(
+            help="Only compare every pair of variants on a metric, p adjusted over the pairs.",
+            metavar="METRIC",
+        ),
+    ] = None,
+    whole: options.Whole = False,
     gate: Annotated[
-        bool, typer.Option("--gate", help="Exit with 3, 4, 5 or 6 unless the verdict is to ship.")
+        bool,
+        typer.Option(
+            "--gate", help="Exit with 3, 4, 5 or 6 unless the verdict is to ship, or checks pass."
+        ),
     ] = False,
     profile: Annotated[
         bool, typer.Option("--profile", help="Print the time of each step, on stderr.")
@@ -136,26 +152,51 @@ def analyze(
         ),
     ] = None,
 ) -> None:
-    """Analyse an experiment: verdict, trust checks, scorecard."""
+    """Analyse an experiment: verdict, next step, goals and guardrails, trust.
+
+    The report of an experiment file has all that its logs allow: time, A/A replays, models.
+
+    Examples:
+    abeval analyze experiment.toml --report report.html
+    abeval analyze users.csv --variant group --metric revenue
+    """
     from abeval.files import write_text
     from abeval.progress import steps
     from abeval.report.terminal import print_result
 
+    if checks or pairs is not None:
+        named: dict[str, object] = {"--report": report, "--csv": csv, "--sums": sums}
+        named |= {"--connect": connect, "--profile": profile}
+        named |= {"--checks": pairs and checks, "--gate": pairs and gate}
+        if others := [name for name, value in named.items() if value]:
+            only = "--checks" if pairs is None else "--pairs"
+            raise ExperimentError(f"{only} has no {others[0]}", "run it alone")
+        if pairs is None:
+            check(loaded, json_file, whole, gate)
+        else:
+            compare(loaded, metric=pairs, json_file=json_file, whole=whole)
+        return
     if sums is not None and connect is not None:
         raise ExperimentError("--sums has the sums that --connect would ask for", "give one")
     with steps(profile=profile) as step:
+        study = None
         if connect is not None:
             result = loaded.analyze(step=step, connect=connect)
+        elif sums is not None and loaded.sums is None:
+            result = loaded.from_sums(sums)
+        elif report is not None and loaded.experiment.language == "toml":
+            study = loaded.study(step=step)
+            result = cast("Result", study.analysis)
         else:
-            is_known = sums is None or loaded.sums is not None
-            result = loaded.analyze(step=step) if is_known else loaded.from_sums(sums)
+            result = loaded.analyze(step=step)
         step("writing")
         options.write_json(json_file, result)
         if csv is not None:
             write_text(csv, result.to_csv())
         if report is not None:
-            result.report(report)
-    print_result(result, options.console())
+            (study or result).report(report)
+    outlook = None if study is None else study.outlook
+    print_result(result, options.console(), whole, outlook)
     if connect is not None:
         typer.echo(next(note for note in result.notes if "left the warehouse" in note), err=True)
     if gate:
@@ -165,9 +206,7 @@ def analyze(
 def report(
     files: Annotated[
         list[Path],
-        typer.Argument(
-            help="An experiment file (TOML), or results as --json wrote them.", metavar="FILE..."
-        ),
+        typer.Argument(help="Results of one experiment, as --json wrote them.", metavar="FILE..."),
         options.Reads("the file to report", is_experiment=options.is_toml),
     ],
     output: Annotated[
@@ -183,7 +222,12 @@ def report(
     *,
     engine: Mapping[str, object],
 ) -> None:
-    """Report all that is known of an experiment on one page: results, time, A/A, models offline."""
+    """Report results on one page, or in Markdown: those of one experiment, as --json wrote them.
+
+    Examples:
+    abeval report result.json --output report.html
+    abeval report result.json agreement.json --format md
+    """
     from abeval.files import write_text
     from abeval.views import view
 
@@ -218,6 +262,7 @@ def _result(files: list[Path], engine: Mapping[str, object]) -> "PageRecord":
     if experiments:
         from abeval.api import load
 
+        typer.echo(options.renamed("report EXPERIMENT.toml", "analyze --report"), err=True)
         loaded = options.engine_of(load(experiments[0]), engine)
         with steps() as step:
             return loaded.study(step=step)

@@ -1,4 +1,4 @@
-"""Answer `abeval assign`: ids to variants, by hash."""
+"""Answer `abeval tools assign`: ids to variants, by hash."""
 
 import json
 from dataclasses import asdict
@@ -52,7 +52,12 @@ def assign(
     ] = None,
     json_file: JsonFile = None,
 ) -> None:
-    """Assign ids to variants by hash, and print them with variant, slot and sub_bucket as CSV."""
+    """Assign ids to variants by hash, and print them with variant, slot and sub_bucket as CSV.
+
+    Examples:
+    abeval tools assign ids.csv --salt exp_42 --variants a=0.5,b=0.5
+    abeval tools assign --salt exp_42 --variants a=0.5,b=0.5 --explain user_1
+    """
     from abeval.assignment import Assignment
     from abeval.assignment.plan import read_plan
 

@@ -1,9 +1,12 @@
-"""Answer the commands that are twins of a method of `LoadedExperiment`, as rows of options."""
+"""Answer the commands that are twins of a method of `LoadedExperiment`, as rows of options.
+
+The lines below `Examples:` end the help of a command; a test runs them.
+"""
 
 from collections.abc import Callable
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Literal
 
 import typer
 
@@ -14,7 +17,6 @@ from abeval.cli.options import (
     NEEDED,
     PAGE,
     REPORT,
-    JsonFile,
     Reads,
     flag,
     is_toml,
@@ -91,35 +93,28 @@ def _cut_by(text: str | None) -> tuple[str, dict[str, int]] | None:
         raise ExperimentError(what) from None
 
 
-def check(
-    loaded: "LoadedExperiment",
-    json_file: JsonFile = None,
-    gate: Annotated[
-        bool, typer.Option("--gate", help="Exit with 3 if a check fails; 6: a draft.")
-    ] = False,
-) -> None:
+def check(loaded: "LoadedExperiment", json_file: Path | None, whole: bool, gate: bool) -> None:
     """Check the split and the logs, without a scorecard."""
     from abeval.progress import steps
 
     with steps() as step:
         result = loaded.check(step=step)
-    show(result, json_file)
+    show(result, json_file, whole=whole)
     if gate and (result.questions or result.failed):
         raise typer.Exit(6 if result.questions else 3)
 
 
-compare = twin(
-    "compare",
-    "Compare every pair of variants: its effect, and its p-value adjusted over the pairs.",
-    flag("metric", str, "The metric to compare variants on.", NEEDED),
-    *(ALL, JSON),
-)
+compare = twin("compare", "Compare every pair of variants.", flag("metric", str, ""))
 
 power = twin(
     "power",
     """The smallest effect the experiment can detect, or the days it needs, from its own logs.
 
     And how often it ships, with all of its goals and guardrails.
+
+    Examples:
+    abeval power experiment.toml --mde 1%
+    abeval power experiment.toml --days 14 --metric ctr
     """,
     flag("mde", str, "Relative effect to detect, such as 1% or 0.01.", read=_fraction),
     flag("days", float, "Length of the experiment in days.", min=MIN_DAYS, max=MAX_DAYS),
@@ -139,7 +134,12 @@ _METRICS = flag(
 
 aa = twin(
     "aa",
-    "Replay A/A tests on the experiment's own logs: does each metric's test keep its level?",
+    """Replay A/A tests on the experiment's own logs: does each metric's test keep its level?
+
+    Examples:
+    abeval aa experiment.toml
+    abeval aa experiment.toml --runs 1000 --metric ctr
+    """,
     flag("runs", int, "Number of replays.", 10_000, min=1, max=MAX_REPLAYS),
     flag("seed", int, "Seed of the random splits.", 0, min=0),
     *(_METRICS, ALL, JSON),
@@ -150,6 +150,10 @@ windows = twin(
     """Effects by window: stability, novelty, and what daily looks would have declared.
 
     The report has A/A replays too.
+
+    Examples:
+    abeval windows experiment.toml --report windows.html
+    abeval windows experiment.toml --metric ctr --by weekday
     """,
     _METRICS,
     flag(
@@ -167,7 +171,12 @@ windows = twin(
 
 audit = twin(
     "audit",
-    "Compute each unit's variant by the rule of assignment, and compare it with the log.",
+    """Compute each unit's variant by the rule of assignment, and compare it with the log.
+
+    Examples:
+    abeval audit experiment.toml
+    abeval audit experiment.toml --against other=units.csv
+    """,
     flag(
         "against",
         list[str],
@@ -182,7 +191,12 @@ audit = twin(
 
 off_policy = twin(
     "off_policy",
-    "Estimate the clicks or reward of a policy from the log of a variant with propensities.",
+    """Estimate the clicks or reward of a policy from the log of a variant with propensities.
+
+    Examples:
+    abeval off-policy experiment.toml --from control --to treatment
+    abeval off-policy experiment.toml --from control --policy policy.csv
+    """,
     flag("source", str, "The variant whose log is used.", NEEDED, "--from"),
     flag("to", str, "The variant whose policy is evaluated.", metavar="VARIANT"),
     flag(
@@ -219,7 +233,12 @@ _OFFLINE = (
 
 replay = twin(
     "replay",
-    "Evaluate the models offline, on the log of the experiment, and compare them in pairs.",
+    """Evaluate the models offline, on the log of the experiment, and compare them in pairs.
+
+    Examples:
+    abeval replay experiment.toml --report replay.html
+    abeval replay experiment.toml --k 1,5,10 --metric auc
+    """,
     *_OFFLINE,
     flag(
         "compat",
@@ -251,7 +270,12 @@ replay = twin(
 
 agree = twin(
     "agree",
-    "Set each model's offline difference beside the effect online, and say why they differ.",
+    """Set each model's offline difference beside the effect online, and say why they differ.
+
+    Examples:
+    abeval agree experiment.toml --report agreement.html
+    abeval agree experiment.toml --all --json agreement.json
+    """,
     *(*_OFFLINE, ALL, JSON, REPORT),
     widened_by="metric",
 )

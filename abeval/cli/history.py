@@ -7,14 +7,6 @@ import typer
 
 from abeval.cli import options
 
-history = typer.Typer(
-    name="history",
-    help="A file of past experiments: which offline metric predicts, and what was really gained.",
-    no_args_is_help=True,
-    pretty_exceptions_enable=False,
-)
-
-
 _File = Annotated[
     Path,
     typer.Option("--history", help="The history: a .parquet or .duckdb file.", metavar="FILE"),
@@ -49,6 +41,10 @@ def add(
     """Add the results of one experiment; adding them twice changes nothing.
 
     A changed result of the same experiment takes the place of the old one, which is said.
+
+    Examples:
+    abeval history add result.json --history history.parquet
+    abeval history add result.json agreement.json --history history.parquet
     """
     from abeval.history.history import History
 
@@ -78,7 +74,12 @@ def report(
     json_file: options.JsonFile = None,
     report: options.ReportFile = None,
 ) -> None:
-    """Say which metric predicts which, how often each moves, and what was really gained."""
+    """Say which metric predicts which, how often each moves, and what was really gained.
+
+    Examples:
+    abeval history report --history history.parquet
+    abeval history report --history history.parquet --report history.html
+    """
     from abeval.history.history import History
 
     result = History(history).report(metrics=metric, offline=offline, shared=shared_noise)
@@ -90,11 +91,12 @@ def prior(
     metric: Annotated[str, typer.Option(help="The online metric.")],
     json_file: options.JsonFile = None,
 ) -> None:
-    """Print the prior of a metric's lifts, for the section inference of an experiment file."""
+    """Print the prior of a metric's lifts, for the section inference of an experiment file.
+
+    Examples:
+    abeval history prior --history history.parquet --metric ctr
+    abeval history prior --history history.parquet --metric ctr --json prior.json
+    """
     from abeval.history.history import History
 
     options.show(History(history).prior(metric), json_file)
-
-
-for _command in (add, report, prior):
-    history.command()(options.protected(_command))

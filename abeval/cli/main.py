@@ -7,39 +7,97 @@ machine; 2 a mistake in the input; 130 interrupted, 143 and 129 stopped by SIGTE
 
 import atexit
 import gc
+import inspect
 import os
+import re
 import sys
 from io import TextIOWrapper
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+from typer.core import TyperGroup
 
 from abeval.cli.analyze import analyze, on_table_or_file, report
 from abeval.cli.assign import assign
-from abeval.cli.commands import aa, agree, audit, check, compare, off_policy, power, replay, windows
-from abeval.cli.history import history
-from abeval.cli.options import guarded, on_engine, protected, with_engine_flags
+from abeval.cli.commands import aa, agree, audit, off_policy, power, replay, windows
+from abeval.cli.history import add, prior
+from abeval.cli.history import report as history_report
+from abeval.cli.options import (
+    Command,
+    guarded,
+    on_engine,
+    protected,
+    renamed,
+    with_engine_flags,
+)
 from abeval.cli.reference import init, metrics, schema, simulate, sql
 from abeval.signals import exit_when_stopped, ignore_stops
 from abeval.version import __version__
 
-app = typer.Typer(
-    name="abeval",
-    help="A/B tests of recommender, search and ads models: from logs to a scorecard you can trust.",
-    no_args_is_help=True,
-    add_completion=False,
-    pretty_exceptions_enable=False,
+_TOOLS = ("assign", "simulate", "sql", "metrics", "schema")
+_RENAMED = {
+    "check": ("analyze --checks", ("analyze", "--checks")),
+    "compare": ("analyze --pairs METRIC", ("analyze",)),
+    **{name: (f"tools {name}", ("tools", name)) for name in _TOOLS},
+}
+"""Old name of a command → its new name, as it is said and as it is typed."""
+
+
+class Commands(TyperGroup):
+    """The commands; old names work for one release and are not listed."""
+
+    def resolve_command(self, ctx: typer.Context, args: list[str]) -> Any:  # type: ignore[override]  # noqa: ANN401
+        """Find the command of a name, also of an old one."""
+        old, *rest = args
+        if old in _RENAMED:
+            shown, new = _RENAMED[old]
+            typer.echo(renamed(old, shown), err=True)
+            if old == "compare":
+                rest = [re.sub("^--metric(?==|$)", "--pairs", arg) for arg in rest]
+                # Without a metric it is refused, as it was.
+                rest += (
+                    [] if any(a.startswith(("--pairs", "--help")) for a in rest) else ["--pairs"]
+                )
+            args = [*new, *rest]
+        return super().resolve_command(ctx, args)
+
+
+def _group(name: str, text: str, **own: Any) -> typer.Typer:  # noqa: ANN401 (typer's settings)
+    return typer.Typer(
+        name=name, help=text, no_args_is_help=True, pretty_exceptions_enable=False, **own
+    )
+
+
+def _add(group: typer.Typer, panel: str | None, *commands: Command) -> None:
+    """Add commands to a group, with the examples of their docstrings at the end of their help."""
+    for command in commands:
+        text, _, examples = inspect.cleandoc(command.__doc__ or "").partition("Examples:\n")
+        epilog = "\n\n".join(("Examples:", *examples.splitlines()))
+        added = group.command(help=text.strip(), epilog=epilog, rich_help_panel=panel)
+        added(protected(command))
+
+
+app = _group(
+    "abeval",
+    "A/B tests of recommender, search and ads models: from logs to a scorecard you can trust.",
+    cls=Commands,
+)
+history = _group(
+    "history",
+    "A file of past experiments: which offline metric predicts, and what was really gained.",
+)
+tools = _group(
+    "tools", "Assign units, simulate logs, print queries, metrics and the file's schema."
 )
 
-# `abeval --help` lists the commands in this order.
-for _command in (
-    *(init, on_table_or_file(analyze), with_engine_flags(report)),
-    *(on_engine(check), on_engine(compare), on_engine(power), assign, on_engine(audit)),
-    *(simulate, metrics, schema, on_engine(off_policy), on_engine(replay), on_engine(agree)),
-    *(sql, on_engine(aa), on_engine(windows)),
-):
-    app.command()(protected(_command))
-app.add_typer(history)
+_add(app, "Decide", init, on_table_or_file(analyze), on_engine(windows), on_engine(power))
+_add(app, "Explain", *(on_engine(command) for command in (replay, agree, off_policy)))
+app.add_typer(history, rich_help_panel="Explain")
+_add(app, "Trust", on_engine(aa), on_engine(audit))
+_add(app, "Tools", with_engine_flags(report))
+app.add_typer(tools, rich_help_panel="Tools")
+_add(history, None, add, history_report, prior)
+_add(tools, None, assign, simulate, sql, metrics, schema)
 
 
 def _print_version(wanted: bool) -> None:

@@ -6,9 +6,11 @@ import os
 import sys
 import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import redirect_stdout, suppress
 from functools import partial
+from io import StringIO
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
@@ -101,6 +103,9 @@ def _place(error: Exception) -> str:
     return f"{' '.join(str(error).split())[:300]} ({file}, line {place.lineno})"
 
 
+_STDOUT = Path("-")
+"""What `--json` names for standard output, on which then nothing else is written."""
+
 PIPE = 112
 """Columns of a table that goes to a file or another program."""
 
@@ -159,7 +164,11 @@ def protected(command: Command) -> Command:
     marks = marks_of(command)
 
     def run(debug: bool = False, **values: Any) -> None:  # noqa: ANN401 (typer's values)
-        lists = {n: v if isinstance(v, list) else [v] for n, v in values.items() if v is not None}
+        to_stdout = values.get("json_file") == _STDOUT
+        given = {
+            n: v for n, v in values.items() if not (v is None or (to_stdout and n == "json_file"))
+        }
+        lists = {n: v if isinstance(v, list) else [v] for n, v in given.items()}
         named = [(*marks[n], value) for n in marks for value in lists.get(n, ())]
         written = [(name, mark, v) for name, mark, v in named if isinstance(mark, Writes)]
         if written:
@@ -175,7 +184,18 @@ def protected(command: Command) -> Command:
             )
             for _, mark, file in written:
                 mark.check(file)
-        command(**values)
+        if not to_stdout:
+            command(**values)
+            return
+        with TemporaryDirectory() as folder:
+            file = Path(folder) / "result.json"
+            try:
+                with redirect_stdout(StringIO()):
+                    command(**{**values, "json_file": file})
+            finally:
+                # Also before an exit code of `--gate`.
+                if file.exists():
+                    typer.echo(file.read_text(encoding="utf-8"), nl=False)
 
     return _shown(run, command, [*inspect.signature(command).parameters.values(), _DEBUG])
 
@@ -186,6 +206,11 @@ def _shown(run: Command, command: Command, parameters: Sequence[inspect.Paramete
     run.__annotations__ = {p.name: p.annotation for p in parameters}
     run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]  # typer reads it
     return run
+
+
+def renamed(old: str, new: str) -> str:
+    """Say the new name of a command."""
+    return f"abeval {old} is now abeval {new}; the old name goes with version 0.2"
 
 
 def place(text: str) -> Path:
@@ -239,7 +264,9 @@ def _is_no_table(file: Path) -> bool:
 ReportFile = Annotated[
     Path | None, output_file("--report", "Write the HTML report."), Writes(check=check_page)
 ]
-JsonFile = Annotated[Path | None, output_file("--json", "Write the result as JSON."), Writes()]
+JsonFile = Annotated[
+    Path | None, output_file("--json", "Write the result as JSON; - is stdout."), Writes()
+]
 Whole = Annotated[
     bool, typer.Option("--all", help="Print every metric and column, not only the main ones.")
 ]

@@ -1,4 +1,4 @@
-"""Answer `abeval metrics`, `schema`, `sql`, `simulate` and `init`."""
+"""Answer `abeval init`, and `abeval tools metrics`, `schema`, `sql` and `simulate`."""
 
 import json
 from collections.abc import Iterable, Mapping
@@ -36,7 +36,12 @@ def _print_table(columns: "Mapping[str, Kind]", rows: Iterable[tuple[str, ...]])
 
 
 def metrics() -> None:
-    """List the built-in metrics with formula, unit, direction and role."""
+    """List the built-in metrics with formula, unit, direction and role.
+
+    Examples:
+    abeval tools metrics
+    abeval tools metrics > metrics.txt
+    """
     from abeval.experiment.sections import Clicks, Sessions
     from abeval.metrics.builtin import builtin_metrics
 
@@ -49,7 +54,12 @@ def metrics() -> None:
 
 
 def schema() -> None:
-    """Print the JSON Schema of the experiment file, for editors that complete TOML."""
+    """Print the JSON Schema of the experiment file, for editors that complete TOML.
+
+    Examples:
+    abeval tools schema
+    abeval tools schema > experiment.schema.json
+    """
     from abeval.experiment.model import Experiment
 
     typer.echo(json.dumps(Experiment.model_json_schema(), indent=2))
@@ -81,7 +91,12 @@ def sql(
         typer.Option(help="The warehouse that tells the tables' columns.", metavar="URI"),
     ] = None,
 ) -> None:
-    """Print a query of the analysis, or the names of all queries; or the sums of an experiment."""
+    """Print a query of the analysis, or the names of all queries; or the sums of an experiment.
+
+    Examples:
+    abeval tools sql units/gauc --dialect bigquery
+    abeval tools sql units/logged_sums --experiment experiment.toml
+    """
     from abeval.engines.sql import query_names
 
     if sums is not None:
@@ -169,7 +184,12 @@ def simulate(
     ] = 200_000,
     seed: Annotated[int, typer.Option(help="Random seed.", min=0)] = 7,
 ) -> None:
-    """Simulate logs with known effects: write the logs, experiment.toml and truth.json."""
+    """Simulate logs with known effects: write the logs, experiment.toml and truth.json.
+
+    Examples:
+    abeval tools simulate logs
+    abeval tools simulate logs --impressions 50000 --seed 3
+    """
     from abeval.progress import steps
     from abeval.simulate import simulate as write_logs
 
@@ -190,7 +210,12 @@ def init(
     ] = Path("experiment.toml"),
     read: Annotated[list[str] | None, typer.Option(help=READ, metavar="KEY=VALUE")] = None,
 ) -> None:
-    """Look at files, guess what their columns are, and write an experiment file with comments."""
+    """Look at files, guess what their columns are, and write an experiment file with comments.
+
+    Examples:
+    abeval init users.csv --output users.toml
+    abeval init impressions/*.parquet --output log.toml
+    """
     from abeval.drafts.run import draft_files
     from abeval.files import write_text
 

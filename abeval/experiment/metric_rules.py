@@ -105,7 +105,10 @@ def _definition(choice: MetricChoice, builtin: Mapping[str, Metric]) -> Found:
         if choice.missing is not None and choice.name in builtin:
             yield "missing", f"{choice.name} is built in: its definition says what it leaves out"
         if choice.name not in builtin:
-            hint = suggestion(choice.name, builtin) or "; `abeval metrics` lists the built-in ones"
+            hint = (
+                suggestion(choice.name, builtin)
+                or "; `abeval tools metrics` lists the built-in ones"
+            )
             own = "or give `value`, or `numerator` and `denominator`"
             yield "name", f"no built-in metric is called {choice.name!r}{hint} ({own})"
         return

@@ -126,7 +126,7 @@ def quadrant_part(result: Agreement) -> tuple[Block, ...]:
     """Show every offline metric against every online metric."""
     if not result.rows:
         return ()
-    table = pair_table(result, whole=True)
+    table = pair_table(result)
     closed = Closed(f"{table.title}, all metrics ({len(table.rows)})", (table,))
     return (*_quadrants(result), closed)
 
@@ -148,4 +148,4 @@ def _quadrants(result: Agreement) -> Iterator[FigureView]:
 
 def traffics_part(result: Agreement) -> tuple[Block, ...]:
     """Show both models on both variants' traffic, the logged difference, off-policy backtests."""
-    return model_tables(result, whole=True)
+    return model_tables(result)

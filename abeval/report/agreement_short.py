@@ -1,23 +1,54 @@
-"""Tabulate an agreement: the explanation, offline against online, models on traffics, causes."""
+"""Tabulate an agreement: what was found, how goals stand, models on traffics, causes."""
 
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from abeval.report.layout import Kind
 from abeval.report.tables import WHY_NOT, TextTable, interval, lift_of, table
+from abeval.results import codes
 from abeval.results import format as fmt
 
 if TYPE_CHECKING:
-    from abeval.results.agreement import Agreement, Cause, MatrixCell
+    from abeval.results.agreement import Agreement, AgreementRow, Cause, MatrixCell
 
 
 def agreement_tables(result: "Agreement", whole: bool) -> tuple[TextTable | str, ...]:
-    """List sentences, then tables; with `whole`, every online metric and every cause's needs."""
-    pairs, models = pair_table(result, whole), model_tables(result, whole)
-    hidden = 0 if whole else sum(row.role != "goal" for row in result.rows)
-    more = (f"{fmt.count(hidden)} more pairs of metrics: --all",) if hidden else ()
-    shown = (pairs, *models) if pairs.rows else models
-    return (*sentences(result), *shown, *more, _causes(result))
+    """List what was found, then how goals stand; with `whole`, every pair, model and cause."""
+    if whole:
+        shown = (pair_table(result), *model_tables(result), _causes(result))
+        return (*sentences(result), *(one for one in shown if one.rows))
+    missing = [cause for cause in result.causes if cause.status == "cannot be checked"]
+    needs = dict.fromkeys(need for cause in missing for need in cause.needs)
+    names = dict.fromkeys(codes.words(c.name) for c in result.causes if c.status == "not found")
+    lines = {
+        "Checked, and no cause": names,
+        f"{fmt.count(len({c.name for c in missing}))} causes cannot be checked without": needs,
+        "With --all": ("every pair with intervals", "models on traffics", "each cause"),
+    }
+    return (
+        *sentences(result),
+        *(one for one in (_standings(result),) if one.rows),
+        *(f"{lead}: {fmt.listing(list(of))}" for lead, of in lines.items() if of),
+    )
+
+
+def _standings(result: "Agreement") -> TextTable:
+    """Tabulate how each offline metric stands to goals, those of one standing together."""
+    together: dict[tuple[str, str, str], list[AgreementRow]] = {}
+    for row in result.rows:
+        if row.role == "goal":
+            together.setdefault((row.offline, row.variant, row.standing), []).append(row)
+    return table(
+        "Offline against goals",
+        "the difference on control's traffic beside the lift online.",
+        together.values(),
+        ("offline", lambda rows: rows[0].offline),
+        ("variant", lambda rows: rows[0].variant, "extra"),
+        ("difference", lambda rows: number(rows[0].difference, None, None, signed=True), "number"),
+        ("standing", lambda rows: rows[0].standing),
+        ("goals", lambda rows: ", ".join(row.online for row in rows), "words"),
+        ("why not", lambda rows: codes.reason(rows[0].reason), "note"),
+    )
 
 
 def sentences(result: "Agreement") -> tuple[str, ...]:
@@ -30,17 +61,17 @@ def sentences(result: "Agreement") -> tuple[str, ...]:
     )
 
 
-def model_tables(result: "Agreement", whole: bool) -> tuple[TextTable, ...]:
-    """Tabulate models on traffics and backtests; with `whole`, every estimator."""
-    return (*_matrix(result), *_backtests(result, whole))
+def model_tables(result: "Agreement") -> tuple[TextTable, ...]:
+    """Tabulate models on traffics and backtests."""
+    return (*_matrix(result), *_backtests(result))
 
 
-def pair_table(result: "Agreement", whole: bool) -> TextTable:
-    """Pair offline and online metrics: goals only, without `whole`."""
+def pair_table(result: "Agreement") -> TextTable:
+    """Pair offline and online metrics."""
     return table(
         "Offline against online",
         f"offline on control's traffic, online as lift, with {fmt.level(result.alpha)} intervals.",
-        [row for row in result.rows if whole or row.role == "goal"],
+        result.rows,
         *("offline", "online"),
         ("variant", lambda row: row.variant, "extra"),
         ("difference", lambda r: number(r.difference, r.low, r.high, signed=True), "number"),
@@ -96,13 +127,12 @@ def _value(cell: "MatrixCell | None") -> str:
     return fmt.MISSING if cell is None else number(cell.value, cell.low, cell.high)
 
 
-def _backtests(result: "Agreement", whole: bool) -> Iterator[TextTable]:
-    rows = [row for row in result.backtests if whole or row.estimator in ("ips", "snips", "dr")]
-    if rows:
+def _backtests(result: "Agreement") -> Iterator[TextTable]:
+    if result.backtests:
         yield table(
             "Off-policy backtest",
             "one variant estimated from the log of the other, against what happened.",
-            rows,
+            result.backtests,
             ("from", lambda row: row.source),
             ("to", lambda row: row.target),
             "estimator",

@@ -9,9 +9,9 @@ from abeval.report import assets, tables
 from abeval.report import figures as fig
 from abeval.report.cuts_short import split_tables
 from abeval.report.daily_page import units_view
-from abeval.report.effects import either_way, role_views, slugs
+from abeval.report.effects import role_views, slugs
 from abeval.report.figures import Block, Closed, FigureView, of_metrics
-from abeval.report.first_part import size_words
+from abeval.report.next_step import size_words
 from abeval.report.slices import cut_rows, heat_blocks, slice_blocks
 from abeval.report.tables import TextTable, aa_table, numbers, scaled, share_of
 from abeval.results import AAMetric, codes
@@ -130,7 +130,7 @@ def power_part(outlook: PowerOutlook) -> tuple[Block, ...]:
 def _outlook_figure(outlooks: Mapping[str, MetricOutlook], order: Mapping[str, int]) -> fig.Figure:
     """Draw a line for each variant; today is marked."""
     series = {
-        name: [fig.Point(x, 100 * y, (f"{x:g} days", either_way(y))) for x, y in one.points]
+        name: [fig.Point(x, 100 * y, (f"{x:g} days", fmt.either_way(y))) for x, y in one.points]
         for name, one in outlooks.items()
     }
     here = next(iter(outlooks.values())).days
@@ -153,8 +153,8 @@ def _sentence(one: MetricOutlook, several: bool) -> str:
     if one.mde is None:
         return f"{of}{codes.reason(one.reason)}." if one.reason else ""
     size = size_words(one)
-    seen = f"{of}{either_way(one.mde)} so far"
-    return f"{seen}." if size is None else f"{seen}, {either_way(one.target)} in about {size}."
+    seen = f"{of}{fmt.either_way(one.mde)} so far"
+    return f"{seen}." if size is None else f"{seen}, {fmt.either_way(one.target)} in about {size}."
 
 
 def position_part(agreement: Agreement) -> tuple[Block, ...]:

@@ -127,19 +127,9 @@ def _harm(row: Row, metric: MetricInfo) -> tuple[float | None, float | None]:
     return {"increase": (-size, None), "decrease": (None, size)}.get(metric.direction, (None, None))
 
 
-def either_way(lift: float | None) -> str:
-    """Write a relative effect of either sign.
-
-    Example:
-        >>> either_way(0.0953)
-        '±9.5%'
-    """
-    return fmt.MISSING if lift is None else f"±{float(f'{100 * lift:.2g}'):,.10g}%"
-
-
 def could_see(row: Row) -> str:
     """Write the smallest detectable lift; none where there is too little data to trust it."""
-    return either_way(None if row.status == "too_little_data" else row.mde)
+    return fmt.either_way(None if row.status == "too_little_data" else row.mde)
 
 
 class RowView(NamedTuple):

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 from abeval.report.agreement_page import standings
 from abeval.report.agreement_short import sentences
 from abeval.report.effects import could_see
-from abeval.report.first_part import next_step, verdict_lines
+from abeval.report.first_part import verdict_lines
+from abeval.report.next_step import next_step
 from abeval.report.short import notes, parts
 from abeval.report.spread_page import moved_sentences
 from abeval.report.tables import (
@@ -98,7 +99,7 @@ def _decision(study: Study, result: Result) -> Iterator[str]:
         yield f"{name}**{line.word}** {escaped(fmt.typographic(line.sentence))}"
     if shared:
         yield escaped(fmt.typographic(shared))
-    said = [("Next", step)] if (step := next_step(study)) else []
+    said = [("Next", step)] if (step := next_step(result, study.outlook)) else []
     said += [("Offline", standing) for standing in standings(study)]
     said += moved_sentences(result) if result.trusted else ()
     yield from (f"**{escaped(what)}:** {escaped(fmt.typographic(words))}" for what, words in said)

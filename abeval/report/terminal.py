@@ -1,7 +1,9 @@
 """Print results in the terminal: verdict, trust checks, scorecard, tables."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from io import StringIO
+from itertools import chain
 from typing import TYPE_CHECKING, cast
 
 from rich.console import Console
@@ -11,6 +13,7 @@ from rich.text import Text
 from abeval.report import tables
 from abeval.report.cuts_short import cut_tables
 from abeval.report.layout import Column, Group, Kind, cell, laid_out, plain
+from abeval.report.next_step import next_step
 from abeval.report.tables import ROLES, Printed, TextTable, decisive_p, printed
 from abeval.results import Decision, LeftOut, Row, codes
 from abeval.results import format as fmt
@@ -18,6 +21,7 @@ from abeval.results.analysis import Result
 
 if TYPE_CHECKING:
     from abeval.report.short import Brief, Part
+    from abeval.results.power import PowerOutlook
     from abeval.results.study import Study
 
 WIDTH = 110
@@ -87,21 +91,42 @@ def _part(part: "Part", width: int, whole: bool) -> Iterable[Text | Padding]:
     return (Text(plain(part)),) if isinstance(part, str) else text_table(part, width, whole)
 
 
-def print_result(result: Result, console: Console) -> None:
-    """Print verdicts, checks that did not pass, the scorecard by role, and the accounting."""
-    sections = (
-        (*_verdicts(result), *_trust(result, console.width)),
-        _scorecard(result, console.width),
-        *(text_table(table, console.width) for table in _tables(result)),
-        _left_out(result),
-        _accounting(result),
-        _notes(result),
-    )
+def print_result(
+    result: Result, console: Console, whole: bool = True, outlook: "PowerOutlook | None" = None
+) -> None:
+    """Print verdicts, checks that did not pass, the scorecard by role, and the accounting.
+
+    Not `whole`, it is a first screen: goals and guardrails, the next step, and what else there is.
+    """
+    judged = {row.metric for row in result.scorecard if row.role != "diagnostic"}
+    whole, width = whole or not judged, console.width
+    metrics = None if whole else judged
+    sections: list[Iterable[Text | Padding]] = [
+        (*_verdicts(result), *_trust(result, width, whole)),
+        _scorecard(result, width, metrics),
+        *(text_table(table, width) for table in _tables(result) if whole),
+        _left_out(result, metrics),
+        *((_accounting(result), _notes(result)) if whole else ()),
+        _ahead(result, outlook, whole),
+    ]
     for i, section in enumerate(sections):
         for j, block in enumerate(section):
             if i and not j:
                 console.print()
             console.print(block)
+
+
+def _ahead(result: Result, outlook: "PowerOutlook | None", whole: bool) -> Iterator[Text]:
+    """Say the next step, and count what a first screen leaves out."""
+    if step := next_step(result, outlook):
+        yield Text.assemble(("Next: ", "bold"), plain(step))
+    others = Counter(row.status for row in result.scorecard if row.role == "diagnostic")
+    states = ", ".join(f"{n} {codes.status(s, None)}" for s, n in others.most_common())
+    listed = [f"{others.total()} diagnostics ({states})"] if others else []
+    listed += [table.title for table in _tables(result)]
+    listed += ["notes"] if result.notes else []
+    if listed and not whole:
+        yield Text(plain(f"With --all: {fmt.listing(listed)}"), "dim")
 
 
 def _tables(result: Result) -> tuple[TextTable, ...]:
@@ -126,7 +151,7 @@ def _verdicts(result: Result) -> Iterator[Text]:
         yield Text(plain(f"Hypothesis: {' '.join(info.hypothesis.split())}"))
 
 
-def _trust(result: Result, width: int) -> Iterator[Text | Padding]:
+def _trust(result: Result, width: int, whole: bool) -> Iterator[Text | Padding]:
     """Count the checks that were made; name those that did not pass, or that somebody can make."""
     yield Text(f"Trust: {tables.tally(result.trust)}")
     by_remedy: dict[str, list[str]] = {}
@@ -135,7 +160,8 @@ def _trust(result: Result, width: int) -> Iterator[Text | Padding]:
             by_remedy.setdefault(check.remedy, []).append(check.name)
     if by_remedy:
         listed = (f"{fmt.listing(names)} ({remedy})" for remedy, names in by_remedy.items())
-        yield Text(plain(f"Not checked: {'; '.join(listed)}"), "dim")
+        short = f"{fmt.listing(list(chain(*by_remedy.values())))} (--all says what each needs)"
+        yield Text(plain(f"Not checked: {'; '.join(listed) if whole else short}"), "dim")
     doubtful = [check for check in result.trust if check.status in ("fail", "warn")]
     if doubtful:
         yield Text()
@@ -147,16 +173,20 @@ def _family(result: Result) -> str:
     return "unadjusted" if family == "none" else f"of goals after {family.capitalize()}"
 
 
-def _scorecard(result: Result, width: int) -> Iterator[Text | Padding]:
+def _scorecard(
+    result: Result, width: int, metrics: Collection[str] | None = None
+) -> Iterator[Text | Padding]:
+    """Print rows by role: all of them, or those of some metrics with the method of each."""
     level = fmt.level(result.experiment.alpha)
     doubt = " (DRAFT)" if result.questions else ""
     doubt = doubt if result.trusted else " (NOT TO BE TRUSTED)"
     yield _heading(f"Scorecard{doubt}: lift with {level} interval, p {_family(result)}")
     several = len({row.variant for row in result.scorecard}) > 1
     columns = [column for column in _COLUMNS if several or column.header != "variant"]
+    columns += [] if metrics is None else [Column("method", "note")]
     units = {metric.name: metric.unit for metric in result.metrics}
     groups = []
-    shown = printed(result, result.scorecard)
+    shown = printed(result, [r for r in result.scorecard if metrics is None or r.metric in metrics])
     for role, title, _ in ROLES:
         own = [one for one in shown if one.row.role == role]
         cells = [
@@ -186,6 +216,7 @@ def _row_cells(printed_row: Printed, label: str, unit: str) -> tuple[tuple[str, 
         ("p", Text(fmt.p_value(decisive_p(row)))),
         ("status", Text(codes.status(row.status, row.reason), _STATUS_STYLE.get(row.status, ""))),
         ("reason", cell(reason)),
+        ("method", cell(codes.words(row.method or ""))),
     )
 
 
@@ -206,11 +237,11 @@ def text_table(source: TextTable, width: int, whole: bool = False) -> Iterator[T
     yield from laid_out(columns, [Group("", rows)], width, whole)
 
 
-def _left_out(result: Result) -> Iterator[Text]:
+def _left_out(result: Result, metrics: Collection[str] | None = None) -> Iterator[Text]:
     """List what each metric's definition leaves out or counts as 0, by variant."""
     for metric, what in dict.fromkeys((item.metric, item.what) for item in result.left_out):
         same = [i for i in result.left_out if (i.metric, i.what) == (metric, what)]
-        if any(item.count for item in same):
+        if any(item.count for item in same) and (metrics is None or metric in metrics):
             does = "has 0 for" if same[0].as_zero else "leaves out"
             yield Text(
                 f"{plain(result.label(metric))} {does} {plain(what)}: {_counts(same)}", "dim"

@@ -299,3 +299,13 @@ def effect(row: Row, unit: str) -> Shown | None:
         return relative
     absolute = difference(row.difference, row.difference_low, row.difference_high, unit)
     return absolute or relative
+
+
+def either_way(lift: float | None) -> str:
+    """Write a relative effect of either sign.
+
+    Example:
+        >>> either_way(0.0953)
+        '±9.5%'
+    """
+    return MISSING if lift is None else f"±{float(f'{100 * lift:.2g}'):,.10g}%"

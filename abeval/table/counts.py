@@ -151,8 +151,8 @@ def _check_units(table: CountTable, unit: str, name: str) -> None:
         raise LogError(
             f"{name} counts {views}, not the units that were assigned: those of one user are "
             "alike, so how far chance goes cannot be known, and there is no verdict",
-            f"bring sums by user (docs/data.md; `abeval sql --sums` writes the statement), or rows "
-            f"by day. If each of the {views} was assigned by itself, say so: --unit row",
+            f"bring sums by user (docs/data.md; `abeval tools sql --sums` writes the statement), "
+            f"or rows by day. If each of the {views} was assigned by itself, say so: --unit row",
         )
 
 

@@ -3,10 +3,10 @@
     python -m benchmarks.calibration.places --seeds 100
 
 24,000 users enter over ten days, on three devices; units of one variant are lost in some way, and
-`abeval check` runs on what is left. `named` is the share of the experiments whose `srm` warns or
-fails and names the right dimension and cell; `first` is that of those in which the right dimension
-is the first of `split_places`, whatever the split of all units says; `seen` is that of those in
-which the test that may be read at any time (p < .01) sees it.
+`abeval analyze --checks` runs on what is left. `named` is the share of the experiments whose `srm`
+warns or fails and names the right dimension and cell; `first` is that of those in which the right
+dimension is the first of `split_places`, whatever the split of all units says; `seen` is that of
+those in which the test that may be read at any time (p < .01) sees it.
 """
 
 import argparse

@@ -207,7 +207,7 @@ def of_options(rng: random.Random) -> Case:
             flag,
             path + rng.choice((*GOOD_VALUES, *GOOD_VALUES, *NUMBERS)).replace("/", ""),
         ]
-    if command in ("compare", "windows", "aa") and "--metric" not in arguments:
+    if command in ("windows", "aa") and "--metric" not in arguments:
         arguments += ["--metric", rng.choice(("ctr", "spent", "gauc", "nothing"))]
     if command == "off-policy":
         arguments += ["--from", "a", "--to", rng.choice("ab")]

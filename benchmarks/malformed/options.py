@@ -10,8 +10,7 @@ from benchmarks.malformed.world import FILE, Case
 
 NUMBERS = ("-1", "0", "1e300", "1e-300", "nan", "inf", "-inf", "x", "", " ", str(2**63), "9" * 400)
 OPTIONS: Mapping[str, Sequence[str]] = {
-    "analyze": ("--threads", "--memory-limit", "--engine", "--csv"),
-    "compare": ("--metric",),
+    "analyze": ("--threads", "--memory-limit", "--engine", "--csv", "--pairs"),
     "power": ("--mde", "--days", "--power", "--metric"),
     "aa": ("--runs", "--seed", "--metric"),
     "windows": ("--width", "--look", "--by", "--metric"),
@@ -43,17 +42,17 @@ def options() -> Iterator[Case]:
                 "💥",
                 "y" * 300,
             ):
-                needed = ("--metric", "ctr") if command == "compare" and flag != "--metric" else ()
-                needed = ("--from", "a", "--to", "b") if command == "off-policy" else needed
+                needed = ("--from", "a", "--to", "b") if command == "off-policy" else ()
                 out = () if flag == "--csv" else ("--json", "{}/o.json")
                 where = "{}/" if flag == "--csv" and value else ""
                 arguments = (command, "{}/e.toml", *needed, *out, flag, f"{where}{value}")
                 yield Case("option", f"{command} {flag} {value[:40]}", arguments)
     for value in NUMBERS:
         for flag in ("--impressions", "--seed"):
-            arguments = ("simulate", "{}/new", "--impressions", "5000", flag, value)
+            new = ("tools", "simulate", "{}/new", "--impressions", "5000")
+            arguments = (*new, flag, value)
             yield Case("option", f"simulate {flag} {value[:40]}", arguments)
-        arguments = ("assign", "--salt", "s", "--explain", "7", "--variants", f"a={value},b=1")
+        arguments = (*ASSIGN[:4], "--explain", "7", "--variants", f"a={value},b=1")
         yield Case("option", f"assign --variants a={value[:40]}", arguments)
 
 
@@ -72,13 +71,13 @@ def names() -> Iterator[Case]:
             links = {"loop": "pool", "pool": "loop", "full": "/dev/full", "dangling": "nothing"}
             arguments = ("analyze", "{}/e.toml", flag, f"{{}}/{name}")
             yield Case("name", f"{flag} {what}", arguments, links=links)
-        for arguments in (("analyze", f"{{}}/{name}"), ("assign", f"{{}}/{name}", *ASSIGN)):
+        for arguments in (("analyze", f"{{}}/{name}"), (*ASSIGN, f"{{}}/{name}")):
             yield Case("name", f"{arguments[0]} {what}", arguments, links=links)
         text = re.sub('path = ".*"', f'path = "{name}"', FILE)
         yield Case("name", f"a log {what}", files={"e.toml": text.encode()}, links=links)
 
 
-ASSIGN = ("--salt", "s", "--variants", "a=1,b=1", "--json", "{}/o.json")
+ASSIGN = ("tools", "assign", "--salt", "s", "--variants", "a=1,b=1", "--json", "{}/o.json")
 
 
 def ids() -> Iterator[Case]:
@@ -86,4 +85,4 @@ def ids() -> Iterator[Case]:
     for name, data in damaged(
         b'user,country\n007,de\n" 7",fr\n"a,b",us\n8,"x ""y"""\n', 60, seed=5
     ):
-        yield Case("ids", name, ("assign", "{}/ids.csv", *ASSIGN), {"ids.csv": data})
+        yield Case("ids", name, (*ASSIGN, "{}/ids.csv"), {"ids.csv": data})

@@ -49,18 +49,18 @@ logs.impressions.path = "log"
 COMMANDS = (
     "analyze e.toml --json out/a.json --csv out/a.csv --report out/a.html",
     "analyze e.toml --json out/e.json --memory-limit 500MB --temp-directory out/temporary",
-    "compare e.toml --metric ctr --json out/f.json",
+    "analyze e.toml --pairs ctr --json out/f.json",
     "power e.toml --mde 0.02 --json out/g.json",
     "aa e.toml --runs 200 --metric ctr --json out/h.json",
     "windows e.toml --metric ctr --json out/i.json --report out/i.html",
     "replay e.toml --json out/j.json --report out/j.html",
     "off-policy e.toml --from a --to b --json out/k.json",
-    "sql units/logged_sums --experiment e.toml --dialect duckdb",
-    "sql units/sessions --experiment e.toml --dialect bigquery",
-    "assign ids.csv --salt s --variants a=1,b=1 --json out/l.json",
-    "simulate out/simulated --impressions 5000",
-    "metrics",
-    "schema",
+    "tools sql units/logged_sums --experiment e.toml --dialect duckdb",
+    "tools sql units/sessions --experiment e.toml --dialect bigquery",
+    "tools assign ids.csv --salt s --variants a=1,b=1 --json out/l.json",
+    "tools simulate out/simulated --impressions 5000",
+    "tools metrics",
+    "tools schema",
 )
 
 

@@ -1,7 +1,7 @@
 -- grain: one row per analysed unit over the whole period (on_day is null), and one per local day on which it is active
 -- reads: counted (unit_id, in_period, day, c_ columns; and a row of each analysed unit with its variant), spans (is_day: 0,
 -- and 1 for days)
--- c_… are sums of the period, b_… of the time before; `abeval sql --sums` writes this for the user's warehouse. There is no
+-- c_… are sums of the period, b_… of the time before; `abeval tools sql --sums` writes this for the user's warehouse. There is no
 -- join, for a planner that takes sums of sums for few rows joins them in a loop
 with marked as (
   select unit_id, in_period, day, max(variant) over (partition by unit_id) as arm, columns('^c_')

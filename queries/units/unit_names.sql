@@ -1,6 +1,6 @@
 -- grain: one row per unit with an impression of the period that counts: a number, and its id as logged
 -- reads: logged_cells
--- abeval numbers units over arrays, in another order; `abeval sql` writes this for the user's warehouse
+-- abeval numbers units over arrays, in another order; `abeval tools sql` writes this for the user's warehouse
 with logged as (
   select distinct unit_id as logged_id
   from logged_cells

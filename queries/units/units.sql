@@ -1,6 +1,6 @@
 -- grain: one row per analysed unit: its first variant in the period, its segments then, whether it is new
 -- reads: logged_cells, unit_names, variants (variant), experiment (excludes)
--- abeval places units over arrays; `abeval sql` writes this for the user's warehouse, and a test holds the
+-- abeval places units over arrays; `abeval tools sql` writes this for the user's warehouse, and a test holds the
 -- two together. A unit whose first impressions are of several variants is left out
 with counted as (
   select n.unit_id, n.logged_id, c.in_period, c.variant, c.first_ms, columns('^s_')

@@ -269,7 +269,7 @@ def shell(command: str, folder: Path) -> subprocess.CompletedProcess[str]:
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
 def test_a_full_disk_under_stdout_is_said(tmp_path: Path) -> None:
-    done = shell("abeval metrics > /dev/full", tmp_path)
+    done = shell("abeval tools metrics > /dev/full", tmp_path)
     assert done.returncode == 1
     assert done.stderr.startswith("error: the system refused: No space left on device")
     assert "Traceback" not in done.stderr
@@ -277,13 +277,13 @@ def test_a_full_disk_under_stdout_is_said(tmp_path: Path) -> None:
 
 
 def test_a_reader_that_leaves_early_is_no_fault(tmp_path: Path) -> None:
-    done = shell("abeval sql | head -n 1", tmp_path)
+    done = shell("abeval tools sql | head -n 1", tmp_path)
     assert done.stdout.count("\n") == 1
     assert done.stderr == ""
 
 
 def test_json_may_go_to_stdout_and_to_a_file_behind_it(tmp_path: Path) -> None:
-    assign = "abeval assign --salt s --variants a=1,b=1 --explain 7 --json /dev/stdout"
+    assign = "abeval tools assign --salt s --variants a=1,b=1 --explain 7 --json /dev/stdout"
     piped, kept = shell(assign, tmp_path), shell(f"{assign} > kept", tmp_path)
     assert (piped.returncode, kept.returncode, kept.stdout) == (0, 0, "")
     assert (tmp_path / "kept").read_text() == piped.stdout

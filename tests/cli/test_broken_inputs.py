@@ -213,7 +213,8 @@ BROKEN = {
         {'"ctr"': '"crt"'},
     ),
     "invented_metric": Broken(
-        ("no built-in metric is called 'revenue'; `abeval metrics` lists",), {'"ctr"': '"revenue"'}
+        ("no built-in metric is called 'revenue'; `abeval tools metrics` lists",),
+        {'"ctr"': '"revenue"'},
     ),
     "guardrail_without_margin": Broken(
         ("metrics[0].margin: a guardrail needs a margin, the largest harm",),

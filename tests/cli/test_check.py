@@ -1,4 +1,4 @@
-"""`abeval check`: the checks of an analysis, without its scorecard."""
+"""`abeval analyze --checks`: the checks of an analysis, without its scorecard."""
 
 from __future__ import annotations
 
@@ -49,7 +49,9 @@ def test_it_says_what_an_analysis_says_of_the_split_and_the_log(tmp_path: Path) 
 def test_the_gate_stops_a_pipeline_where_a_check_fails(tmp_path: Path) -> None:
     for lost, code in ((0, 0), (300, 3)):
         file, out = put(tmp_path, lost), tmp_path / "checks.json"
-        result = CliRunner().invoke(app, ["check", str(file), "--gate", "--json", str(out)])
+        result = CliRunner().invoke(
+            app, ["analyze", "--checks", str(file), "--gate", "--json", str(out)]
+        )
         assert result.exit_code == code, result.output
         checks = {check["name"]: check for check in json.loads(out.read_text())["trust"]}
         assert (checks["srm"]["status"] == "fail") == bool(lost)

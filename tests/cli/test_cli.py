@@ -185,7 +185,7 @@ def test_assign_keeps_ids_as_they_are(
 ) -> None:
     file = tmp_path / "ids.csv"
     file.write_text('user,country\n007,de\n\n" 7",fr\n"a,b",us\n', encoding="utf-8-sig")
-    assert call(monkeypatch, "assign", file, "--salt", "s", "--variants", "a=1, b=3") == 0
+    assert call(monkeypatch, "tools", "assign", file, "--salt", "s", "--variants", "a=1, b=3") == 0
     rows = list(csv.reader(io.StringIO(capsys.readouterr().out)))
     rule = Assignment("s", {"a": 1, "b": 3})
     assert rows[0] == ["user", "variant", "slot", "sub_bucket", "reason"]
@@ -201,7 +201,10 @@ def test_assign_takes_another_column_and_writes_json(
 ) -> None:
     (tmp_path / "ids.csv").write_text("country,user\nde,007\n")
     options = ["--salt", "s", "--variants", "a=1,b=1", "--json", tmp_path / "o.json"]
-    assert call(monkeypatch, "assign", tmp_path / "ids.csv", "--column", "user", *options) == 0
+    assert (
+        call(monkeypatch, "tools", "assign", tmp_path / "ids.csv", "--column", "user", *options)
+        == 0
+    )
     assert capsys.readouterr().out.splitlines()[0] == "user,variant,slot,sub_bucket,reason"
     found = Assignment("s", {"a": 1, "b": 1}).assign("007")
     assert json.loads((tmp_path / "o.json").read_text()) == [
@@ -219,7 +222,7 @@ def test_assign_explains_one_id(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture
 ) -> None:
     options = ["--salt", "exp_42", "--variants", "a=1,b=1", "--json", tmp_path / "o.json"]
-    assert call(monkeypatch, "assign", "--explain", "123", *options) == 0
+    assert call(monkeypatch, "tools", "assign", "--explain", "123", *options) == 0
     out = capsys.readouterr().out
     assert out == f"{Assignment('exp_42', {'a': 1, 'b': 1}).explain('123')}\n"
     found = json.loads((tmp_path / "o.json").read_text())
@@ -235,19 +238,19 @@ def test_assign_with_a_layer_a_holdout_and_tables(
     (tmp_path / "qa.csv").write_text("user,variant\nu1,b\n")
     base = ["--salt", "s", "--variants", "a=1,b=1"]
     plan = [*base, "--traffic", "0.5", "--layer", "l:0-500000", "--holdout", "h:0.2"]
-    assert call(monkeypatch, "assign", ids, *plan, "--overrides", tmp_path / "qa.csv") == 0
+    assert call(monkeypatch, "tools", "assign", ids, *plan, "--overrides", tmp_path / "qa.csv") == 0
     rows = {row["user"]: row for row in csv.DictReader(io.StringIO(capsys.readouterr().out))}
     assert (rows["u1"]["variant"], rows["u1"]["reason"]) == ("b", "override")
     assert {row["reason"] for row in rows.values()} >= {"holdout", "layer", "traffic", "split"}
     assert all(not row["variant"] for row in rows.values() if row["reason"] == "layer")
-    assert call(monkeypatch, "assign", *plan, "--explain", "u2") == 0
+    assert call(monkeypatch, "tools", "assign", *plan, "--explain", "u2") == 0
     assert "placed" in capsys.readouterr().out
     for dialect in ("duckdb", "spark"):
-        assert call(monkeypatch, "assign", *plan, "--sql", dialect) == 0
+        assert call(monkeypatch, "tools", "assign", *plan, "--sql", dialect) == 0
         assert "AS variant" in capsys.readouterr().out
     mistakes = {("--layer", "l"): "SALT:START-STOP", ("--holdout", "h:x"): "SALT:SHARE"}
     for option, says in mistakes.items():
-        assert call(monkeypatch, "assign", ids, *base, *option) == 2
+        assert call(monkeypatch, "tools", "assign", ids, *base, *option) == 2
         assert says in capsys.readouterr().err
 
 
@@ -276,7 +279,7 @@ def test_mistakes_of_assign(
 ) -> None:
     file = tmp_path / "ids.csv"
     file.write_bytes(content)
-    assert call(monkeypatch, "assign", file, "--salt", "s", "--variants", variants) == 2
+    assert call(monkeypatch, "tools", "assign", file, "--salt", "s", "--variants", variants) == 2
     out, err = capsys.readouterr()
     assert out == ""
     assert says in err
@@ -286,17 +289,20 @@ def test_mistakes_of_assign(
     ("arguments", "says"),
     [
         (
-            ["assign", "no.csv", "--salt", "s", "--variants", "a=1,b=1"],
+            ["tools", "assign", "no.csv", "--salt", "s", "--variants", "a=1,b=1"],
             "no.csv cannot be read",
         ),
         (
-            ["assign", "--salt", "s", "--variants", "a=1,b=1"],
+            ["tools", "assign", "--salt", "s", "--variants", "a=1,b=1"],
             "give a CSV file of ids",
         ),
-        (["assign", "--explain", "1", "--salt", "a:b", "--variants", "a=1"], "salt 'a:b' cannot"),
-        (["sql", "units/logged_sumss"], "no query is called 'units/logged_sumss'"),
-        (["simulate", "x", "--impressions", "5"], "5 impressions are too few"),
-        (["simulate", "x", "--seed", "-1"], "Invalid value for '--seed'"),
+        (
+            ["tools", "assign", "--explain", "1", "--salt", "a:b", "--variants", "a=1"],
+            "salt 'a:b' cannot",
+        ),
+        (["tools", "sql", "units/logged_sumss"], "no query is called 'units/logged_sumss'"),
+        (["tools", "simulate", "x", "--impressions", "5"], "5 impressions are too few"),
+        (["tools", "simulate", "x", "--seed", "-1"], "Invalid value for '--seed'"),
         (["analyze"], "name an experiment file, a table, or --sums"),
         (["analyse", "x"], "No such command 'analyse'"),
         (["analyze", "x", "--jsn", "y"], "No such option"),
@@ -326,7 +332,7 @@ def test_names_in_messages_do_not_steer_the_terminal(
 
 
 def test_metrics_lists_every_builtin_one(monkeypatch: pytest.MonkeyPatch, capsys: Capture) -> None:
-    assert call(monkeypatch, "metrics") == 0
+    assert call(monkeypatch, "tools", "metrics") == 0
     out = capsys.readouterr().out
     raw = {"name": "x", "unit": "u", "control": "a", "variants": {"a": {}, "b": {}}}
     known = known_metrics(parse_experiment({**raw, "logs": {"impressions": {"path": "x"}}}))
@@ -338,7 +344,7 @@ def test_metrics_lists_every_builtin_one(monkeypatch: pytest.MonkeyPatch, capsys
 
 
 def test_a_terminal_without_greek_shows_the_rest() -> None:
-    done = abeval("metrics", PYTHONIOENCODING="ascii")
+    done = abeval("tools", "metrics", PYTHONIOENCODING="ascii")
     assert done.returncode == 0
     assert "ctr" in done.stdout
 
@@ -346,16 +352,16 @@ def test_a_terminal_without_greek_shows_the_rest() -> None:
 def test_schema_is_a_json_schema_of_the_file(
     monkeypatch: pytest.MonkeyPatch, capsys: Capture
 ) -> None:
-    assert call(monkeypatch, "schema") == 0
+    assert call(monkeypatch, "tools", "schema") == 0
     found = json.loads(capsys.readouterr().out)
     assert {"name", "unit", "control", "variants", "logs"} <= set(found["required"])
     assert "folder" not in found["required"]
 
 
 def test_sql_prints_names_and_queries(monkeypatch: pytest.MonkeyPatch, capsys: Capture) -> None:
-    assert call(monkeypatch, "sql") == 0
+    assert call(monkeypatch, "tools", "sql") == 0
     assert capsys.readouterr().out.splitlines() == list(query_names())
-    assert call(monkeypatch, "sql", "units/logged_sums") == 0
+    assert call(monkeypatch, "tools", "sql", "units/logged_sums") == 0
     assert capsys.readouterr().out == query("units/logged_sums")
 
 
@@ -363,7 +369,7 @@ def test_simulate_says_where_the_experiment_is(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture
 ) -> None:
     folder = tmp_path / "sim"
-    assert call(monkeypatch, "simulate", folder, "--impressions", 5_000, "--seed", 3) == 0
+    assert call(monkeypatch, "tools", "simulate", folder, "--impressions", 5_000, "--seed", 3) == 0
     out, err = capsys.readouterr()
     assert out == f"{folder / 'experiment.toml'}\n"
     assert "error" not in err
@@ -391,7 +397,7 @@ def imported(code: str) -> tuple[set[str], str]:
 
 def test_help_imports_nothing_heavy() -> None:
     modules, shown = imported("from abeval.cli.main import app; app(['--help'])")
-    for command in ("analyze", "assign", "simulate", "metrics", "schema", "sql"):
+    for command in ("analyze", "agree", "audit", "tools"):
         assert command in shown
     assert modules & HEAVY == set()
     assert sum(name.split(".")[0] == "abeval" for name in modules) <= 27
@@ -403,7 +409,7 @@ def test_the_package_imports_lazily() -> None:
 
 
 def test_the_package_runs_as_a_module() -> None:
-    done = abeval("metrics")
+    done = abeval("tools", "metrics")
     assert (done.returncode, done.stderr) == (0, "")
     assert "ctr" in done.stdout
 

@@ -93,12 +93,15 @@ def test_refused_before_anything_is_read(
     ("arguments", "said"),
     [
         ("windows e.toml --json e.toml", "would replace the experiment file"),
-        ("compare e.toml --metric ctr --json logs/one.parquet", "would replace the log"),
+        ("analyze e.toml --pairs ctr --json logs/one.parquet", "would replace the log"),
         ("power e.toml --json link.parquet", "would replace the log"),
         ("aa e.toml --json e.toml", "would replace the experiment file"),
         ("replay e.toml --json o --report o", "would write the same file"),
         ("off-policy e.toml --from a --policy policy.csv --json policy.csv", "replace --policy"),
-        ("assign policy.csv --salt s --variants a=1,b=1 --json policy.csv", "replace the ids"),
+        (
+            "tools assign policy.csv --salt s --variants a=1,b=1 --json policy.csv",
+            "replace the ids",
+        ),
         ("audit e.toml --against o=policy.csv --json policy.csv", "--json would replace --against"),
         ("report policy.csv --output q.html --json q.html", "would write the same file"),
         ("init logs --output logs/e.toml", "--output would be read as the files by the next run"),
@@ -144,7 +147,7 @@ def test_simulate_needs_a_name(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    assert call(monkeypatch, "simulate", "", "--impressions", 2_000) == 2
+    assert call(monkeypatch, "tools", "simulate", "", "--impressions", 2_000) == 2
     assert "the name is empty" in capsys.readouterr().err
     assert not list(tmp_path.iterdir())
     with pytest.raises(ExperimentError, match="the name is empty"):
@@ -171,7 +174,7 @@ def test_a_log_or_ids_of_links_in_a_circle_are_told_of_in_words(
 ) -> None:
     (folder / "loop").symlink_to("loop")
     (folder / "e.toml").write_text(EXPERIMENT.replace("PATH", "loop"))
-    ids = ("assign", folder / "loop", "--salt", "s", "--variants", "a=1,b=1")
+    ids = ("tools", "assign", folder / "loop", "--salt", "s", "--variants", "a=1,b=1")
     for arguments in (("analyze", folder / "e.toml"), ids):
         assert call(monkeypatch, *arguments, "--json", folder / "o.json") == 2
         assert "loop" in capsys.readouterr().err

@@ -17,7 +17,7 @@ from abeval.simulate import simulate
 
 COMMANDS = {
     "analyze": [],
-    "compare": ["--metric", "ctr"],
+    "analyze --pairs ctr": [],
     "power": ["--mde", "5%"],
     "windows": ["--metric", "ctr"],
     "aa": ["--metric", "ctr", "--runs", "10"],
@@ -66,7 +66,7 @@ def test_every_command_takes_the_flags_of_the_engine(
 ) -> None:
     file = experiment.experiment.folder / "experiment.toml"
     flags = ["--memory-limit", "1KB", "--threads", "1", "--temp-directory", file.parent / "t"]
-    assert run(monkeypatch, command, file, *COMMANDS[command], *flags) == 2
+    assert run(monkeypatch, *command.split(), file, *COMMANDS[command], *flags) == 2
     assert "out of memory" in capsys.readouterr().err.lower()
 
 

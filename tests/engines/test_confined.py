@@ -131,7 +131,10 @@ def test_every_way_to_an_engine_confines_it(
         'name = "t"\nunit = "user_id"\ncontrol = "a"\nvariants = {a = {}, b = {}}\n'
         'metrics = [{name = "ctr"}]\nlogs.impressions.path = "log.parquet"\n'
     )
-    assert call(monkeypatch, "sql", "units/logged_sums", "--experiment", folder / "e.toml") == 0
+    assert (
+        call(monkeypatch, "tools", "sql", "units/logged_sums", "--experiment", folder / "e.toml")
+        == 0
+    )
     capsys.readouterr()
     assert states == [CONFINED] * 9
 

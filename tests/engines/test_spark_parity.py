@@ -100,7 +100,7 @@ def _spelled(engine: Any) -> None:
 
 
 def _sums(engine: Any) -> None:
-    """What `abeval sql --sums` sums by unit, of logs with and without exposures."""
+    """What `abeval tools sql --sums` sums by unit, of logs with and without exposures."""
     named = ["ctr", "page_views_per_user", "sessions_per_user"]
     table = nasty.units_experiment().experiment
     for experiment, frames in (

@@ -1,4 +1,4 @@
-"""`abeval sql`: queries as they stand, translated, and with every view that they read."""
+"""`abeval tools sql`: queries as they stand, translated, and with every view that they read."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ NEEDS: dict[str, dict[str, Any]] = {
 def sql(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], *arguments: object
 ) -> tuple[int, str, str]:
-    monkeypatch.setattr(sys, "argv", ["abeval", "sql", *map(str, arguments)])
+    monkeypatch.setattr(sys, "argv", ["abeval", "tools", "sql", *map(str, arguments)])
     code = 0
     try:
         main()

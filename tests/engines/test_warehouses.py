@@ -678,7 +678,7 @@ def test_the_command_prints_a_statement_whose_rows_it_judges(
         assert not stop.value.code, err
         return out, err
 
-    printed, _ = said("sql", "--sums", file, "--connect", uri)
+    printed, _ = said("tools", "sql", "--sums", file, "--connect", uri)
     with session_of(uri) as own:
         (tmp_path / "sums.csv").write_text(str(own.query(f"{printed} format CSVWithNames")))
     by_file, _ = said("analyze", file, "--sums", tmp_path / "sums.csv")

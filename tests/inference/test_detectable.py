@@ -17,7 +17,7 @@ from abeval.aggregates.collect import collect_prepared
 from abeval.api import LoadedExperiment
 from abeval.experiment.metrics import named_metrics
 from abeval.logs.run import opened
-from abeval.report.first_part import next_step
+from abeval.report.next_step import next_step
 from abeval.report.page import page_html
 from abeval.results.study import Study
 from abeval.study import analysed
@@ -145,7 +145,7 @@ def seen(name: str) -> Seen:
     loaded, inputs = defined(of), {"impressions": log(of, 101 + list(WORLDS).index(name))}
     with opened(loaded.experiment, {"logs": inputs}) as run:
         study = analysed(run, collect_prepared(run, named_metrics(run.experiment)))
-    return Seen(study, loaded.power(logs=inputs), next_step(study))
+    return Seen(study, loaded.power(logs=inputs), next_step(study.analysis, study.outlook))
 
 
 def half_width(row: abeval.Row) -> float:

@@ -81,7 +81,7 @@ def test_units_lost_everywhere_are_named_as_that() -> None:
 
 
 def test_units_lost_at_some_hours_of_each_day_are_named_by_the_clock() -> None:
-    """A job that runs at night; `abeval check` says the same as the analysis."""
+    """A job that runs at night; `abeval analyze --checks` says the same as the analysis."""
     table = log(lambda t, u: t["ts"].dt.hour.isin([3, 4, 5]) & (u < 0.35))
     result = experiment().check(logs={"impressions": table})
     first = result.split_places[0]

@@ -444,7 +444,7 @@ def test_methods_hold_what_makes_the_result_again(study: Study, parsed: Page) ->
     assert study.provenance is not None
     assert {file.log for file in study.provenance.inputs} == {"impressions", "clicks", "items"}
     for name, sql in study.provenance.queries:
-        run = CliRunner().invoke(app, ["sql", name])
+        run = CliRunner().invoke(app, ["tools", "sql", name])
         assert run.output == sql
     (methods,) = parsed.all("section", id="methods")
     assert "Welch 1947" in words(methods)

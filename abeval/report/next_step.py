@@ -1,0 +1,265 @@
+"""Say what to do next: roll out, stop, or run on, and for how long."""
+
+import math
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING
+
+from abeval.results import MetricInfo, Row, Verdict, codes
+from abeval.results import format as fmt
+from abeval.results.analysis import Result
+
+if TYPE_CHECKING:
+    from abeval.results.power import MetricOutlook, PowerOutlook
+
+_BEST_FIRST = ("ship", "keep_running", "do_not_ship", "do_not_trust", "draft")
+MIN_UNITS = 30
+"""Units that each variant needs to be judged (docs/results.md)."""
+
+_OPEN = ("unclear", "too_little_data")
+
+_NOT_BY_DAYS = (*codes.WITHOUT_SPREAD, "denominator_moved")
+"""Reasons that more days do not mend."""
+
+
+def rank(result: Result, verdict: Verdict) -> tuple[int, float]:
+    """Order decisions from ship to draft; within one, by the gain of the first goal."""
+    goals = [r for r in result.scorecard if r.variant == verdict.variant and r.role == "goal"]
+    lift = goals[0].lift if goals else None
+    sign = -1.0 if goals and goals[0].direction == "decrease" else 1.0
+    return _BEST_FIRST.index(verdict.decision), -sign * (lift or 0.0)
+
+
+def next_step(result: Result | None, outlook: "PowerOutlook | None" = None) -> str:
+    """Say what to do now, by the variant that does best."""
+    if result is None or not result.verdicts:
+        return ""
+    best = min(result.verdicts, key=lambda verdict: rank(result, verdict))
+    return action(result, outlook, best)
+
+
+def action(result: Result, outlook: "PowerOutlook | None", verdict: Verdict) -> str:
+    """Say what to do with one variant."""
+    if empty := [v.name for v in result.experiment.variants if v.units == 0]:
+        return (
+            f"Find out why nobody is in {', '.join(empty)}: look for the assignment, or for the "
+            "variant's name in the log."
+        )
+    best = min(result.verdicts, key=lambda verdict: rank(result, verdict))
+    match verdict.decision:
+        case "ship" if verdict.variant != best.variant:
+            return f"Keep it as the second choice: {best.variant} gains more."
+        case "ship":
+            return f"Roll out {verdict.variant}."
+        case "do_not_ship":
+            return f"Keep {result.experiment.control}: look at what got worse before a new attempt."
+        case "keep_running":
+            return _settle(outlook, result, verdict.variant)
+        case "do_not_trust":
+            return _mend(result)
+        case "draft":
+            return "Answer each question; in an experiment file take it out of `questions` then."
+
+
+def _mend(result: Result) -> str:
+    judged = {row.metric for row in result.scorecard if row.role != "diagnostic"}
+    failed = [c for c in result.trust if c.status == "fail" and c.touches(judged)]
+    remedy = next((check.remedy for check in failed if check.remedy), "")
+    what = f"{remedy[:1].upper()}{remedy[1:]}. " if remedy else ""
+    return f"{what}Decide nothing before the failed check is understood."
+
+
+def _settle(outlook: "PowerOutlook | None", result: Result, variant: str) -> str:
+    """Say what would answer the question that keeps a variant from a decision."""
+    rows = [row for row in result.scorecard if row.variant == variant]
+    if not any(row.role == "goal" for row in rows):
+        return 'Make a metric the goal: role = "goal".'
+    gained = any(row.role == "goal" and row.status == "better" for row in rows)
+    holding = [row for row in rows if row.role == ("guardrail" if gained else "goal")]
+    waiting = [r for r in holding if r.status in _OPEN and r.reason not in _NOT_BY_DAYS]
+    if not waiting and any(row.reason == "denominator_moved" for row in holding):
+        return "Judge by totals per unit: more days do not settle a ratio whose denominator moved."
+    if not waiting:
+        return f"Keep {result.experiment.control}: no goal got better."
+    row = next((row for row in waiting if row.mde is not None), waiting[0])
+    question = _Question(result, row, outlook)
+    if row.units_needed is not None:
+        return f"Run on to {row.units_needed:,} units a variant: no test of {question.name} holds."
+    least = min(row.units_control, row.units)
+    if least < MIN_UNITS:
+        return f"Get {MIN_UNITS} units in each variant to judge {question.name}: one has {least}."
+    if row.status == "too_little_data":
+        size = f": about {question.size} to see {question.target}" if question.size else ""
+        return f"Run on{size}. {question.name} has too little data."
+    return _guardrail(question) if row.role == "guardrail" else _goal(question)
+
+
+@dataclass(frozen=True)
+class _Question:
+    """The row that keeps a variant from a decision, and what more days would say of it."""
+
+    result: Result
+    row: Row
+    outlook: "PowerOutlook | None"
+
+    @property
+    def name(self) -> str:
+        """Name the metric, with its variant if there are several."""
+        several = len(self.result.verdicts) > 1
+        metric = self.result.label(self.row.metric)
+        return f"{metric} of {self.row.variant}" if several else metric
+
+    @property
+    def ahead(self) -> "MetricOutlook | None":
+        """Return what the row can see after more days."""
+        if self.outlook is None:
+            return None
+        return self.outlook.of(self.row.metric, self.row.variant)
+
+    @property
+    def planned_days(self) -> float:
+        """Return the planned length in days; 0 where none is known."""
+        return 0.0 if self.outlook is None else self.outlook.planned_days or 0.0
+
+    @property
+    def target(self) -> str:
+        """Write the effect that is asked for next; empty where nobody knows."""
+        return "" if self.ahead is None else fmt.either_way(self.ahead.target)
+
+    @property
+    def size(self) -> str | None:
+        """Write the days, or units, that the target takes."""
+        return None if self.ahead is None else size_words(self.ahead)
+
+    @property
+    def end(self) -> datetime | None:
+        """Return the end of the period."""
+        end = self.result.experiment.end
+        return None if end is None else datetime.fromisoformat(end)
+
+    @property
+    def ended(self) -> bool:
+        """Tell whether the log reaches the last day of the period."""
+        days = [row.cell for row in self.result.daily]
+        if self.end is None or not days:
+            return False
+        return datetime.fromisoformat(max(days)) + timedelta(days=1) >= self.end
+
+    @property
+    def until(self) -> str:
+        """Say until when to go on as planned; empty where that is over, or nothing is planned."""
+        look = None if self.outlook is None else self.outlook.next_look
+        looks = self.result.experiment.looks
+        if self.ended:
+            return ""
+        if look is not None:
+            return f"Look again {'at' if 'units' in look else 'on'} {look}, the next planned look"
+        if self.end is None:
+            return ""
+        day = (self.end - timedelta(microseconds=1)).date()
+        way = ", and look on any day up to" if looks == "always_valid" else " to"
+        return f"Run on{way} the planned end, {day}"
+
+    @property
+    def anew(self) -> str:
+        """Say what a longer test needs once the planned one has ended."""
+        if not self.ended:
+            return ""
+        if self.result.experiment.looks == "always_valid":
+            return ", for which this test may run on"
+        return ", in a new test that is planned for it"
+
+
+def _goal(asked: _Question) -> str:
+    seen = f"{fmt.either_way(asked.row.mde)} of {asked.name}"
+    if asked.until:
+        points = asked.ahead.points if asked.ahead else ()
+        at_end = dict(points).get(asked.planned_days)
+        then = "" if at_end is None else f", {fmt.either_way(at_end)} at the planned end"
+        return f"{asked.until}: this test can see {seen} so far{then}."
+    stop = f"Stop and keep {asked.result.experiment.control}"
+    if asked.row.mde is None:
+        return f"{stop}: {asked.name} did not get better."
+    if asked.size is None:
+        hopeless = f" More days will not settle {asked.target}." if asked.target else ""
+        return f"{stop}: this test would have detected {seen}.{hopeless}"
+    return (
+        f"{stop}, unless an effect below {seen} is worth it: seeing {asked.target} would"
+        f" take about {asked.size}{asked.anew}."
+    )
+
+
+def _guardrail(asked: _Question) -> str:
+    metric = next(one for one in asked.result.metrics if one.name == asked.row.metric)
+    if metric.within is not None:
+        outside = f"a value outside {fmt.within(*metric.within)} is not ruled out."
+        return f"{asked.name}: {outside} {_wait(asked)}".rstrip()
+    if metric.margin is None:
+        return f"Give {asked.name} a margin: without one it cannot be shown to hold."
+    margin = fmt.margin(metric.margin, bool(metric.margin_relative), metric.unit)
+    way = {"increase": "a drop of", "decrease": "a rise of"}.get(metric.direction, "a move away by")
+    worst = _worst(asked.row, metric)
+    possible = "" if worst is None else f" ({_margin(worst, metric)} still possible)"
+    lead = f"{asked.name}: {way} more than {margin} is not ruled out{possible}."
+    days = None if asked.ahead is None else asked.ahead.target_days
+    if asked.until and days is not None and days <= asked.planned_days:
+        return f"{lead} {_wait(asked)}".rstrip()
+    wider = [] if worst is None else [f"accept a margin of {_margin(_rounded_up(worst), metric)}"]
+    cuped = ["reduce variance (CUPED)"] if asked.result.experiment.adjust == "none" else []
+    *most, last = [*wider, *cuped, "stop"]
+    choices = f"{', '.join(most)}, or {last}" if most else last
+    return f"{lead} {_wait(asked)}{choices[:1].upper()}{choices[1:]}."
+
+
+def _wait(asked: _Question) -> str:
+    """Say how long until a variant without a loss is proven to keep the margin."""
+    until = f"{asked.until}. " if asked.until else ""
+    if asked.outlook is None:
+        return until
+    if asked.size is None:
+        return f"{until}More days will not settle it. "
+    if asked.ahead is not None and asked.ahead.more_days == 0.0:
+        return f"{until}A variant that loses nothing would mostly have shown it by now. "
+    return f"{until}Ruling it out would take about {asked.size}{asked.anew}, if nothing is lost. "
+
+
+def _worst(row: Row, metric: MetricInfo) -> float | None:
+    """Return the largest loss inside the interval, on the scale of the margin."""
+    low, high = row.lift_low, row.lift_high
+    if not metric.margin_relative:
+        low, high = row.difference_low, row.difference_high
+    loss = {"increase": None if low is None else -low, "decrease": high}.get(metric.direction)
+    return loss if loss is not None and loss > 0 else None
+
+
+def _margin(size: float, metric: MetricInfo) -> str:
+    return fmt.margin(float(f"{size:.2g}"), bool(metric.margin_relative), metric.unit)
+
+
+def _rounded_up(size: float) -> float:
+    """Round up to one digit.
+
+    Example:
+        >>> _rounded_up(0.043), _rounded_up(12.0)
+        (0.05, 20.0)
+    """
+    step = 10.0 ** math.floor(math.log10(size))
+    return float(f"{math.ceil(size / step) * step:.6g}")
+
+
+def size_words(ahead: "MetricOutlook") -> str | None:
+    """Write the days in all that a target takes, or the units; None where no plan has as many.
+
+    Example:
+        >>> from abeval.results.power import MetricOutlook
+        >>> size_words(MetricOutlook("ctr", 14.0, 0.095, (), 0.05, 111.4, None))
+        '112 days in all, 8 times this test'
+    """
+    if ahead.days is None:
+        units = ahead.target_units
+        return None if units is None else f"{math.ceil(units):,} units in all"
+    if ahead.target_days is None:
+        return None
+    days, times = math.ceil(ahead.target_days - 1e-6), ahead.target_days / ahead.days
+    longer = f", {times:.2g} times this test" if times > 1 else ""
+    return f"{fmt.count(days)} {'day' if days == 1 else 'days'} in all{longer}"

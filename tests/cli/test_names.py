@@ -1,0 +1,198 @@
+"""Names of commands: four groups, old names beside new ones, examples of help, JSON on stdout."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from abeval.cli.main import app
+from tests.cli.test_apart import ALL
+from tests.cli.test_outputs import EXPERIMENT
+from tests.logs.small import small_log
+from tests.test_docs_run import prepare, world
+
+__all__ = ["world"]
+
+LAST = "the old name goes with version 0.2"
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An experiment, a draft of it, one of a broken split, ids, and a result."""
+    folder = tmp_path_factory.mktemp("names")
+    (folder / "logs").mkdir()
+    small_log().to_parquet(folder / "logs" / "one.parquet")
+    text = EXPERIMENT.replace("PATH", "logs")
+    uneven = text.replace("b = {}", "b = {weight = 9}")
+    drafted = f'questions = ["which?"]\n{text}'
+    for name, one in {"e": text, "uneven": uneven, "draft": drafted}.items():
+        (folder / f"{name}.toml").write_text(one)
+    (folder / "ids.csv").write_text("user\n1\n2\n")
+    return folder
+
+
+def run(line: str) -> Result:
+    return CliRunner().invoke(app, shlex.split(line))
+
+
+PAIRS = {
+    "check e.toml --json J": "analyze --checks e.toml --json J",
+    "check uneven.toml --gate --json J": "analyze uneven.toml --checks --gate --json J",
+    "check draft.toml --gate": "analyze draft.toml --checks --gate",
+    "check none.toml": "analyze --checks none.toml",
+    "compare e.toml --metric ctr --json J": "analyze e.toml --pairs ctr --json J",
+    "compare --metric=ctr draft.toml --all --threads 1": "analyze --pairs=ctr draft.toml --all",
+    "compare e.toml --metric none": "analyze e.toml --pairs none",
+    "compare e.toml": "analyze e.toml --pairs",
+    "assign ids.csv --salt s --variants a=1,b=1 --json J": (
+        "tools assign ids.csv --salt s --variants a=1,b=1 --json J"
+    ),
+    "simulate sim --impressions 5000": "tools simulate sim --impressions 5000",
+    "simulate sim --impressions 5": "tools simulate sim --impressions 5",
+    "sql units/gauc": "tools sql units/gauc",
+    "sql none": "tools sql none",
+    "metrics": "tools metrics",
+    "schema": "tools schema",
+}
+
+
+@pytest.mark.parametrize("old", PAIRS)
+def test_an_old_name_does_what_the_new_one_does_and_says_it(
+    old: str, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(folder)
+    codes, texts, written = [], [], []
+    for line in (old, PAIRS[old]):
+        file = tmp_path / "out.json"
+        file.unlink(missing_ok=True)
+        done = run(line.replace("J", str(file)))
+        codes.append((done.exit_code, f"{done.exception}"))
+        texts.append(done.stdout)
+        written.append(file.read_bytes() if file.exists() else b"")
+        said = [line for line in done.stderr.splitlines() if LAST in line]
+        assert len(said) == (line == old), done.stderr
+    assert codes[0] == codes[1]
+    assert texts[0] == texts[1]
+    assert written[0] == written[1]
+    assert bool(written[0]) == ("J" in old)
+
+
+@pytest.mark.whole
+def test_analyze_writes_the_whole_page(world: Path) -> None:
+    for options in ("", " --threads 1"):
+        new = run(f"analyze experiment.toml --report new.html --json new.json{options}")
+        old = run(f"report experiment.toml --output old.html --json old.json{options}")
+        assert (new.exit_code, old.exit_code, old.stdout) == (0, 0, "")
+        assert old.stderr == (
+            f"abeval report EXPERIMENT.toml is now abeval analyze --report; {LAST}\n"
+        )
+        assert (world / "new.html").read_bytes() == (world / "old.html").read_bytes()
+        study = json.loads((world / "old.json").read_text(encoding="utf-8"))
+        assert study["time"] is not None
+        assert json.loads((world / "new.json").read_text(encoding="utf-8")) == study["analysis"]
+
+
+def test_the_help_has_four_groups_and_no_old_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "120")
+    text = run("--help").stdout
+    parts = re.split(r"─ (Decide|Explain|Trust|Tools) ─", text)
+    listed = {
+        title: re.findall(r"^│ ([a-z-]+) ", body, re.MULTILINE)
+        for title, body in zip(parts[1::2], parts[2::2], strict=True)
+    }
+    assert listed == {
+        "Decide": ["init", "analyze", "windows", "power"],
+        "Explain": ["replay", "agree", "off-policy", "history"],
+        "Trust": ["aa", "audit"],
+        "Tools": ["report", "tools"],
+    }
+    assert "--install-completion" in text
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        ("--checks --report p.html", "--checks has no --report"),
+        ("--checks --pairs ctr", "--pairs has no --checks"),
+        ("--pairs ctr --gate", "--pairs has no --gate"),
+        ("--pairs ctr --connect x", "--pairs has no --connect"),
+    ],
+)
+def test_what_only_checks_or_compares_has_no_other_outputs(
+    options: str, says: str, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(folder)
+    done = run(f"analyze e.toml {options}")
+    assert says in f"{done.exception}"
+    assert not Path("p.html").exists()
+
+
+@pytest.mark.parametrize(
+    ("line", "code"),
+    [
+        ("analyze e.toml", 0),
+        ("analyze uneven.toml --gate", 3),
+        ("analyze e.toml --checks", 0),
+        ("analyze e.toml --pairs ctr", 0),
+        ("power e.toml --mde 5%", 0),
+        ("tools assign ids.csv --salt s --variants a=1,b=1", 0),
+        ("tools assign --explain 7 --salt s --variants a=1,b=1", 0),
+    ],
+)
+def test_json_to_stdout_is_that_of_a_file_and_stands_alone(
+    line: str, code: int, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(folder)
+    file = tmp_path / "o.json"
+    kept, shown = run(f"{line} --json {file}"), run(f"{line} --json -")
+    assert (kept.exit_code, shown.exit_code) == (code, code)
+    assert shown.stdout == file.read_text(encoding="utf-8")
+    assert json.loads(shown.stdout)
+    assert not Path("-").exists()
+
+
+@pytest.mark.parametrize(("names", "command"), ALL)
+def test_help_ends_with_two_examples(names: tuple[str, ...], command: object) -> None:
+    assert len(examples(command)) == 2
+    assert all(one.startswith(f"abeval {' '.join(names)}") for one in examples(command))
+    assert max(map(len, examples(command))) <= 78
+
+
+def examples(command: object) -> list[str]:
+    head, *lines = getattr(command, "epilog").split("\n\n")  # noqa: B009
+    assert head == "Examples:"
+    return lines
+
+
+HERE = {
+    "audit experiment": "audit EXPERIMENT",
+    "off-policy experiment.toml --from control": "off-policy policy.toml --from random",
+    "--to treatment": "--to bts",
+    " > .*": "",
+    "simulate logs$": "simulate log.d --impressions 5000",
+    "50000": "5000",
+    r"impressions/\*": "impressions/log",
+}
+"""What an example names → what it names in the world of docs."""
+
+
+@pytest.mark.whole
+def test_the_examples_of_the_help_run(world: Path) -> None:
+    prepare(world)
+    (world / "ids.csv").write_text("user\n1\n2\n")
+    (world / "policy.csv").write_text(
+        "item_id,probability\n" + "".join(f"{i},0.025\n" for i in range(40))
+    )
+    lines = [line for _, command in (one.values for one in ALL) for line in examples(command)]
+    # First what writes the files that others read.
+    lines.sort(key=lambda line: "agree" not in line)
+    for line in lines:
+        for pattern, other in HERE.items():
+            line = re.sub(pattern, other, line)
+        done = run(line.removeprefix("abeval "))
+        assert done.exit_code == 0, (line, done.output, done.exception)

@@ -1,0 +1,53 @@
+"""The first screen in a terminal of 80 columns, on the sample; `--all` has the rest."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from abeval.cli.main import app
+
+SAMPLE = Path(__file__).parents[2] / "sample_logs" / "experiment.toml"
+
+
+@pytest.fixture(autouse=True)
+def _terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+
+
+def lines_of(*arguments: str) -> list[str]:
+    done = CliRunner().invoke(app, [*arguments, str(SAMPLE)])
+    assert done.exit_code == 0, done.output
+    lines = done.stdout.splitlines()
+    assert max(map(len, lines)) <= 80
+    return lines
+
+
+def test_an_analysis_fits_25_lines() -> None:
+    lines, whole = lines_of("analyze"), lines_of("analyze", "--all")
+    assert len(lines) <= 25
+    text = " ".join(" ".join(lines).split())
+    assert lines[0].startswith("SHIP: ctr")
+    assert "Not checked: served and assignment (--all says what each needs)" in lines
+    assert "Next: Roll out treatment." in lines
+    assert "Goals ctr +13.1% [+8.3%, +18.2%] <0.001 better delta t" in text
+    assert "Guardrails sessions_per_user +1.1% [-4.6%, +7.1%] 0.716 non-inferior welch t" in text
+    assert "With --all: 18 diagnostics (11 unclear, 7 better), Segments and notes" in text
+    assert not [line for line in lines if "gini" in line]
+    assert len([line for line in whole if "gini" in line]) > 1
+    assert [line for line in whole if "map timeout, fallback, stale" in line]
+    assert [line for line in whole if "201,000 read" in line]
+
+
+def test_an_agreement_fits_60_lines() -> None:
+    lines, whole = lines_of("agree"), lines_of("agree", "--all")
+    assert len(lines) <= 60
+    text = " ".join(" ".join(lines).split())
+    assert text.index("contradict each other.") < text.index("1. Position: the candidate's AUC")
+    assert text.index("1. Position") < text.index("Checked, and no cause: calibration, support")
+    assert "12 causes cannot be checked without: propensity, item_id, [agreement] explore" in text
+    assert text.count("cannot be checked") == 1
+    assert " ".join(whole).count("cannot be checked") == 12
+    assert [line for line in whole if "Q (scores" in line]
