@@ -54,7 +54,7 @@ def code_of(text: str) -> list[str]:
 
 def flags_of(paragraph: str) -> set[str]:
     """Every flag that a paragraph may name: of any command, and of modules that it runs."""
-    known = {"--version"}.union(*COMMANDS.values())
+    known = {"--version", "--install-completion"}.union(*COMMANDS.values())
     for name in re.findall(r"python -m ((?:abeval|benchmarks)[.\w]+)", paragraph):
         file = Path(str(import_module(name).__file__))
         main = file.with_name("__main__.py") if file.name == "__init__.py" else file

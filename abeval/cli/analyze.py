@@ -184,7 +184,7 @@ def analyze(
             result = loaded.analyze(step=step, connect=connect)
         elif sums is not None and loaded.sums is None:
             result = loaded.from_sums(sums)
-        elif report is not None and loaded.experiment.language == "toml":
+        elif report is not None and loaded.sums is None and loaded.experiment.language == "toml":
             study = loaded.study(step=step)
             result = cast("Result", study.analysis)
         else:

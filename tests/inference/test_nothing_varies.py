@@ -34,7 +34,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_what_cannot_vary_says_so(folder: Path) -> None:
     file, page = folder / "r.json", folder / "r.html"
-    args = ["analyze", str(folder / "x.toml"), "--json", str(file), "--report", str(page)]
+    args = ["analyze", str(folder / "x.toml"), "--all", "--json", str(file), "--report", str(page)]
     run = CliRunner().invoke(app, args)
     assert run.exit_code == 0, run.output
     result = read_results([file]).analysis
