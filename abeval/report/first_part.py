@@ -44,22 +44,26 @@ def verdict_part(study: Study) -> tuple[Block, ...]:
     judged = _judged(result)
     scale, rows = row_views(result, judged[:_MOST_ROWS])
     lines, shared = verdict_lines(result)
-    actions = {one.variant: action(result, study.outlook, one) for one in result.verdicts}
     order = places(result.experiment)
+    steps = {one.variant: action(result, study.outlook, one) for one in result.verdicts}
+    # One step of all variants is said once, below them.
+    shared_step = len(lines) > 1 and len(set(steps.values())) == 1
+    best = next_step(result, study.outlook)
     lines = tuple(
         line._replace(
             place=order.get(line.variant, 1),
-            action=actions[line.variant] if line.variant else next_step(result, study.outlook),
+            action="" if shared_step else steps.get(line.variant, best),
         )
         for line in lines
     )
+    said = [*_expect_less(result), *(("Offline", line) for line in standings(study))]
     html = assets.block(
         "first.html",
         info=result.experiment,
         order=order,
         lines=lines,
         shared=shared,
-        said=[*_expect_less(result), *(("Offline", line) for line in standings(study))],
+        said=[("Next", best), *said] if shared_step else said,
         trusted=result.trusted,
         roles=_by_role(rows),
         more=max(len(judged) - _MOST_ROWS, 0),
