@@ -130,6 +130,12 @@ def analyze(
         ),
     ] = None,
     whole: options.Whole = False,
+    brief: Annotated[
+        bool,
+        typer.Option(
+            "--brief", help="Print at most 4 kB of JSON for programs: decision, why, next step."
+        ),
+    ] = False,
     gate: Annotated[
         bool,
         typer.Option(
@@ -166,7 +172,7 @@ def analyze(
 
     if checks or pairs is not None:
         named: dict[str, object] = {"--report": report, "--csv": csv, "--sums": sums}
-        named |= {"--connect": connect, "--profile": profile}
+        named |= {"--connect": connect, "--profile": profile, "--brief": brief}
         named |= {"--checks": pairs and checks, "--gate": pairs and gate}
         if others := [name for name, value in named.items() if value]:
             only = "--checks" if pairs is None else "--pairs"
@@ -196,7 +202,12 @@ def analyze(
         if report is not None:
             (study or result).report(report)
     outlook = None if study is None else study.outlook
-    print_result(result, options.console(), whole, outlook)
+    if brief:
+        from abeval.report.brief import brief_json
+
+        typer.echo(brief_json(result, outlook))
+    else:
+        print_result(result, options.console(), whole, outlook)
     if connect is not None:
         typer.echo(next(note for note in result.notes if "left the warehouse" in note), err=True)
     if gate:
