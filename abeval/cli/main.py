@@ -2,7 +2,7 @@
 
 Results go to stdout, messages to stderr. Exit codes: 0 done; 1 a fault of abeval, or of the
 machine; 2 a mistake in the input; 130 interrupted, 143 and 129 stopped by SIGTERM and SIGHUP; with
-`--gate` 3 do not trust, 4 do not ship, 5 keep running, 6 a draft.
+`--gate` 3 do not trust, 4 do not ship, 5 undecided, 6 a draft.
 """
 
 import atexit

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import jinja2
-from markupsafe import Markup
+from markupsafe import Markup, escape
 
 from abeval.report.tables import full
 from abeval.results import MetricInfo, codes
@@ -136,6 +136,23 @@ _DIRECTIONS = dict.fromkeys((*range(0x202A, 0x202F), *range(0x2066, 0x206A)), 0x
 _NUMBER = re.compile(r"[<+\-\u2212]?\d[\d.,\u202f]*(e-?\d+)?( ?%| pp| s| ms| days)?")
 
 
+_MEASURED = re.compile(
+    r"[+\u2212\u00b1]\d[\d.,\u202f]*(?: ?%| pp)?(?: \[[^\]]{1,60}\])?|\[[+\u2212\d][^\]]{1,60}\]"
+)
+
+
+def said(text: str) -> Markup:
+    """Write a sentence whose numbers keep their signs and ends beside names of any script.
+
+    Example:
+        >>> print(said("a<b +1%"))
+        a&lt;b <bdi>+1%</bdi>
+    """
+    escaped = str(escape(fmt.typographic(text)))
+    html = _MEASURED.sub(lambda number: f"<bdi>{number[0]}</bdi>", escaped)
+    return Markup(html)  # noqa: S704 (escaped above)
+
+
 def render(template: str, **values: object) -> str:
     """Fill a template; escape values, and replace marks that turn the direction of writing."""
     return _environment().get_template(template).render(**values).translate(_DIRECTIONS)
@@ -175,6 +192,7 @@ def _environment() -> jinja2.Environment:
     )
     environment.filters |= {
         "num": fmt.typographic,
+        "said": said,
         "count": lambda number: fmt.typographic(fmt.count(number)),
         "share": lambda number: fmt.MISSING if number is None else fmt.percent(number),
         "p": fmt.p_value,

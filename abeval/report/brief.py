@@ -12,7 +12,7 @@ from abeval.results.analysis import Result
 if TYPE_CHECKING:
     from abeval.results.power import PowerOutlook
 
-SCHEMA = "abeval.brief/1"
+SCHEMA = "abeval-brief/1"
 """The version of the JSON: another number where a field goes or changes its meaning."""
 
 MOST_BYTES = 4096

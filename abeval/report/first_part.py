@@ -68,6 +68,8 @@ def verdict_part(study: Study) -> tuple[Block, ...]:
         roles=_by_role(rows),
         more=max(len(judged) - _MOST_ROWS, 0),
         scale=scale,
+        widened=bool(result.family_intervals),
+        guarded=any(row.role == "guardrail" for row in judged),
         sparks=_sparks(study, {(row.metric, row.variant) for row in judged if row.role == "goal"}),
         several=len({row.variant for row in result.scorecard}) > 1,
         level=fmt.level(result.experiment.alpha),

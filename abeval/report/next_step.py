@@ -184,8 +184,8 @@ def _goal(asked: _Question) -> str:
         hopeless = f" More days will not settle {asked.target}." if asked.target else ""
         return f"{stop}: this test would have detected {seen}.{hopeless}"
     return (
-        f"{stop}, unless an effect below {seen} is worth it: seeing {asked.target} would"
-        f" take about {asked.size}{asked.anew}."
+        f"{stop}, unless smaller effects matter: this test would have detected {seen}; seeing "
+        f"{asked.target} would take about {asked.size}{asked.anew}."
     )
 
 

@@ -8,7 +8,7 @@ _STATUS_WORDS = {
     "non_inferior": "non-inferior",
     "too_little_data": "too little data",
     "do_not_ship": "do not ship",
-    "keep_running": "keep running",
+    "keep_running": "undecided",
     "do_not_trust": "do not trust",
     "all_items_shown": "every item is shown in both variants",
     "zero_variance": "nothing varies",

@@ -197,7 +197,10 @@ def test_at_the_planned_end_next_decides(name: str) -> None:
     study, _, step = seen(name)
     assert study.analysis is not None
     mde = study.analysis["ctr"].mde or 0
-    assert step.startswith(f"Stop and keep a, unless an effect below ±{100 * mde:.2g}% of ctr is")
+    assert step.startswith(
+        "Stop and keep a, unless smaller effects matter: this test would have detected "
+        f"±{100 * mde:.2g}% of ctr;"
+    )
     longer = r"would take about \d+ days in all, [\d.]+ times this test"
     assert re.search(longer, step)
     anew = "which this test may run on" if "always" in name else "a new test that is planned for it"

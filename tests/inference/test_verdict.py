@@ -81,11 +81,11 @@ def sentence(*rows: Row, trust: tuple[Check, ...] = PASS) -> str:
         ),
         (
             (CTR_OPEN, SESSIONS),
-            "KEEP RUNNING: ctr could be anywhere from -0.30% to +1.10%.",
+            "UNDECIDED: ctr could be anywhere from -0.30% to +1.10%.",
         ),
         (
             (CTR_OPEN, DWELL, SESSIONS),
-            "KEEP RUNNING: ctr could be anywhere from -0.30% to +1.10%, "
+            "UNDECIDED: ctr could be anywhere from -0.30% to +1.10%, "
             "dwell_per_user from -0.30% to +1.10%.",
         ),
         (
@@ -98,44 +98,44 @@ def sentence(*rows: Row, trust: tuple[Check, ...] = PASS) -> str:
                 ),
                 DWELL,
             ),
-            "KEEP RUNNING: dwell_per_user could be anywhere from -0.30% to +1.10%, ctr looks lower "
+            "UNDECIDED: dwell_per_user could be anywhere from -0.30% to +1.10%, ctr looks lower "
             "(-1.2%), but not after correcting for 2 comparisons (p 0.061).",
         ),
         (
             (row(), LATENCY_OPEN),
-            "KEEP RUNNING: ctr +5.9% [+3.1%, +8.7%], but guardrail latency_ms "
+            "UNDECIDED: ctr +5.9% [+3.1%, +8.7%], but guardrail latency_ms "
             "+0.9% [-1.1%, +2.9%] could still break its 2% margin.",
         ),
         (
             (row(), replace(LATENCY_OPEN, status="too_little_data", reason="too_few_units")),
-            "KEEP RUNNING: ctr +5.9% [+3.1%, +8.7%], but guardrail latency_ms "
+            "UNDECIDED: ctr +5.9% [+3.1%, +8.7%], but guardrail latency_ms "
             "has too little data (too few units).",
         ),
         (
             (row(status="too_little_data", reason="no_clicks", **NO_EFFECT), DWELL),
-            "KEEP RUNNING: dwell_per_user could be anywhere from -0.30% to +1.10%, "
+            "UNDECIDED: dwell_per_user could be anywhere from -0.30% to +1.10%, "
             "ctr has too little data (no clicks).",
         ),
         (
             (row(status="too_little_data", reason="too_few_units"), DWELL),
-            "KEEP RUNNING: dwell_per_user could be anywhere from -0.30% to +1.10%, "
+            "UNDECIDED: dwell_per_user could be anywhere from -0.30% to +1.10%, "
             "ctr has too little data (too few units).",
         ),
         (
             (row(status="too_little_data", reason="zero_variance", **NO_EFFECT),),
-            "KEEP RUNNING: ctr does not vary (nothing varies).",
+            "UNDECIDED: ctr does not vary (nothing varies).",
         ),
         (
             (row(status="unclear", reason="zero_variance", **NO_EFFECT),),
-            "KEEP RUNNING: ctr has no effect estimate (nothing varies).",
+            "UNDECIDED: ctr has no effect estimate (nothing varies).",
         ),
         (
             (row(status="equivalent", **effect(0.001, 0.003)),),
-            "KEEP RUNNING: ctr +0.10% [-0.20%, +0.40%] is equivalent.",
+            "UNDECIDED: ctr +0.10% [-0.20%, +0.40%] is equivalent.",
         ),
         (
             (SESSIONS,),
-            "KEEP RUNNING: no metric is a goal, so there is nothing to decide on.",
+            "UNDECIDED: no metric is a goal, so there is nothing to decide on.",
         ),
         (
             (row(lift=None, lift_low=None, lift_high=None), SESSIONS),

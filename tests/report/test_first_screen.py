@@ -89,7 +89,7 @@ def effect(row: Row) -> str:
 def test_ship() -> None:
     shown = screen("sample")
     (verdict,) = shown.verdicts
-    assert verdict.startswith("SHIP ctr +13.1% [+8.3%, +18.2%]")
+    assert verdict.startswith("treatment SHIP ctr +13.1% [+8.3%, +18.2%]")
     assert shown.actions == ("Roll out treatment.",)
     assert effect(shown.rows[0]) == "+13.1% [+8.3%, +18.2%]"
     (risk,) = [row for row in shown.rows if row.role == "Guardrails"]
@@ -141,17 +141,16 @@ def test_no_effect_in_several_variants_is_a_line_each_best_first() -> None:
     shown = screen("without_effect")
     lifts = {v: study("without_effect").analysis["ctr", v].lift for v in "BCD"}  # type: ignore[index]
     best_first = sorted(lifts, key=lambda v: -(lifts[v] or 0))
-    assert [line.split()[:3] for line in shown.verdicts] == [
-        [v, "KEEP", "RUNNING"] for v in best_first
-    ]
+    assert [line.split()[:2] for line in shown.verdicts] == [[v, "UNDECIDED"] for v in best_first]
     for line in shown.verdicts:
         assert re.search(rf"could be anywhere from {LIFT} to {LIFT}", line)
     # Its ten days are over: it says of the best variant what this test could see, and what a next.
     row = study("without_effect").analysis["ctr", best_first[0]]  # type: ignore[index]
+    detected = f"{float(f'{100 * row.mde:.2g}'):g}"
     assert re.fullmatch(
-        rf"Stop and keep A, unless an effect below ±{float(f'{100 * row.mde:.2g}'):g}% of ctr of "
-        rf"{best_first[0]} is worth it: seeing ±\d+% would take about \d+ days in all, [\d.]+ "
-        r"times this test, in a new test that is planned for it\.",
+        rf"Stop and keep A, unless smaller effects matter: this test would have detected "
+        rf"±{detected}% of ctr of {best_first[0]}; seeing ±\d+% would take about \d+ days in all, "
+        r"[\d.]+ times this test, in a new test that is planned for it\.",
         shown.actions[0],
     )
     assert len([row for row in shown.rows if row.role == "Guardrails"]) == 3
@@ -163,7 +162,7 @@ def test_no_effect_in_several_variants_is_a_line_each_best_first() -> None:
 def test_failed_trust_is_said_once_with_what_to_look_for() -> None:
     shown = screen("failed_trust")
     (verdict,) = shown.verdicts
-    assert verdict.startswith("DO NOT TRUST srm: control has ")
+    assert verdict.startswith("treatment DO NOT TRUST srm: control has ")
     assert shown.actions[0].startswith("Look for units lost after assignment")
     assert "Decide nothing" in shown.actions[0]
     assert shown.text.count("were expected") == 1
@@ -175,7 +174,7 @@ def test_a_variant_without_units_is_named_before_any_chi_square() -> None:
     shown = screen("without_units")
     # It holds for all variants, so it is one line.
     (verdict,) = shown.verdicts
-    assert verdict.startswith("DO NOT TRUST srm: nobody is in 'forgotten': ")
+    assert verdict.startswith("treatment DO NOT TRUST srm: nobody is in 'forgotten': ")
     assert "chi-square" not in shown.text.split("nobody is in 'forgotten'")[0]
     assert "p = 0)" not in shown.text
     assert shown.actions[0].startswith("Find out why nobody is in forgotten")
@@ -185,7 +184,7 @@ def test_a_variant_without_units_is_named_before_any_chi_square() -> None:
 def test_sixteen_units_are_too_little_and_it_says_how_many_are_not() -> None:
     shown = screen("sixteen_units")
     (verdict,) = shown.verdicts
-    assert verdict.startswith("KEEP RUNNING ctr has too little data")
+    assert verdict.startswith("pilot UNDECIDED ctr has too little data")
     assert shown.actions == ("Get 30 units in each variant to judge ctr: one has 16.",)
     assert all(re.search(rf"{INTERVAL} too little data$", row.text) for row in shown.rows)
     # Where there is too little data, nobody knows what could be seen.
@@ -198,7 +197,7 @@ def test_hostile_names_are_read_as_they_are() -> None:
     shown = screen("hostile")
     assert len(shown.verdicts) == 3
     assert shown.verdicts[-1].startswith("</script><script>window.pwned=1</script> DO NOT SHIP")
-    assert all(" KEEP RUNNING " in line for line in shown.verdicts[:2])
+    assert all(" UNDECIDED " in line for line in shown.verdicts[:2])
     assert re.search(r"seeing ±\d+% would take about [\d\u202f]+ units in all", shown.actions[0])
     assert "left \ufffdto right" in shown.text
     assert len(shown.rows) == 18
@@ -209,7 +208,7 @@ def test_hostile_names_are_read_as_they_are() -> None:
 def test_seventy_two_rows_say_how_many_units_are_too_few() -> None:
     shown = screen("small_csv")
     (verdict,) = shown.verdicts
-    assert verdict.startswith("KEEP RUNNING ctr has too little data")
+    assert verdict.startswith("treatment UNDECIDED ctr has too little data")
     assert shown.actions == ("Get 30 units in each variant to judge ctr: one has 8.",)
     assert "e+" not in shown.text
     assert "2026-03-02 to 2026-03-04" in shown.text
