@@ -174,7 +174,7 @@ def test_a_variant_without_units_is_named_before_any_chi_square() -> None:
     shown = screen("without_units")
     # It holds for all variants, so it is one line.
     (verdict,) = shown.verdicts
-    assert verdict.startswith("treatment DO NOT TRUST srm: nobody is in 'forgotten': ")
+    assert verdict.startswith("DO NOT TRUST srm: nobody is in 'forgotten': ")
     assert "chi-square" not in shown.text.split("nobody is in 'forgotten'")[0]
     assert "p = 0)" not in shown.text
     assert shown.actions[0].startswith("Find out why nobody is in forgotten")
