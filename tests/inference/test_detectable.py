@@ -166,7 +166,9 @@ def test_scorecard_page_and_power_have_one_number(name: str) -> None:
         assert plan.mde == row.mde == ahead.mde
         assert plan.baseline == row.control
         assert dict(ahead.points)[7.0] == row.mde
-    assert page_html(study).count("Smallest lift seen, by days") == 1
+        curve = study.figures["power", plan.metric].data[0]
+        assert dict(zip(curve.x, curve.y, strict=True))[7.0] == pytest.approx(100 * (row.mde or 0))
+    assert page_html(study).count('<section id="power"') == 1
 
 
 @pytest.mark.parametrize("name", WORLDS)

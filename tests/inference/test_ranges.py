@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -79,7 +80,7 @@ def test_a_range_guards_at_every_look(mean: float, looks: str) -> None:
 def test_the_page_says_the_range(tmp_path: Path) -> None:
     page = analyze(30.8).report(tmp_path / "page.html").read_text(encoding="utf-8")
     assert "[29, 31]" in page
-    assert "a value outside [29, 31] is not ruled out" in page
+    assert "a value outside [29, 31] is not ruled out" in re.sub("</?bdi>", "", page)
 
 
 @pytest.mark.whole
