@@ -206,7 +206,7 @@ class Result(Tabled[effects.Row], DrawnRecord):
         """Write the p-values below which goals cross the boundary of this look, in brackets."""
         goals = {row.metric for row in self.scorecard if row.role == "goal"}
         bounds = sorted(one.boundary for one in self.boundaries if one.metric in goals)
-        p_values = [f"{math.erfc(z / math.sqrt(2)):.2g}" for z in reversed(bounds)]
+        p_values = [f"{math.erfc(z / math.sqrt(2)):.3g}" for z in reversed(bounds)]
         ends = dict.fromkeys((*p_values[:1], *p_values[-1:]))
         return f" (boundary p {' to '.join(ends)})" if ends else ""
 
