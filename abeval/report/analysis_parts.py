@@ -20,18 +20,13 @@ from abeval.results.agreement import Agreement, PositionRate
 from abeval.results.analysis import Result
 from abeval.results.power import MetricOutlook, PowerOutlook
 from abeval.results.study import Study
-from abeval.results.trust import AAResult
+from abeval.results.trust import AAResult, worst_first
 
 
 def trust_part(result: Result) -> tuple[Block, ...]:
     """Show every trust check."""
-    checks = result.trust
-    order = ("fail", "warn", "skipped")
-    failed = sorted(
-        (check for check in checks if check.status != "pass"),
-        key=lambda check: order.index(check.status),
-    )
-    passed = [check for check in checks if check.status == "pass"]
+    failed = worst_first(result.trust, "fail", "warn", "skipped")
+    passed = worst_first(result.trust, "pass")
     table = assets.block("trust.html", result=result, open_checks=failed, passed=passed)
     return (table,)
 

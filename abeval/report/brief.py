@@ -8,6 +8,7 @@ from abeval.report.next_step import action, rank
 from abeval.results import Row, Verdict, codes
 from abeval.results import format as fmt
 from abeval.results.analysis import Result
+from abeval.results.trust import worst_first
 
 if TYPE_CHECKING:
     from abeval.results.power import PowerOutlook
@@ -61,8 +62,7 @@ def _content(result: Result, outlook: "PowerOutlook | None", room: _Room) -> dic
     ordered = sorted(result.verdicts, key=lambda verdict: rank(result, verdict))
     judged = [row for role in ("goal", "guardrail") for row in result.scorecard if row.role == role]
     shown = judged[: room.effects] if result.trusted else []
-    unmet = [check for check in result.trust if check.status in ("fail", "warn")]
-    unmet.sort(key=lambda check: check.status != "fail")
+    unmet = worst_first(result.trust, "fail", "warn")
 
     def cut(text: str) -> str:
         return text if len(text) <= room.letters else f"{text[: room.letters - 1]}…"

@@ -25,6 +25,7 @@ from abeval.results import codes
 from abeval.results import format as fmt
 from abeval.results.analysis import Result
 from abeval.results.study import Study
+from abeval.results.trust import worst_first
 
 if TYPE_CHECKING:
     from abeval.report.short import Brief
@@ -106,11 +107,7 @@ def _decision(study: Study, result: Result) -> Iterator[str]:
 
 
 def _trust(result: Result) -> Iterator[str]:
-    order = ("fail", "warn")
-    unmet = sorted(
-        (check for check in result.trust if check.status in order),
-        key=lambda check: order.index(check.status),
-    )
+    unmet = worst_first(result.trust, "fail", "warn")
     yield f"Trust: {tally(result.trust)}." + "".join(
         f"\n- **{check.status}** {escaped(check.name)}: {escaped(check.message)}"
         for check in unmet[:_OPEN_CHECKS]

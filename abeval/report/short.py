@@ -10,6 +10,7 @@ from abeval.report.tables import WHY_NOT, TextTable, decisive_p, difference_of, 
 from abeval.report.time_short import time_tables
 from abeval.results import codes
 from abeval.results import format as fmt
+from abeval.results.trust import worst_first
 
 if TYPE_CHECKING:
     from abeval.results.agreement import Agreement
@@ -219,9 +220,7 @@ def _independence(p: float | None) -> str:
 
 def _checks(result: "CheckResult", whole: bool) -> tuple[Part, ...]:
     """Count those that passed, and list the rest, worst first."""
-    order = ("fail", "warn", "skipped", "pass")
-    shown = [one for one in result.trust if whole or one.status != "pass"]
-    shown.sort(key=lambda one: order.index(one.status))
+    shown = worst_first(result.trust, "fail", "warn", "skipped", *(("pass",) if whole else ()))
     units = ", ".join(f"{v.name} {fmt.count(v.units)}" for v in result.experiment.variants)
     first = f"{result.experiment.shown}: {tables.tally(result.trust)}; {units}"
     checks = tables.checks_table("Checks", "What was measured, and what to do.", shown)

@@ -45,6 +45,18 @@ class Check(Frozen):
         return self.metrics is None or not set(self.metrics).isdisjoint(metrics)
 
 
+def worst_first(checks: Iterable[Check], *statuses: CheckStatus) -> list[Check]:
+    """List the checks of these statuses in their order.
+
+    Example:
+        >>> checks = [Check(name, name, None, None, "") for name in ("pass", "warn", "fail")]
+        >>> [check.name for check in worst_first(checks, "fail", "warn")]
+        ['fail', 'warn']
+    """
+    listed = (check for check in checks if check.status in statuses)
+    return sorted(listed, key=lambda check: statuses.index(check.status))
+
+
 class SplitDay(Frozen):
     """Units that entered on one day, and the running test of the split.
 
