@@ -88,7 +88,7 @@ def _days_clause(rows: Sequence[SliceRow]) -> str:
 
 
 def _day_axis(days: Sequence[date]) -> dict[str, object]:
-    axis: dict[str, object] = {"type": "date", "tickformat": "%a %d %b"}
+    axis: dict[str, object] = {**fig.DAYS}
     if days:
         axis["range"] = [_edge(days[0], -1), _edge(days[-1], 1)]
     if 0 < len(days) <= 10:
@@ -206,7 +206,7 @@ def srm_part(study: Study) -> tuple[Block, ...]:
         traces,
         260,
         {"b": 28},
-        xaxis={"type": "date", "tickformat": "%a %d %b", "showgrid": False},
+        xaxis=fig.DAYS,
         yaxis=fig.value_axis("share of units", ticksuffix="%"),
     )
     said = "" if check is None else f"{check.status.capitalize()}: {check.message}"

@@ -44,6 +44,9 @@ EFFECT_AXIS: Mapping[str, Any] = {
 }
 """Style of an axis of effects: signed numbers, and a strong line at zero."""
 
+DAYS: Mapping[str, object] = {"type": "date", "tickformat": "%a %d %b", "showgrid": False}
+"""Style of an axis of days."""
+
 
 Figure = dict[str, Any]
 """Its traces as `data`, and its `layout`."""

@@ -61,11 +61,11 @@ def history_tables(result: "HistoryReport") -> tuple[TextTable | str, ...]:
 def sentences(result: "HistoryReport") -> tuple[str, ...]:
     """Say what was learned, the number of experiments first; then, once, what cannot be said."""
     open_pairs = {(one.predictor, one.target) for one in result.predictions if _needs(one)}
-    told = (c.sentence for c in result.choices if (c.best, c.target) not in open_pairs)
+    learned = (c.sentence for c in result.choices if (c.best, c.target) not in open_pairs)
     return (
         f"{len(result.experiments)} experiments",
         *_signs(result),
-        *told,
+        *learned,
         *(_luck(one) for one in result.gained if one.gained is not None),
         *_unsaid(result),
     )

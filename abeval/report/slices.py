@@ -34,15 +34,11 @@ def slice_blocks(result: Result, rows: Sequence[SliceRow]) -> tuple[Block, ...]:
     blocks: list[tuple[str, Block]] = []
     for name in dict.fromkeys(row.metric for row in rows):
         own = [row for row in rows if row.metric == name]
-        of_dimension: dict[str, list[SliceRow]] = {}
-        for row in own:
-            of_dimension.setdefault(row.slice, []).append(row)
         scale, drawings = glyph.column([slice_mark(result.experiment, row) for row in own])
-        drawing_of = dict(zip(map(id, own), drawings, strict=True))
-        dimensions = [
-            (one, [_line(r, metrics[name].unit, order, drawing_of[id(r)]) for r in lines])
-            for one, lines in of_dimension.items()
-        ]
+        dimensions: dict[str, list[SliceLine]] = {}
+        for row, drawing in zip(own, drawings, strict=True):
+            line = _line(row, metrics[name].unit, order, drawing)
+            dimensions.setdefault(row.slice, []).append(line)
         html = assets.block(
             "segments.html",
             metric=metrics[name],

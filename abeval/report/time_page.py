@@ -145,7 +145,7 @@ def _cumulative_figure(cell: Cell, rows: Sequence[WindowRow]) -> fig.Figure:
         {"up to the day": scale.points(rows)},
         "",
         scale.field,
-        {"type": "date", "tickformat": "%a %d %b"},
+        fig.DAYS,
         scale.axis,
         is_effect=True,
         mode="lines",
@@ -228,14 +228,15 @@ def windows_part(study: Study) -> tuple[Block, ...]:
     views = []
     for cell in cells(study):
         rows = [row for row in cell.of("calendar", "rolling") if row.lift is not None]
-        longest = [row for row in rows if row.days == max(one.days for one in rows)]
+        most = max((row.days for row in rows), default=0)
+        longest = [row for row in rows if row.days == most]
         if longest:
-            scale, name = scale_of(cell.info, longest), f"{longest[0].days} days"
+            scale, name = scale_of(cell.info, longest), f"{most} days"
             figure = fig.lines(
                 {name: scale.points(longest)},
                 "last day of the window",
                 scale.field,
-                {"type": "date", "tickformat": "%a %d %b"},
+                fig.DAYS,
                 scale.axis,
                 is_effect=True,
                 mode="lines+markers",
