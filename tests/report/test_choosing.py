@@ -20,7 +20,7 @@ from tests.report.pages import html
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 sync_api = pytest.importorskip("playwright.sync_api", reason="no playwright")
-pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no chromium")
+pytestmark = [pytest.mark.whole, pytest.mark.skipif(CHROMIUM is None, reason="no chromium")]
 
 VARIANTS = ("treatment", "challenger", "a & <b>")
 HOSTILE = 'm37 \u202e</script><img src=x> & "q" ?variant=b#1%'

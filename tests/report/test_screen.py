@@ -24,7 +24,7 @@ sync_api = pytest.importorskip("playwright.sync_api", reason="no playwright")
 pytest.importorskip("axe_playwright_python.sync_playwright", reason="no axe")
 from benchmarks import screens  # noqa: E402
 
-pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no chromium")
+pytestmark = [pytest.mark.whole, pytest.mark.skipif(CHROMIUM is None, reason="no chromium")]
 PAGES = ("untrusted", "three_variants", "hostile", "study")
 SAMPLE = Path(__file__).parents[2] / "sample_logs" / "experiment.toml"
 WIDTHS = (1440, 768, 390, 320)
