@@ -62,7 +62,12 @@ def as_text(result: "Result | Study | Brief", width: int | None = None, whole: b
         return "\n".join(as_text(cast("Brief", part), width, whole) for part in result.results)
     out = StringIO()
     console = Console(
-        file=out, width=width or WIDTH, color_system=None, force_terminal=False, _environ={}
+        file=out,
+        width=width or WIDTH,
+        color_system=None,
+        force_terminal=False,
+        force_jupyter=False,  # otherwise Rich shows a cell of its own there and writes nothing
+        _environ={},
     )
     if isinstance(result, Result):
         print_result(result, console)

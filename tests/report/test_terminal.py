@@ -36,6 +36,7 @@ def test_text_is_the_same_on_every_run(result: Result, monkeypatch: pytest.Monke
     before = as_text(result)
     monkeypatch.setenv("COLUMNS", "40")
     monkeypatch.setenv("FORCE_COLOR", "1")
+    monkeypatch.setattr("rich.console._is_jupyter", lambda: True)
     assert as_text(result) == before
     assert "\x1b" not in before
 
