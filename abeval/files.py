@@ -6,8 +6,9 @@ import secrets
 import stat
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
+from contextvars import ContextVar
 from functools import partial
 from pathlib import Path
 
@@ -45,6 +46,32 @@ def real(path: str | Path) -> Path:
     the path is told of them.
     """
     return Path(os.path.realpath(path))
+
+
+_FOLDERS: ContextVar[Sequence[Path]] = ContextVar("folders", default=())
+
+
+@contextmanager
+def reading_only(folders: Sequence[Path]) -> Iterator[None]:
+    """Let a block read what users name in these folders alone, links followed."""
+    token = _FOLDERS.set([real(folder) for folder in folders])
+    try:
+        yield
+    finally:
+        _FOLDERS.reset(token)
+
+
+def check_readable(path: str | Path, named: str | Path) -> None:
+    """Refuse what leads out of the folders of `reading_only`, by the name that the user knows.
+
+    Raises:
+        ExperimentError: Also of an address such as https://….
+    """
+    folders = _FOLDERS.get()
+    place = real(path)
+    if folders and ("://" in str(path) or not any(map(place.is_relative_to, folders))):
+        where = f"{named} is, or leads, outside the folders that may be read"
+        raise ExperimentError(where, f"these are {', '.join(map(str, folders))}")
 
 
 def check_writable(path: Path) -> None:

@@ -49,12 +49,19 @@ def brief_json(result: Result, outlook: "PowerOutlook | None" = None) -> str:
         >>> json.loads(text)["decisions"][0]["decision"], len(text.encode()) <= 4096
         ('ship', True)
     """
-    texts = (_text(_content(result, outlook, room)) for room in _ROOMS)
+    texts = (json_text(_content(result, outlook, room)) for room in _ROOMS)
     return next(text for text in texts if len(text.encode()) <= MOST_BYTES)
 
 
-def _text(content: Mapping[str, object]) -> str:
-    return json.dumps(content, ensure_ascii=False, separators=(",", ":"))
+def json_text(content: Mapping[str, object]) -> str:
+    r"""Write JSON in one line; what is not printable is escaped, so that no name hides or turns.
+
+    Example:
+        >>> json_text({"name": f"数{chr(0x202E)}left"})
+        '{"name":"数\\u202eleft"}'
+    """
+    text = json.dumps(content, ensure_ascii=False, separators=(",", ":"))
+    return "".join(char if char.isprintable() else json.dumps(char)[1:-1] for char in text)
 
 
 def _content(result: Result, outlook: "PowerOutlook | None", room: _Room) -> dict[str, object]:
