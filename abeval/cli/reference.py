@@ -203,7 +203,9 @@ def simulate(
 
 def mcp(
     folders: Annotated[
-        list[Path], typer.Argument(help="Folders that may be read.", metavar="FOLDER...")
+        list[Path],
+        typer.Argument(help="Folders that may be read.", metavar="FOLDER..."),
+        Reads("the folder"),
     ],
 ) -> None:
     """Serve assistants over the Model Context Protocol, on stdin and stdout; nothing is written.
