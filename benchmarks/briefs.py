@@ -7,10 +7,14 @@ import argparse
 import json
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING, cast
 
 import abeval
 from abeval.report.brief import brief_json
 from benchmarks import report_worlds as worlds
+
+if TYPE_CHECKING:
+    from abeval.results.analysis import Result
 
 
 def draft() -> worlds.World:
@@ -42,10 +46,10 @@ def main() -> None:
     lines, truth = [], []
     for number, world in enumerate(WORLDS, start=1):
         study = world().first()
-        assert study.analysis is not None, world
-        text = brief_json(study.analysis, study.outlook)
+        result = cast("Result", study.analysis)
+        text = brief_json(result, study.outlook)
         told = {one["variant"]: one["decision"] for one in json.loads(text)["decisions"]}
-        decided = {one.variant: one.decision for one in study.analysis.verdicts}
+        decided = {one.variant: one.decision for one in result.verdicts}
         own = "; ".join(f"{variant}: {decision}" for variant, decision in decided.items())
         decisions = ", ".join(decided.values()).replace("_", " ")
         is_told = "yes" if told == decided else "no"

@@ -28,7 +28,7 @@ from tests.logs.small import small_log
 mcp = pytest.importorskip("mcp", reason='no mcp: pip install "abeval[mcp]"')
 
 ROOT = Path(__file__).parents[1]
-SECRET = "the secret of another folder"
+HIDDEN = "what another folder has"
 
 
 @pytest.fixture
@@ -40,8 +40,8 @@ def folder(tmp_path: Path) -> Path:
         small_log().to_parquet(one / "one.parquet")
     (folder / "e.toml").write_text(EXPERIMENT.replace("PATH", "logs"))
     (other / "e.toml").write_text(EXPERIMENT.replace("PATH", "logs"))
-    (other / "secret.toml").write_text(f'title = "{SECRET}"\n')
-    (other / "secret.csv").write_text(f"user_id,variant,click\n1,a,{SECRET}\n2,b,1\n")
+    (other / "secret.toml").write_text(f'title = "{HIDDEN}"\n')
+    (other / "secret.csv").write_text(f"user_id,variant,click\n1,a,{HIDDEN}\n2,b,1\n")
     return folder
 
 
@@ -55,7 +55,7 @@ def ask(folder: Path, tool: str, /, **arguments: object) -> tuple[str, bool]:
     return asyncio.run(talk())
 
 
-def text_of(answer: Any) -> tuple[str, bool]:  # noqa: ANN401
+def text_of(answer: Any) -> tuple[str, bool]:
     (content,) = answer.content
     return content.text, bool(answer.is_error)
 
@@ -104,7 +104,11 @@ CONVERSATION: list[tuple[str, dict[str, object], dict[str, object]]] = [
         {"file": "sample_logs/experiment.toml", "mde": 0.1, "metrics": ["ctr"]},
         {"plans.0.metric": "ctr", "plans.0.mde": 0.1, "plans.0.reason": None},
     ),
-    ("history", {"file": "past.parquet"}, {"experiments.11": "e11", "sensitivity.0.measure": "ctr"}),
+    (
+        "history",
+        {"file": "past.parquet"},
+        {"experiments.11": "e11", "sensitivity.0.measure": "ctr"},
+    ),
 ]
 """Tool, arguments → what stands in the answer, by the path of the field."""
 
@@ -132,14 +136,16 @@ def test_a_whole_conversation_over_stdio_that_writes_nothing(tmp_path: Path) -> 
             assert str(tmp_path) in str(client.instructions)
             return [text_of(await client.call_tool(tool, args)) for tool, args, _ in CONVERSATION]
 
-    for (text, is_error), (tool, _, expected) in zip(asyncio.run(talk()), CONVERSATION, strict=True):
+    for (text, is_error), (tool, _, expected) in zip(
+        asyncio.run(talk()), CONVERSATION, strict=True
+    ):
         assert not is_error, text
         answer = json.loads(text)
         assert {path: field(answer, path) for path in expected} == expected, (tool, text)
     assert {**contents(tmp_path), **contents(ROOT / "sample_logs")} == before
 
 
-def field(answer: Any, path: str) -> object:  # noqa: ANN401
+def field(answer: Any, path: str) -> object:
     for part in path.split("."):
         answer = answer[int(part) if part.isdigit() else part]
     return answer
@@ -193,10 +199,12 @@ def test_files_outside_the_folders_are_refused(folder: Path, what: str) -> None:
         text, is_error = ask(folder, tool, file="x.toml")
         assert is_error
         assert "outside the folders" in text
-        assert SECRET not in text
+        assert HIDDEN not in text
 
 
-@pytest.mark.parametrize("name", ["../there/e.toml", "THERE/e.toml", "l.toml", "../there/none.toml"])
+@pytest.mark.parametrize(
+    "name", ["../there/e.toml", "THERE/e.toml", "l.toml", "../there/none.toml"]
+)
 def test_a_file_outside_is_refused_by_every_tool(folder: Path, name: str) -> None:
     (folder / "l.toml").symlink_to(folder.parent / "there" / "e.toml")
     name = name.replace("THERE", str(folder.parent / "there"))
@@ -220,7 +228,7 @@ def test_the_sql_of_a_log_opens_nothing_else(folder: Path) -> None:
     )
     text, is_error = ask(folder, "analyze", file="x.toml")
     assert is_error
-    assert SECRET not in text
+    assert HIDDEN not in text
 
 
 def test_a_file_names_no_engine_and_no_folder_to_write_to(folder: Path) -> None:
@@ -280,6 +288,8 @@ def test_numbers_that_are_not_to_be_trusted_are_not_explained(folder: Path) -> N
         ("plan", {"file": "e.toml", "mde": 0.1, "days": 3}, "not both"),
         ("history", {"file": "past.parquet"}, "there is no history"),
         ("read_log_columns", {"files": ["none.csv"]}, "none.csv"),
+        ("read_log_columns", {"files": []}, "at least 1 item"),
+        ("explain", {"file": "e.toml"}, "Field required"),
     ],
 )
 def test_an_error_is_a_message(

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 import typer
 
 from abeval.bounds import MAX_THREADS
-from abeval.errors import FAULT, AbevalError, ExperimentError, ending
+from abeval.errors import FAULT, ExperimentError, ending
 from abeval.signals import exit_code
 
 if TYPE_CHECKING:
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from abeval.api import LoadedExperiment
     from abeval.logs.outputs import Read
     from abeval.results.record import Record
+
 
 def guarded(work: Callable[[], None]) -> None:
     """Run the command line; whatever ends it is one message on stderr, and an exit code."""
