@@ -75,9 +75,10 @@ def _content(result: Result, outlook: "PowerOutlook | None", room: _Room) -> dic
         return text if len(text) <= room.letters else f"{text[: room.letters - 1]}…"
 
     goals = dict.fromkeys(result.label(row.metric) for row in judged if row.role == "goal")
-    others = (variant.name for variant in info.variants if variant.name != info.control)
+    others = [variant.name for variant in info.variants if variant.name != info.control]
     question = info.hypothesis or (
-        f"Is {fmt.listing([*others])} better than {info.control} by {fmt.listing([*goals])}?"
+        f"{'Is' if len(others) == 1 else 'Are'} {fmt.listing(others)} better than {info.control} "
+        f"by {fmt.listing([*goals])}?"
     )
     return {
         "schema": SCHEMA,

@@ -66,7 +66,7 @@ KINDS = (ANALYSIS, TIME, REPLAY, AA, AGREEMENT)
 
 _WRITERS = {
     **{"scorecard": "analyze", "stability": "windows", "coverage": "replay", "histograms": "aa"},
-    **{"causes": "agree", "provenance": "report", "realised": "off-policy", "plans": "power"},
+    **{"causes": "agree", "provenance": "analyze --report", "realised": "off-policy", "plans": "power"},
     **{"predictions": "history report", "toml": "history prior", "sources": "history add"},
     **{"matrix": "audit", "family": "compare", "trust": "check"},
 }
