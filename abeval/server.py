@@ -142,7 +142,10 @@ class Tools:
 
         Which offline metric predicts which online, how often metrics move, what was really gained.
         """
-        return json_text(History(self._at(file)).report(metrics=metrics).to_dict())
+        answer = History(self._at(file)).report(metrics=metrics).to_dict()
+        # A row for each metric of each experiment: nine tenths of the text.
+        del answer["effects"]
+        return json_text(answer)
 
     def read_log_columns(self, files: Names) -> str:
         """Look at logs or tables: what each column seems to be, how sure, and what to ask.
