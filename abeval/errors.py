@@ -1,6 +1,10 @@
 """Define errors that say what is wrong, where, and how to correct it."""
 
+import errno
 import re
+import traceback
+from pathlib import Path
+from typing import NamedTuple
 
 _ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://[^\s'\"`]+")
 # A password may hold a slash, where something before it is its user.
@@ -52,3 +56,53 @@ class LogError(AbevalError):
 
 class QueryError(AbevalError):
     """A query is unknown, or an engine could not run it."""
+
+
+INPUT, FAULT = 2, 1
+"""Exit codes: a mistake in the input; a fault of abeval, or of the machine that it runs on."""
+_NAMES = frozenset(
+    (errno.ENOENT, errno.ENOTDIR, errno.EISDIR, errno.EACCES, errno.ELOOP, errno.ENAMETOOLONG)
+)
+"""What the system says of a name that somebody gave."""
+
+_REFUSED = "check the names and permissions of files, and the space on the disks, stdout's too"
+_FAILED = "please report this line, the command and what it prints with --debug"
+
+_HOME = Path(__file__).parent
+
+
+class Ending(NamedTuple):
+    """What an error ends with: an exit code, and a message that cannot control a terminal."""
+
+    code: int
+    message: str
+
+
+def ending(error: Exception) -> Ending:
+    """Say what ended a run, whatever was raised."""
+    hint = ""
+    match error:
+        case AbevalError():
+            code, what = INPUT, str(error)
+        case OSError():
+            where = f" ({error.filename})" if error.filename else ""
+            what = f"the system refused: {error.strerror or error}{where}"
+            code, hint = INPUT if error.errno in _NAMES else FAULT, _REFUSED
+        case MemoryError():
+            what = f"memory ran out{f': {error}' if str(error) else ''}"
+            code, hint = FAULT, "analyse fewer rows, or raise [engine] memory_limit"
+        case _:
+            what = f"abeval failed, which it should not: {type(error).__name__}: {_place(error)}"
+            code, hint = FAULT, _FAILED
+    text = f"{what}\n  hint: {hint}" if hint else what
+    shown = (c if c.isprintable() or c == "\n" else "\N{REPLACEMENT CHARACTER}" for c in text)
+    return Ending(code, "".join(shown))
+
+
+def _place(error: Exception) -> str:
+    """Return what an error says, and where it was raised: a report needs both."""
+    frames = traceback.extract_tb(error.__traceback__)
+    own = [frame for frame in frames if _HOME in Path(frame.filename).parents]
+    place = (own or frames)[-1]
+    file = Path(place.filename).relative_to(_HOME) if own else place.filename
+    return f"{' '.join(str(error).split())[:300]} ({file}, line {place.lineno})"

@@ -6,7 +6,7 @@ import secrets
 import stat
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
@@ -45,6 +45,36 @@ def real(path: str | Path) -> Path:
     the path is told of them.
     """
     return Path(os.path.realpath(path))
+
+
+_ALLOWED = list[Path]()
+
+
+@contextmanager
+def reading_only(folders: Sequence[Path]) -> Iterator[None]:
+    """Let the process read what users name in these folders alone, links followed, for a block.
+
+    It holds for all threads: those of an engine have no context of the block's own.
+    """
+    _ALLOWED[:] = map(real, folders)
+    try:
+        yield
+    finally:
+        _ALLOWED.clear()
+
+
+def check_readable(path: str | Path, named: str | Path) -> None:
+    """Refuse what leads out of the folders of `reading_only`, by the name that the user knows.
+
+    Raises:
+        ExperimentError: Also of an address such as https://….
+    """
+    if not _ALLOWED:
+        return
+    is_place = "://" not in str(path) and "\0" not in str(path)
+    if not is_place or not any(map(real(path).is_relative_to, _ALLOWED)):
+        where = f"{named} is, or leads, outside the folders that may be read"
+        raise ExperimentError(where, f"these are {', '.join(map(str, _ALLOWED))}")
 
 
 def check_writable(path: Path) -> None:

@@ -7,6 +7,22 @@ from dataclasses import dataclass, field
 
 Fraction = Callable[[], float | None]
 
+_SOONEST, _LEAST_DONE = 5.0, 0.05
+"""Seconds that a statement has run, and the share of it that is done, before time is estimated."""
+
+
+def time_left(seconds: float, done: float) -> str:
+    """Say how long the rest takes at the speed so far; nothing while that is a guess.
+
+    Example:
+        >>> time_left(20, 0.4), time_left(400, 0.5), time_left(2, 0.4)
+        ('about 30 s left', 'about 7 min left', '')
+    """
+    if seconds < _SOONEST or not _LEAST_DONE <= done < 1:
+        return ""
+    left = seconds * (1 - done) / done
+    return f"about {left:.0f} s left" if left < 100 else f"about {left / 60:.0f} min left"
+
 
 @dataclass
 class Steps:
@@ -20,6 +36,8 @@ class Steps:
     seconds: list[tuple[str, float]] = field(default_factory=list)
     name: str | None = None
     _began: float = 0.0
+    _statement: tuple[float, float] = (0.0, 0.0)
+    """When the running statement was first seen, and how much of it was done last."""
 
     def end(self) -> None:
         """End the last step."""
@@ -32,16 +50,25 @@ class Steps:
         if self.name is not None:
             self.seconds.append((self.name, now - self._began))
         self.name, self._began = name, now
+        self._statement = (now, 0.0)
 
     def watch(self, fraction: Fraction) -> None:
         """Show the progress that this function returns."""
         self.fraction = fraction
 
     def __rich__(self) -> str:
-        """Show the running step, and how much of its running statement is done."""
-        done = self.fraction()
+        """Show the running step, how much of its running statement is done, and the time left."""
+        done, now = self.fraction(), time.perf_counter()
         name = self.name or "starting"
-        return name if done is None else f"{name} [dim]{done:.0%}[/dim]"
+        since, before = self._statement
+        if done is None or done < before:
+            # A step may have several statements.
+            since = now
+        self._statement = (since, done or 0.0)
+        if done is None:
+            return name
+        left = time_left(now - since, done)
+        return f"{name} [dim]{done:.0%}{f' of this query, {left}' if left else ''}[/dim]"
 
 
 @contextmanager

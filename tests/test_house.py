@@ -17,6 +17,7 @@ ROOT = Path(__file__).parents[1]
 ORDER = (
     ("__main__",),
     ("cli",),
+    ("server",),
     ("api",),
     ("table",),
     ("study",),

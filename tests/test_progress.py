@@ -25,6 +25,29 @@ def test_the_line_names_the_step_and_how_far_it_is() -> None:
     assert shown(display) == "units and days 57%"
 
 
+def test_the_time_left_is_that_of_the_running_statement_once_it_is_known(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    now, display = 100.0, Steps()
+    monkeypatch.setattr("abeval.progress.time.perf_counter", lambda: now)
+    display("units")
+    seen = []
+    for seconds, done in ((2, 0.2), (4, 0.4), (20, 0.5), (1, 0.1), (9, 0.5), (1, None), (7, 0.7)):
+        now += seconds
+        display.watch(lambda done=done: done)
+        seen.append(shown(display))
+    assert seen == [
+        "units 20%",
+        "units 40% of this query, about 9 s left",
+        "units 50% of this query, about 26 s left",
+        # Another statement, and one after a pause.
+        "units 10%",
+        "units 50% of this query, about 9 s left",
+        "units",
+        "units 70% of this query, about 3 s left",
+    ]
+
+
 def test_a_running_statement_says_how_far_it_is() -> None:
     engine = DuckDBEngine()
     sql, progress = "select count(distinct i % 7919) from range(30000000) r(i)", engine.watched()

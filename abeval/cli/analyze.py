@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from abeval.api import LoadedExperiment
     from abeval.results.analysis import Result
     from abeval.results.record import PageRecord
+    from abeval.results.study import Study
 
 
 _column = partial(options.flag, rich_help_panel="Table of one row a unit", metavar="COLUMN")
@@ -109,13 +110,25 @@ on_table_or_file = partial(
 )
 
 
+def _check_report(file: Path) -> None:
+    if file.suffix.lower() not in (".json", ".md"):
+        options.check_page(file)
+
+
 _EXIT_CODES = {"ship": 0, "do_not_trust": 3, "do_not_ship": 4, "keep_running": 5, "draft": 6}
 
 
 def analyze(
     loaded: "LoadedExperiment",
     json_file: options.JsonFile = None,
-    report: options.ReportFile = None,
+    report: Annotated[
+        list[Path] | None,
+        options.output_file(
+            "--report",
+            "Write all that is known: a page, or by its name .md or .json; repeat for more.",
+        ),
+        options.Writes(check=_check_report),
+    ] = None,
     csv: Annotated[
         Path | None, options.output_file("--csv", "Write the scorecard as CSV."), options.Writes()
     ] = None,
@@ -136,6 +149,10 @@ def analyze(
             "--brief", help="Print at most 4 kB of JSON for programs: decision, why, next step."
         ),
     ] = False,
+    format: Annotated[
+        Literal["text", "md"],
+        typer.Option("--format", help="text, or at most 20 lines of md for a chat."),
+    ] = "text",
     gate: Annotated[
         bool,
         typer.Option(
@@ -173,6 +190,7 @@ def analyze(
     if checks or pairs is not None:
         named: dict[str, object] = {"--report": report, "--csv": csv, "--sums": sums}
         named |= {"--connect": connect, "--profile": profile, "--brief": brief}
+        named |= {"--format": format != "text"}
         named |= {"--checks": pairs and checks, "--gate": pairs and gate}
         if others := [name for name, value in named.items() if value]:
             only = "--checks" if pairs is None else "--pairs"
@@ -184,13 +202,15 @@ def analyze(
         return
     if sums is not None and connect is not None:
         raise ExperimentError("--sums has the sums that --connect would ask for", "give one")
+    if brief and format != "text":
+        raise ExperimentError("--brief and --format both say what is printed", "give one")
     with steps(profile=profile) as step:
         study = None
         if connect is not None:
             result = loaded.analyze(step=step, connect=connect)
         elif sums is not None and loaded.sums is None:
             result = loaded.from_sums(sums)
-        elif report is not None and loaded.sums is None and loaded.experiment.language == "toml":
+        elif report and loaded.sums is None and loaded.experiment.language == "toml":
             study = loaded.study(step=step)
             result = cast("Result", study.analysis)
         else:
@@ -199,19 +219,40 @@ def analyze(
         options.write_json(json_file, result)
         if csv is not None:
             write_text(csv, result.to_csv())
-        if report is not None:
-            (study or result).report(report)
+        for file in report or ():
+            _write_report(file, study or result)
     outlook = None if study is None else study.outlook
     if brief:
         from abeval.report.brief import brief_json
 
         typer.echo(brief_json(result, outlook))
+    elif format == "md":
+        typer.echo(_as_study(study or result).to_markdown(), nl=False)
     else:
         print_result(result, options.console(), whole, outlook)
     if connect is not None:
         typer.echo(next(note for note in result.notes if "left the warehouse" in note), err=True)
     if gate:
         raise typer.Exit(max((_EXIT_CODES[v.decision] for v in result.verdicts), default=0))
+
+
+def _as_study(result: "Result | Study") -> "Study":
+    from abeval.results.study import study_of
+
+    return study_of(result)
+
+
+def _write_report(file: Path, result: "Result | Study") -> None:
+    """Write a page, or by the name of the file Markdown or JSON."""
+    from abeval.files import write_text
+
+    match file.suffix.lower():
+        case ".json":
+            write_text(file, _as_study(result).to_json())
+        case ".md":
+            write_text(file, _as_study(result).to_markdown())
+        case _:
+            result.report(file)
 
 
 def report(
@@ -246,6 +287,10 @@ def report(
         if output is None:
             raise ExperimentError("a page needs a file", "name it: --output report.html")
         options.check_page(output)
+    if [*map(options.is_toml, files)] == [True]:
+        new = "analyze EXPERIMENT.toml --report " + ("page.html" if format == "html" else "page.md")
+        new += "" if json_file is None else " --report study.json"
+        typer.echo(options.renamed("report EXPERIMENT.toml", new), err=True)
     result = _result(files, engine)
     options.write_json(json_file, result)
     if format == "html" and output is not None:
@@ -273,7 +318,6 @@ def _result(files: list[Path], engine: Mapping[str, object]) -> "PageRecord":
     if experiments:
         from abeval.api import load
 
-        typer.echo(options.renamed("report EXPERIMENT.toml", "analyze --report"), err=True)
         loaded = options.engine_of(load(experiments[0]), engine)
         with steps() as step:
             return loaded.study(step=step)

@@ -30,7 +30,7 @@ from abeval.cli.options import (
     renamed,
     with_engine_flags,
 )
-from abeval.cli.reference import init, metrics, schema, simulate, sql
+from abeval.cli.reference import init, mcp, metrics, schema, simulate, sql
 from abeval.signals import exit_when_stopped, ignore_stops
 from abeval.version import __version__
 
@@ -94,7 +94,7 @@ _add(app, "Decide", init, on_table_or_file(analyze), on_engine(windows), on_engi
 _add(app, "Explain", *(on_engine(command) for command in (replay, agree, off_policy)))
 app.add_typer(history, rich_help_panel="Explain")
 _add(app, "Trust", on_engine(aa), on_engine(audit))
-_add(app, "Tools", with_engine_flags(report))
+_add(app, "Tools", with_engine_flags(report), mcp)
 app.add_typer(tools, rich_help_panel="Tools")
 _add(history, None, add, history_report, prior)
 _add(tools, None, assign, simulate, sql, metrics, schema)

@@ -1,6 +1,5 @@
 """Share what all commands need: options, guarded files, output, and how errors end a run."""
 
-import errno
 import inspect
 import os
 import sys
@@ -16,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 import typer
 
 from abeval.bounds import MAX_THREADS
-from abeval.errors import AbevalError, ExperimentError
+from abeval.errors import FAULT, ExperimentError, ending
 from abeval.signals import exit_code
 
 if TYPE_CHECKING:
@@ -25,18 +24,6 @@ if TYPE_CHECKING:
     from abeval.api import LoadedExperiment
     from abeval.logs.outputs import Read
     from abeval.results.record import Record
-
-INPUT, FAULT = 2, 1
-"""Exit codes: a mistake in the input; a fault of abeval, or of the machine that it runs on."""
-_NAMES = frozenset(
-    (errno.ENOENT, errno.ENOTDIR, errno.EISDIR, errno.EACCES, errno.ELOOP, errno.ENAMETOOLONG)
-)
-"""What the system says of a name that somebody gave."""
-
-_REFUSED = "check the names and permissions of files, and the space on the disks, stdout's too"
-_FAILED = "please report this line, the command and what it prints with --debug"
-
-_HOME = Path(__file__).parents[1]
 
 
 def guarded(work: Callable[[], None]) -> None:
@@ -58,12 +45,8 @@ def guarded(work: Callable[[], None]) -> None:
         if "--debug" in sys.argv:
             traceback.print_exc()
         _close_stdout()
-        code, message = _ending(error)
-        # Other characters might control the terminal.
-        shown = (
-            c if c.isprintable() or c == "\n" else "\N{REPLACEMENT CHARACTER}" for c in message
-        )
-        typer.echo(f"error: {''.join(shown)}", err=True)
+        code, message = ending(error)
+        typer.echo(f"error: {message}", err=True)
         sys.exit(code)
 
 
@@ -74,33 +57,6 @@ def _close_stdout() -> None:
     except OSError:
         with suppress(OSError):
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-
-
-def _ending(error: Exception) -> tuple[int, str]:
-    """Return the exit code of an error, and its message."""
-    match error:
-        case AbevalError():
-            return INPUT, str(error)
-        case OSError():
-            where = f" ({error.filename})" if error.filename else ""
-            what = f"the system refused: {error.strerror or error}{where}"
-            code, hint = INPUT if error.errno in _NAMES else FAULT, _REFUSED
-        case MemoryError():
-            what = f"memory ran out{f': {error}' if str(error) else ''}"
-            code, hint = FAULT, "analyse fewer rows, or raise [engine] memory_limit"
-        case _:
-            what = f"abeval failed, which it should not: {type(error).__name__}: {_place(error)}"
-            code, hint = FAULT, _FAILED
-    return code, f"{what}\n  hint: {hint}"
-
-
-def _place(error: Exception) -> str:
-    """Return what an error says, and where it was raised: a report needs both."""
-    frames = traceback.extract_tb(error.__traceback__)
-    own = [frame for frame in frames if _HOME in Path(frame.filename).parents]
-    place = (own or frames)[-1]
-    file = Path(place.filename).relative_to(_HOME) if own else place.filename
-    return f"{' '.join(str(error).split())[:300]} ({file}, line {place.lineno})"
 
 
 _STDOUT = Path("-")

@@ -1,4 +1,4 @@
-"""Answer `abeval init`, and `abeval tools metrics`, `schema`, `sql` and `simulate`."""
+"""Answer `abeval init`, `mcp`, and `abeval tools metrics`, `schema`, `sql` and `simulate`."""
 
 import json
 from collections.abc import Iterable, Mapping
@@ -199,6 +199,24 @@ def simulate(
             directory, impressions, seed, lambda done, total: step(f"simulating {done / total:.0%}")
         )
     typer.echo(f"{directory / 'experiment.toml'}")
+
+
+def mcp(
+    folders: Annotated[
+        list[Path],
+        typer.Argument(help="Folders that may be read.", metavar="FOLDER..."),
+        Reads("the folder"),
+    ],
+) -> None:
+    """Serve assistants over the Model Context Protocol, on stdin and stdout; nothing is written.
+
+    Examples:
+    abeval mcp .
+    abeval mcp experiments logs
+    """
+    from abeval.server import serve
+
+    serve(folders)
 
 
 def init(

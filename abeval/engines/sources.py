@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from abeval.engines.sql import literal
 from abeval.errors import LogError
 from abeval.experiment.sources import OUTCOME, LogSource
-from abeval.files import real
+from abeval.files import check_readable, real
 
 if TYPE_CHECKING:
     from abeval.experiment.model import Experiment
@@ -165,6 +165,8 @@ def _variants(log: str, source: LogSource, folder: Path) -> dict[str, str]:
 
 
 def _matching(log: str, path: str, folder: Path) -> list[str]:
+    fixed = next((i for i, part in enumerate(Path(path).parts) if glob.has_magic(part)), None)
+    check_readable(path if "://" in path else folder.joinpath(*Path(path).parts[:fixed]), path)
     if "://" in path:
         return [path]
     full = folder / path
@@ -180,6 +182,8 @@ def _matching(log: str, path: str, folder: Path) -> list[str]:
     if not files:
         hint = f"check logs.{log}.path; relative paths start at the experiment file"
         raise LogError(f"no file of {log} matches {full}", hint)
+    for file in files:
+        check_readable(file, path)
     return sorted(files)
 
 

@@ -14,7 +14,7 @@ from abeval.experiment.model import Experiment
 from abeval.experiment.problems import Problem, problems_of, suggestion, without, worded
 from abeval.experiment.sections import Language
 from abeval.experiment.sources import READING, LogSource
-from abeval.files import real
+from abeval.files import check_readable, real
 from abeval.metrics.row_text import function_problem, names_of
 
 Entries = Mapping[str, Any]
@@ -50,6 +50,7 @@ def _entries(file: Path, includer: str = "") -> dict[str, Any]:
 
 def _text(file: Path, includer: str) -> str:
     """Read a text without the byte order mark of some editors."""
+    check_readable(file, file)
     try:
         # A device such as /dev/zero has no end, and a pipe may have no writer.
         if file.exists() and not file.is_file() and not file.is_dir():

@@ -14,7 +14,7 @@ import duckdb
 from abeval.engines.duckdb_connection import NO_EXTENSIONS, confinement, message
 from abeval.engines.sql import literal, quoted
 from abeval.errors import ExperimentError
-from abeval.files import held, real, write_bytes
+from abeval.files import check_readable, held, real, write_bytes
 from abeval.results.history import HistoryRow
 from abeval.scratch import Scratch
 
@@ -105,6 +105,7 @@ def _opened(path: Path, scratch: Scratch) -> Iterator[tuple[duckdb.DuckDBPyConne
     """Open a copy of a history, on a connection that opens nothing else, and read its rows."""
     kind = kind_of(path)
     copy = scratch.path / f"history.{kind}"
+    check_readable(path, path)
     try:
         if path.exists():
             _refuse_if_open(path)

@@ -49,12 +49,19 @@ def brief_json(result: Result, outlook: "PowerOutlook | None" = None) -> str:
         >>> json.loads(text)["decisions"][0]["decision"], len(text.encode()) <= 4096
         ('ship', True)
     """
-    texts = (_text(_content(result, outlook, room)) for room in _ROOMS)
+    texts = (json_text(_content(result, outlook, room)) for room in _ROOMS)
     return next(text for text in texts if len(text.encode()) <= MOST_BYTES)
 
 
-def _text(content: Mapping[str, object]) -> str:
-    return json.dumps(content, ensure_ascii=False, separators=(",", ":"))
+def json_text(content: Mapping[str, object]) -> str:
+    r"""Write JSON in one line; what is not printable is escaped, so that no name hides or turns.
+
+    Example:
+        >>> json_text({"name": f"数{chr(0x202E)}left"})
+        '{"name":"数\\u202eleft"}'
+    """
+    text = json.dumps(content, ensure_ascii=False, separators=(",", ":"))
+    return "".join(char if char.isprintable() else json.dumps(char)[1:-1] for char in text)
 
 
 def _content(result: Result, outlook: "PowerOutlook | None", room: _Room) -> dict[str, object]:
@@ -68,9 +75,10 @@ def _content(result: Result, outlook: "PowerOutlook | None", room: _Room) -> dic
         return text if len(text) <= room.letters else f"{text[: room.letters - 1]}…"
 
     goals = dict.fromkeys(result.label(row.metric) for row in judged if row.role == "goal")
-    others = (variant.name for variant in info.variants if variant.name != info.control)
+    others = [variant.name for variant in info.variants if variant.name != info.control]
     question = info.hypothesis or (
-        f"Is {fmt.listing([*others])} better than {info.control} by {fmt.listing([*goals])}?"
+        f"{'Is' if len(others) == 1 else 'Are'} {fmt.listing(others)} better than {info.control} "
+        f"by {fmt.listing([*goals])}?"
     )
     return {
         "schema": SCHEMA,

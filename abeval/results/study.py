@@ -66,9 +66,10 @@ KINDS = (ANALYSIS, TIME, REPLAY, AA, AGREEMENT)
 
 _WRITERS = {
     **{"scorecard": "analyze", "stability": "windows", "coverage": "replay", "histograms": "aa"},
-    **{"causes": "agree", "provenance": "report", "realised": "off-policy", "plans": "power"},
+    **{"causes": "agree", "provenance": "analyze --report", "realised": "off-policy"},
+    **{"plans": "power", "matrix": "audit"},
+    **{"family": "analyze --pairs", "trust": "analyze --checks"},
     **{"predictions": "history report", "toml": "history prior", "sources": "history add"},
-    **{"matrix": "audit", "family": "compare", "trust": "check"},
 }
 """A field that only one kind of JSON has, once those before it have not → the command."""
 

@@ -18,7 +18,7 @@ PRINTED = "\n## Printed\n"
 def commands(page: str) -> list[str]:
     """List the commands of a page: indented lines above what was printed."""
     head = page.split(PRINTED)[0]
-    return re.findall(r"^ {4}python -m (benchmarks\.calibration.*)$", head, re.MULTILINE)
+    return re.findall(r"^ {4}python -m (benchmarks\.(?:calibration|briefs).*)$", head, re.MULTILINE)
 
 
 def main() -> None:

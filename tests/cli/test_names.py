@@ -11,6 +11,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from abeval.cli.main import app
+from abeval.report.markdown import MOST_LINES
 from tests.cli.test_apart import ALL
 from tests.cli.test_outputs import EXPERIMENT
 from tests.logs.small import small_log
@@ -83,18 +84,45 @@ def test_an_old_name_does_what_the_new_one_does_and_says_it(
 
 
 @pytest.mark.whole
-def test_analyze_writes_the_whole_page(world: Path) -> None:
-    for options in ("", " --threads 1"):
-        new = run(f"analyze experiment.toml --report new.html --json new.json{options}")
-        old = run(f"report experiment.toml --output old.html --json old.json{options}")
-        assert (new.exit_code, old.exit_code, old.stdout) == (0, 0, "")
-        assert old.stderr == (
-            f"abeval report EXPERIMENT.toml is now abeval analyze --report; {LAST}\n"
+def test_analyze_writes_the_whole_page_and_its_json_and_markdown(world: Path) -> None:
+    written = []
+    for old in (
+        "report experiment.toml --output page.html --json study.json --threads 1",
+        "report experiment.toml --output page.md --format md",
+    ):
+        done = run(old)
+        assert (done.exit_code, done.stdout) == (0, "")
+        said = re.fullmatch(
+            rf"abeval report EXPERIMENT.toml is now abeval (.*); {LAST}\n", done.stderr
         )
-        assert (world / "new.html").read_bytes() == (world / "old.html").read_bytes()
-        study = json.loads((world / "old.json").read_text(encoding="utf-8"))
-        assert study["time"] is not None
-        assert json.loads((world / "new.json").read_text(encoding="utf-8")) == study["analysis"]
+        assert said is not None, done.stderr
+        files = [world / name for name in re.findall(r"--report (\S+)", said[1])]
+        written += files
+        texts = [file.read_bytes() for file in files]
+        for file in files:
+            file.unlink()
+        new = run(said[1].replace("EXPERIMENT", "experiment") + " --json result.json")
+        assert (new.exit_code, new.stderr) == (0, "")
+        assert [file.read_bytes() for file in files] == texts
+    assert [file.name for file in written] == ["page.html", "study.json", "page.md"]
+    study = json.loads((world / "study.json").read_text(encoding="utf-8"))
+    assert study["time"] is not None
+    result = json.loads((world / "result.json").read_text(encoding="utf-8"))
+    assert result == study["analysis"]
+
+
+def test_markdown_on_stdout_is_that_of_the_result(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(folder)
+    file = tmp_path / "o.json"
+    shown = run(f"analyze e.toml --format md --json {file}")
+    assert shown.exit_code == 0, shown.output
+    assert shown.stdout == run(f"report {file} --format md").stdout
+    assert shown.stdout.startswith("## ")
+    assert shown.stdout.count("\n\n") < MOST_LINES
+    both = run("analyze e.toml --format md --brief")
+    assert "--brief and --format" in f"{both.exception}"
 
 
 def test_the_help_has_four_groups_and_no_old_name(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -109,7 +137,7 @@ def test_the_help_has_four_groups_and_no_old_name(monkeypatch: pytest.MonkeyPatc
         "Decide": ["init", "analyze", "windows", "power"],
         "Explain": ["replay", "agree", "off-policy", "history"],
         "Trust": ["aa", "audit"],
-        "Tools": ["report", "tools"],
+        "Tools": ["report", "mcp", "tools"],
     }
     assert "--install-completion" in text
 
@@ -118,6 +146,7 @@ def test_the_help_has_four_groups_and_no_old_name(monkeypatch: pytest.MonkeyPatc
     ("options", "says"),
     [
         ("--checks --report p.html", "--checks has no --report"),
+        ("--checks --format md", "--checks has no --format"),
         ("--checks --pairs ctr", "--pairs has no --checks"),
         ("--pairs ctr --gate", "--pairs has no --gate"),
         ("--pairs ctr --connect x", "--pairs has no --connect"),
@@ -176,6 +205,7 @@ HERE = {
     " > .*": "",
     "simulate logs$": "simulate log.d --impressions 5000",
     "50000": "5000",
+    "mcp experiments logs": "mcp . .",
     r"impressions/\*": "impressions/log",
 }
 """What an example names → what it names in the world of docs."""

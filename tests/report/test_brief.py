@@ -82,3 +82,8 @@ def test_the_command_prints_it_and_nothing_else() -> None:
     assert content["decisions"][0]["decision"] == "ship"
     assert content["so_far"] == "2026-09-14 to 2026-09-27; day 14 of 14"
     assert content["effects"][0]["lift"] == pytest.approx(0.131, abs=5e-4)
+
+
+def test_the_question_names_all_variants_and_goals() -> None:
+    question = read(builders.three_variants())["question"]
+    assert question == "Are treatment and challenger better than control by ctr?"
