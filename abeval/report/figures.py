@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from math import ceil, floor, log10
-from statistics import median
+from statistics import median_low
 from typing import Any, Literal, NamedTuple
 
 from markupsafe import Markup
@@ -229,6 +229,11 @@ class Spot(NamedTuple):
     said: str
 
 
+def ends_of(series: Mapping[str, Sequence[Spot]]) -> Iterable[float | None]:
+    """List the values of a forest, and the ends of their intervals."""
+    return (end for spots in series.values() for spot in spots for end in spot.value)
+
+
 def forest(names: Sequence[str], series: Mapping[str, Sequence[Spot]], **xaxis: object) -> Figure:
     """Draw values with their intervals across, a row for each name from the top down.
 
@@ -330,7 +335,17 @@ def lines(
 
 
 _WIDEST = 4.0
-"""Times the median reach of intervals that a frame holds."""
+"""Times the median reach of intervals that an axis goes; what reaches further is cut."""
+
+
+def farthest(reaches: Sequence[float]) -> float:
+    """Choose how far from zero an axis goes: to the farthest interval, if it is like the others.
+
+    Example:
+        >>> farthest([2.0, 3.0, 5.0]), farthest([2.0, 3.0, 90.0])
+        (5.0, 12.0)
+    """
+    return min(max(reaches), _WIDEST * median_low(reaches))
 
 
 def frame(points: Sequence[Point]) -> tuple[list[float] | None, list[Trace]]:
@@ -343,7 +358,7 @@ def frame(points: Sequence[Point]) -> tuple[list[float] | None, list[Trace]]:
     if not ends:
         return None, []
     whole = [max(map(abs, reach)) for _, reach in ends]
-    limit = min(max(whole), _WIDEST * median(whole)) or 1.0
+    limit = farthest(whole) or 1.0
     bounds = axis_range([max(-limit, min(limit, end)) for _, reach in ends for end in reach], 0.06)
     beyond = [
         (x, side)
@@ -391,6 +406,13 @@ def signed_ticks(bounds: Sequence[float], suffix: str) -> dict[str, object]:
     values = [float(f"{i * step:.6g}") for i in range(ceil(low / step), floor(high / step) + 1)]
     texts = [typographic(f"{value:+.6g}") + suffix if value else "0" for value in values]
     return {"tickvals": values, "ticktext": texts}
+
+
+def effect_axis(ends: Iterable[float | None], suffix: str = "", title: str = "") -> dict[str, Any]:
+    """Span an axis of effects over all ends and zero, with round ticks."""
+    bounds = axis_range([end for end in ends if end is not None], 0.06)
+    ticks = {} if bounds is None else {"range": bounds, **signed_ticks(bounds, suffix)}
+    return {**EFFECT_AXIS, "title": {"text": label(title)}, **ticks}
 
 
 def band(x: Sequence[object], ends: Sequence[Interval], tone: str, name: str) -> Trace:

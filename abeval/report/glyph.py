@@ -3,19 +3,17 @@
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from statistics import NormalDist, median_low
+from statistics import NormalDist
 
 from markupsafe import Markup
 
-from abeval.report.figures import round_up
+from abeval.report.figures import farthest, round_up
 from abeval.report.tables import Cell
 from abeval.results.format import typographic
 
 HEIGHT = 34
 _MIDDLE = HEIGHT / 2
 _PADDING = 4.0
-_WIDEST = 4.0
-"""Times the median reach that an axis goes; what reaches further is cut, with an arrow."""
 
 
 @dataclass(frozen=True)
@@ -84,7 +82,7 @@ def shared_axis(marks: Sequence[Mark]) -> Axis:
     """
     if not marks:
         return Axis(-0.01, 0.01)
-    limit = min(max(mark.reach for mark in marks), _WIDEST * median_low(m.reach for m in marks))
+    limit = farthest([mark.reach for mark in marks])
     logs = [0.0, *(max(-limit, min(limit, _log(end))) for mark in marks for end in mark.ends)]
     room = 0.04 * (max(logs) - min(logs)) or 0.01
     return Axis(math.expm1(min(logs) - room), math.expm1(max(logs) + room))

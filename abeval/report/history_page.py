@@ -28,15 +28,15 @@ def scatter_figure(
         hovertemplate="%{customdata}<br>%{x:.4g}, %{y:+.3g}%<extra></extra>",
         showlegend=False,
     )
-    ends = [end for _, low, high in x for end in (low, high) if end is not None]
-    across = fig.axis_range(ends, 0.05)
-    lines = [_line(100.0 * row.slope, across, x, y)] if row.slope is not None and across else []
+    across = fig.effect_axis((end for ends in x for end in ends), title=row.predictor)
+    up = fig.effect_axis((end for ends in y for end in ends), "%", row.target)
+    lines = [] if row.slope is None else [_line(100.0 * row.slope, across["range"], x, y)]
     return fig.figure(
         [points],
         380,
         {"l": 62, "r": 12, "t": 12, "b": 48},
-        xaxis={**fig.EFFECT_AXIS, "title": {"text": fig.label(row.predictor)}, "range": across},
-        yaxis={**fig.EFFECT_AXIS, "title": {"text": fig.label(row.target)}, "ticksuffix": "%"},
+        xaxis=across,
+        yaxis=up,
         shapes=lines,
     )
 
@@ -60,7 +60,7 @@ def forest_figure(effects: Sequence[HistoryEffect]) -> fig.Figure:
         measured = scaled(100, one.effect, one.low, one.high)
         for name, ends in (("measured", measured), ("shrunk", interval(one, "shrunk", 100))):
             series[name].append(fig.Spot(i, ends, f"{names[i]}: {ends[0] or 0:+.3g}%"))
-    return fig.forest(names, series, **fig.EFFECT_AXIS, ticksuffix="%")
+    return fig.forest(names, series, **fig.effect_axis(fig.ends_of(series), "%"))
 
 
 def _named(one: HistoryEffect, several: bool) -> str:

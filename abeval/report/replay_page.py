@@ -78,7 +78,8 @@ def family_figure(result: ReplayResult, metrics: Sequence[str]) -> fig.Figure | 
             said = f"{pair.metric}, {name}: {text_of(fmt.lift(*share))}"
             spot = fig.Spot(metrics.index(pair.metric), scaled(100, *share), said)
             series.setdefault(name, []).append(spot)
-    return fig.forest(metrics, series, **fig.EFFECT_AXIS, ticksuffix="%") if series else None
+    across = fig.effect_axis(fig.ends_of(series), "%")
+    return fig.forest(metrics, series, **across) if series else None
 
 
 _BINNED = {"mass": "bins of equal counts", "width": "bins of equal widths"}
