@@ -137,7 +137,10 @@ def _why_and_next(result: "Agreement", row: "AgreementRow") -> tuple[str, str]:
         return f"they cannot be compared: {codes.reason(row.reason)}.", "Mend that, and run again."
     if row.standing == "agree":
         history = f"one experiment does not show that {row.offline} predicts {row.online}"
-        return "there is no gap to explain.", f"Add it to a history (abeval history add): {history}."
+        return (
+            "there is no gap to explain.",
+            f"Add it to a history (abeval history add): {history}.",
+        )
     if row.standing == "inconclusive":
         return "both intervals contain zero.", "Run on: more units narrow both intervals."
     checked = sum(cause.status == "not found" for cause in causes)

@@ -7,7 +7,7 @@ from abeval.report import history_short as short
 from abeval.report.figures import FigureView
 from abeval.report.sections import Section, sections_html
 from abeval.report.short import notes
-from abeval.report.tables import interval, scaled, text_of
+from abeval.report.tables import interval, scaled
 from abeval.results import format as fmt
 from abeval.results.history import HistoryEffect, HistoryReport, Prediction
 
@@ -97,7 +97,7 @@ def history_page_html(result: HistoryReport) -> str:
         Section.of(
             short.gained_table(result),
             *_forests(result),
-            more="Who ships what looks best sums luck too; the shrunken sum does not.",
+            more="Who ships what looks best adds up luck too; the estimate takes it off.",
         ),
         Section("notes", "Notes", sentences=notes(result)),
     )
@@ -145,11 +145,7 @@ def _forests(result: HistoryReport) -> tuple[FigureView, ...]:
         shrunk = [e for e in own if e.shrunk is not None]
         if not shrunk:
             continue
-        really = text_of(fmt.lift(row.gained, row.low, row.high))
-        sentence = (
-            f"{row.shipped} shipped: {100 * row.naive:+.2f}% as measured, really {really}. "
-            "An asterisk marks what was shipped."
-        )
+        sentence = f"{row.shipped} shipped (*), added up: {short.gained_words(row)}."
         drawn = forest_figure(shrunk)
         views.append(FigureView(row.metric, sentence, drawn, (f"forest{i}",)))
     return tuple(views)
