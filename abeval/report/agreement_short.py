@@ -58,7 +58,7 @@ def standing_table(result: "Agreement") -> TextTable:
         ("offline", lambda rows: rows[0].offline),
         ("variant", lambda rows: rows[0].variant, "extra"),
         ("difference", lambda rows: number(rows[0].difference, None, None, signed=True), "number"),
-        ("offline it", lambda rows: _moved(rows[0].offline_strength)),
+        ("offline it", lambda rows: _moved(rows[0].offline_strength), "extra"),
         ("standing", lambda rows: rows[0].standing),
         ("goals", lambda rows: ", ".join(map(_lifted, rows)), "words"),
         ("why not", lambda rows: codes.reason(rows[0].reason), "note"),

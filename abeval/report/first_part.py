@@ -12,7 +12,7 @@ from abeval.report.agreement_short import conclusions, standing_table
 from abeval.report.effects import RowView, row_views
 from abeval.report.figures import Block, places
 from abeval.report.next_step import action, next_step, rank
-from abeval.report.tables import ROLES, filled, shown_lift, tally
+from abeval.report.tables import ROLES, filled, share_of, shown_lift, tally
 from abeval.report.time_page import cells, scale_of
 from abeval.results import Row
 from abeval.results import format as fmt
@@ -82,6 +82,7 @@ def verdict_part(study: Study) -> tuple[Block, ...]:
         "first.html",
         info=result.experiment,
         order=order,
+        splits=_splits(result),
         trusted=result.trusted,
         roles=_by_role(rows),
         more=max(len(judged) - _MOST_ROWS, 0),
@@ -97,6 +98,21 @@ def verdict_part(study: Study) -> tuple[Block, ...]:
         left_out=study.left_out,
     )
     return (assets.block("lines.html", lines=lines, shared=shared, said=said), html)
+
+
+def _splits(result: Result) -> dict[str, str]:
+    """Write each variant's share of the units, and the planned one where it is known."""
+    if not any(check.name == "srm" and check.status != "skipped" for check in result.trust):
+        return {}
+    variants = result.experiment.variants
+    plans = [ramp.weights for ramp in result.ramps if ramp.weights is not None]
+    plans = plans or [{one.name: one.weight for one in variants}]
+    units = sum(one.units for one in variants)
+    return {
+        one.name: f"{share_of(one.units, units)}, planned "
+        + " then ".join(fmt.percent(plan[one.name] / sum(plan.values())) for plan in plans)
+        for one in variants
+    }
 
 
 def _by_role(rows: Sequence[RowView]) -> list[tuple[str, str, list[list[RowView]]]]:

@@ -72,7 +72,7 @@ def sentences(result: "HistoryReport") -> tuple[str, ...]:
         *_signs(result),
         *learned,
         *(
-            f"{o.metric}, {o.shipped} shipped of {o.effects}, added up: {gained_words(o)}"
+            f"{o.metric}, sum of the {o.shipped} lifts shipped (of {o.effects}): {gained_words(o)}"
             for o in gained
         ),
         *[f"Only {least} shipped: take these sums as rough guesses"] * (least < FEWEST),

@@ -1,6 +1,5 @@
 """Hold the result of an analysis, of its checks alone, and of a comparison of all pairs."""
 
-import math
 from collections.abc import Mapping
 from datetime import datetime, time, timedelta
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -205,8 +204,8 @@ class Result(Tabled[effects.Row], DrawnRecord):
     def _boundary(self) -> str:
         """Write the p-values below which goals cross the boundary of this look, in brackets."""
         goals = {row.metric for row in self.scorecard if row.role == "goal"}
-        bounds = sorted(one.boundary for one in self.boundaries if one.metric in goals)
-        p_values = [f"{math.erfc(z / math.sqrt(2)):.3g}" for z in reversed(bounds)]
+        bounds = [one for one in self.boundaries if one.metric in goals]
+        p_values = [one.p_values[1] for one in sorted(bounds, key=lambda one: -one.boundary)]
         ends = dict.fromkeys((*p_values[:1], *p_values[-1:]))
         return f" (boundary p {' to '.join(ends)})" if ends else ""
 
