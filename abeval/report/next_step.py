@@ -72,7 +72,7 @@ def _crossed(result: Result, variant: str) -> str:
         return ""
     goals = {row.metric for row in result.scorecard if row.role == "goal"}
     crossed = [
-        f"{result.label(one.metric)} p {' ≤ '.join(one.p_values)}"
+        f"{result.label(one.metric)} p {fmt.p_of(one.z, 2)} ≤ {fmt.p_of(one.boundary)}"
         for one in result.boundaries
         if one.crossed and one.variant == variant and one.metric in goals
     ]

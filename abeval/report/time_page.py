@@ -41,7 +41,7 @@ class Scale(NamedTuple):
                 value,
                 (
                     f"{row.start} to {row.end}" if row.start != row.end else row.start,
-                    self.text(row),
+                    self.text(row) + f", p {fmt.p_value(row.p_value)}" * (row.kind == "rolling"),
                 ),
                 (value, low, high),
                 row.partial and row.kind == "daily",
@@ -188,6 +188,8 @@ def _always_valid(
     said = [
         f"up to {look.day}: "
         + text_of(fmt.difference(look.difference, look.always_low, look.always_high, scale.unit))
+        + f", p {fmt.p_value(look.always_p_value)}; for one look p {fmt.p_value(look.fixed_p_value)}"
+        + ("" if look.bound is None else f", planned, boundary p {fmt.p_of(look.bound)}")
         for look in shown
     ]
     ends = ([look.always_low for look in shown], [look.always_high for look in shown])

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from abeval.results import effects
+from abeval.results import format as fmt
 from abeval.results.record import DrawnRecord, Frozen, Tabled, csv_text, read_back
 from abeval.results.trust import AAMetric, Check, Influence, SplitDay, SplitPlace, Verdict
 from abeval.views import view
@@ -204,8 +205,8 @@ class Result(Tabled[effects.Row], DrawnRecord):
     def _boundary(self) -> str:
         """Write the p-values below which goals cross the boundary of this look, in brackets."""
         goals = {row.metric for row in self.scorecard if row.role == "goal"}
-        bounds = [one for one in self.boundaries if one.metric in goals]
-        p_values = [one.p_values[1] for one in sorted(bounds, key=lambda one: -one.boundary)]
+        bounds = sorted(one.boundary for one in self.boundaries if one.metric in goals)
+        p_values = [fmt.p_of(z) for z in reversed(bounds)]
         ends = dict.fromkeys((*p_values[:1], *p_values[-1:]))
         return f" (boundary p {' to '.join(ends)})" if ends else ""
 

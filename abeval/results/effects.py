@@ -6,7 +6,6 @@ Effects keep their raw sign. `reason` is a code from `docs/results.md` if a numb
 limited, else None.
 """
 
-import math
 from typing import ClassVar, Literal
 
 from abeval.results.record import Frozen
@@ -254,12 +253,6 @@ class Boundary(OfVariant):
     z: float
     boundary: float
     crossed: bool
-
-    @property
-    def p_values(self) -> tuple[str, str]:
-        """Write the two-sided p-values of the row and of its boundary."""
-        own, limit = (math.erfc(abs(z) / math.sqrt(2)) for z in (self.z, self.boundary))
-        return f"{own:.2g}", f"{limit:.3g}"
 
 
 class Belief(OfVariant):

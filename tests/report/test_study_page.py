@@ -144,7 +144,7 @@ def test_an_agreement_without_a_cause_names_what_is_missing(study: Study) -> Non
     causes = tuple(cause for cause in study.agreement.causes if cause.status != "found")
     result = replace(study.agreement, causes=causes)
     (first,) = parse(page_html(Study(agreement=result))).all("section", id="verdict")
-    for text in (words(first), result.to_markdown(), str(result)):
+    for text in (words(first), Study(agreement=result).to_markdown(), str(result)):
         said = " ".join(text.replace("\\", "").split())
         assert "cannot be known yet: none of the 11 causes that could be checked" in said.lower()
         assert "To know why, add propensity, item_id" in said
