@@ -10,7 +10,7 @@ from abeval.results import codes
 from abeval.results import format as fmt
 
 if TYPE_CHECKING:
-    from abeval.results.agreement import Agreement, AgreementRow, Cause, Explanation, MatrixCell
+    from abeval.results.agreement import Agreement, AgreementRow, Cause, MatrixCell
 
 WORDS = {
     "conflict": "contradict each other",
@@ -66,13 +66,18 @@ def standing_table(result: "Agreement") -> TextTable:
 
 
 class Conclusion(NamedTuple):
-    """What was found for a variant in capitals and in a sentence, why, and what to do next."""
+    """What was found for a variant in capitals and in a sentence, why, and what to do next.
 
-    of: "Explanation"
+    `decision` is the decision in whose colours it is shown; `place` is the variant's.
+    """
+
+    variant: str
+    decision: str
     word: str
     sentence: str
     why: str
-    step: str
+    action: str
+    place: int
 
 
 def conclusions(result: "Agreement") -> tuple[Conclusion, ...]:
@@ -80,22 +85,24 @@ def conclusions(result: "Agreement") -> tuple[Conclusion, ...]:
     rows = {(row.variant, row.offline, row.online): row for row in result.rows}
     return tuple(
         Conclusion(
-            of,
+            of.variant,
+            {"agree": "ship", "conflict": "draft"}.get(of.standing, ""),
             f"offline and online {WORDS[of.standing].partition(':')[0]}".upper(),
             f"{_sides(rows[of.variant, of.offline, of.online])} {_tally(result, of.variant)}",
             *_why_and_next(result, rows[of.variant, of.offline, of.online]),
+            place,
         )
-        for of in result.explanations
+        for place, of in enumerate(result.explanations, 1)
     )
 
 
 def conclusion_lines(result: "Agreement") -> Iterator[str]:
     """Write the conclusions as lines of text."""
     for one in conclusions(result):
-        variant = f"{one.of.variant}: " if len(result.explanations) > 1 else ""
+        variant = f"{one.variant}: " if len(result.explanations) > 1 else ""
         yield f"{variant}{one.word}: {one.sentence}"
         yield f"{variant}Why: {one.why}"
-        yield f"{variant}Next: {one.step}"
+        yield f"{variant}Next: {one.action}"
 
 
 def _sides(row: "AgreementRow") -> str:

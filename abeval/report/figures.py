@@ -201,26 +201,6 @@ def scatter(said: Sequence[str] | None = None, **entries: object) -> Trace:
     return {"type": "scatter", **hover, **entries}
 
 
-def points(
-    name: str,
-    places: Sequence[object],
-    values: Sequence[Interval],
-    said: Sequence[str],
-    tone: str = GREY,
-    symbol: str | Sequence[str] = "circle",
-    size: int = 8,
-    bar: float = 1.4,
-    is_lying: bool = False,
-    **more: object,
-) -> Trace:
-    """Draw values with their intervals, up or, lying, across."""
-    along, across = ("y", "x") if is_lying else ("x", "y")
-    ends = {f"error_{across}": error_bars(values, tone, bar)}
-    marker = {"color": tone, "size": size, "symbol": symbol}
-    line = {along: list(places), across: [value for value, _, _ in values], **ends}
-    return scatter(said, **line, mode="markers", name=label(name), marker=marker, **more)
-
-
 class Spot(NamedTuple):
     """A value in a row of a forest, and the text of its label."""
 
@@ -241,15 +221,14 @@ def forest(names: Sequence[str], series: Mapping[str, Sequence[Spot]], **xaxis: 
     """
     count = len(series)
     traces = [
-        points(
-            name,
-            [spot.row + (i - (count - 1) / 2) * 0.7 / count for spot in spots],
-            [spot.value for spot in spots],
+        scatter(
             [spot.said for spot in spots],
-            colour(i),
-            symbol(i),
-            7,
-            is_lying=True,
+            x=[spot.value[0] for spot in spots],
+            y=[spot.row + (i - (count - 1) / 2) * 0.7 / count for spot in spots],
+            error_x=error_bars([spot.value for spot in spots], colour(i), 1.4),
+            mode="markers",
+            name=label(name),
+            marker={"color": colour(i), "size": 7, "symbol": symbol(i)},
         )
         for i, (name, spots) in enumerate(series.items())
     ]

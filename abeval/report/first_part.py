@@ -39,21 +39,12 @@ class VerdictLine(NamedTuple):
     why: str = ""
 
 
-_TONES = {"agree": "ship", "conflict": "draft"}
-"""Of a standing, as of a decision; the others have none."""
-
-
 def _agreed(agreement: Agreement) -> tuple[Block, ...]:
     """Show what offline and online say together, and the goals of each offline metric."""
-    lines = [
-        VerdictLine(
-            *(one.of.variant, _TONES.get(one.of.standing, ""), one.word, one.sentence),
-            *(place, one.step, one.why),
-        )
-        for place, one in enumerate(conclusions(agreement), 1)
-    ]
+    lines, table = conclusions(agreement), filled(standing_table(agreement))
     conclusion = assets.block("lines.html", lines=lines, shared="", said=())
-    return (conclusion, filled(standing_table(agreement))) if lines else ()
+    lead = f"{table.title}: {table.lead}"
+    return (conclusion, table._replace(title="", lead=lead)) if lines else ()
 
 
 def verdict_part(study: Study) -> tuple[Block, ...]:
