@@ -99,17 +99,9 @@ def _day_axis(days: Sequence[date]) -> dict[str, object]:
 def _weekends(days: Sequence[date]) -> Iterator[dict[str, object]]:
     for day in days:
         if day.weekday() >= 5:
-            yield {
-                "type": "rect",
-                "yref": "paper",
-                "x0": _edge(day, -1),
-                "x1": _edge(day, 1),
-                "y0": 0,
-                "y1": 1,
-                "fillcolor": _WEEKEND,
-                "line": {"width": 0},
-                "layer": "below",
-            }
+            ends = {"x0": _edge(day, -1), "x1": _edge(day, 1), "y0": 0, "y1": 1, "yref": "paper"}
+            fill = {"fillcolor": _WEEKEND, "line": {"width": 0}, "layer": "below"}
+            yield {"type": "rect", **ends, **fill}
 
 
 def _edge(day: date, side: int) -> str:

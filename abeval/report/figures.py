@@ -347,15 +347,12 @@ def frame(points: Sequence[Point]) -> tuple[list[float] | None, list[Trace]]:
     ]
     if not beyond or bounds is None:
         return bounds, []
+    symbols = [f"triangle-{'up' if side > 0 else 'down'}" for _, side in beyond]
     arrows = scatter(
         x=[label(x) if isinstance(x, str) else x for x, _ in beyond],
         y=[bounds[side > 0] for _, side in beyond],
         mode="markers",
-        marker={
-            "color": GREY,
-            "size": 9,
-            "symbol": [f"triangle-{'up' if side > 0 else 'down'}" for _, side in beyond],
-        },
+        marker={"color": GREY, "size": 9, "symbol": symbols},
         name="goes on beyond the frame",
         hoverinfo="skip",
         cliponaxis=False,

@@ -160,26 +160,18 @@ def sparkline(values: Sequence[tuple[float, float, float]], place: int, label: s
     bottom, top = min(ends), max(ends)
     height, across = (top - bottom) or 1.0, 100 / max(len(values) - 1, 1)
 
-    def path(numbers: Iterable[tuple[int, float]]) -> str:
-        return " ".join(f"{i * across:.1f},{28 * (top - y) / height:.1f}" for i, y in numbers)
+    def path(end: int) -> list[str]:
+        return [
+            f"{i * across:.1f},{28 * (top - value[end]) / height:.1f}"
+            for i, value in enumerate(values)
+        ]
 
-    lows, highs = (
-        [(i, v[1]) for i, v in enumerate(values)],
-        [(i, v[2]) for i, v in enumerate(values)],
-    )
-    zero = 28 * top / height
+    zero, band = 28 * top / height, " ".join([*path(1), *reversed(path(2))])
     return Markup(
         '<svg class="spark v{}" viewBox="0 -1 100 30" preserveAspectRatio="none" role="img" '
         'aria-label="{}"><polygon points="{}"/><line class="zero" x1="0" x2="100" y1="{:.1f}" '
         'y2="{:.1f}"/><polyline points="{}"/></svg>'
-    ).format(
-        place,
-        typographic(label),
-        path([*lows, *reversed(highs)]),
-        zero,
-        zero,
-        path((i, value[0]) for i, value in enumerate(values)),
-    )
+    ).format(place, typographic(label), band, zero, zero, " ".join(path(0)))
 
 
 def _zone(left: float, right: float) -> Markup:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from markupsafe import Markup
 
-from abeval.report import agreement_page as agreed
+from abeval.report import agreement_page as agreement
 from abeval.report import analysis_parts as parts
 from abeval.report import (
     assets,
@@ -58,7 +58,7 @@ _BUILDERS: tuple[Callable[[Any], tuple[Block, ...]], ...] = (
     *(first_part.verdict_part, parts.scorecard_part, parts.heat_part, time_page.cumulative_part),
     *(daily_page.daily_part, time_page.windows_part, parts.segments_part, parts.cuts_part),
     *(parts.power_part, parts.replays_part, spread.dwell_part, spread.gauc_part),
-    *(spread.catalog_part, agreed.causes_part, agreed.quadrant_part, agreed.traffics_part),
+    *(spread.catalog_part, agreement.causes_part, agreement.quadrant_part, agreement.traffics_part),
     *(parts.position_part, replay_page.offline_part, replay_page.calibration_part),
     *(parts.trust_part, daily_page.srm_part, daily_page.before_part, time_page.stability_part),
     *(parts.quality_part, parts.aa_part, parts.multiplicity_part, methods_part.methods_part),
