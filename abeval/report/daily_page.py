@@ -186,8 +186,8 @@ def srm_part(study: Study) -> tuple[Block, ...]:
             for d, k, n in known
         ]
     check = next((check for check in study.analysis.trust if check.name == "srm"), None)
-    up, shown = {"ticksuffix": "%"}, {"height": 260, "margin": {"b": 28}, "showlegend": True}
-    figure = fig.lines(series, "", "share of units", fig.DAYS, up, order=order, **shown)
+    axes, room = ("", "share of units", fig.DAYS, {"ticksuffix": "%"}), {"b": 28}
+    figure = fig.lines(series, *axes, height=260, margin=room, order=order, showlegend=True)
     figure["data"] = [*bands, *figure["data"]]
     said = "" if check is None else f"{check.status.capitalize()}: {check.message}"
     return (FigureView("Share of the units that entered", said, figure, ("srm", "entries")),)

@@ -159,8 +159,10 @@ def cumulative_part(study: Study) -> tuple[Block, ...]:
 def _cumulative_figure(cell: Cell, rows: Sequence[WindowRow]) -> fig.Figure:
     """Draw the effect up to each day and of each day, with fixed and always-valid bands."""
     daily, scale = cell.of("calendar", "daily"), scale_of(cell.info, rows)
-    tone, shown = fig.colour(cell.place), {"margin": {"b": 34}, "showlegend": True}
-    figure = cell.drawn(rows, "up to the day", mode="lines", shape="band", **shown)
+    tone, room = fig.colour(cell.place), {"b": 34}
+    figure = cell.drawn(
+        rows, "up to the day", mode="lines", shape="band", margin=room, showlegend=True
+    )
     if days := scale.points(daily):
         # Their numbers are those of the figure by day.
         dots = fig.scatter(
@@ -248,8 +250,8 @@ def windows_part(study: Study) -> tuple[Block, ...]:
         most = max((row.days for row in rows), default=0)
         longest = [row for row in rows if row.days == most]
         if longest:
-            up_to, band = "last day of the window", {"shape": "band", "showlegend": True}
-            figure = cell.drawn(longest, f"{most} days", up_to, **band)
+            name, up_to = f"{most} days", "last day of the window"
+            figure = cell.drawn(longest, name, up_to, shape="band", showlegend=True)
             said = _windows_sentence(longest)
             views.append(cell.view("windows", cell.info.shown, said, figure))
     return of_metrics(views)
@@ -267,9 +269,12 @@ def entry_views(study: Study) -> Iterator[tuple[str, FigureView]]:
     for cell in cells(study):
         rows = cell.of("exposure", "daily")
         if any(row.lift is not None for row in rows):
-            fit, line = fits.get((cell.metric, cell.variant)), {"mode": "markers", "height": 260}
-            across, plain = "days since entry", {"type": "linear", "zeroline": False}
-            figure = cell.drawn(rows, cell.variant, across, plain, "start", **line)
+            fit, plain = (
+                fits.get((cell.metric, cell.variant)),
+                {"type": "linear", "zeroline": False},
+            )
+            axis, more = ("days since entry", plain, "start"), {"mode": "markers", "height": 260}
+            figure = cell.drawn(rows, cell.variant, *axis, **more)
             decay = _decay(rows, fit, fig.colour(cell.place))
             figure["data"] += decay
             figure["layout"]["showlegend"] = bool(decay)
