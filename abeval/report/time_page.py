@@ -269,12 +269,11 @@ def entry_views(study: Study) -> Iterator[tuple[str, FigureView]]:
     for cell in cells(study):
         rows = cell.of("exposure", "daily")
         if any(row.lift is not None for row in rows):
-            fit, plain = (
-                fits.get((cell.metric, cell.variant)),
-                {"type": "linear", "zeroline": False},
-            )
-            axis, more = ("days since entry", plain, "start"), {"mode": "markers", "height": 260}
-            figure = cell.drawn(rows, cell.variant, *axis, **more)
+            fit, plain = fits.get((cell.metric, cell.variant)), {"zeroline": False}
+            axis = ("days since entry", plain, "start")
+            figure = cell.drawn(rows, cell.variant, *axis, mode="markers", height=260)
+            line = figure["data"][0]
+            line["x"] = [int(day) for day in line["x"]]
             decay = _decay(rows, fit, fig.colour(cell.place))
             figure["data"] += decay
             figure["layout"]["showlegend"] = bool(decay)
