@@ -1,7 +1,7 @@
 """Draw effects as inline SVG, as wide as their column: intervals on one axis of log lifts."""
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import NormalDist
 
@@ -109,7 +109,7 @@ def draw(mark: Mark, axis: Axis) -> Markup:
         "decided" if mark.decided else "open",
         HEIGHT,
         typographic(mark.label),
-        _join(parts),
+        Markup().join(parts),
     )
 
 
@@ -127,7 +127,7 @@ _UNSEEN = Markup('<span class="unseen">Interval, drawn</span>')
 
 def scale(axis: Axis) -> Markup:
     """Label the axis over a column of glyphs."""
-    labels = _join(
+    labels = Markup().join(
         Markup('<text x="{:.1f}%" y="11" text-anchor="middle">{}</text>').format(
             axis.x(lift), _tick(lift)
         )
@@ -216,7 +216,7 @@ def _arrows(mark: Mark, axis: Axis) -> Markup:
     form = Markup(
         '<svg class="arrow" x="{:.1f}%" y="{}" overflow="visible"><path d="M{} 0l{} -5v10z"/></svg>'
     )
-    return _join(
+    return Markup().join(
         form.format(axis.x(axis.low if side < 0 else axis.high), _MIDDLE, side * 8, -side * 8)
         for side in sorted(sides)
     )
@@ -232,7 +232,3 @@ def _dot(mark: Mark, axis: Axis) -> Markup:
 
 def _tick(lift: float) -> str:
     return typographic(f"{100 * lift:+.6g}%") if lift else "0"
-
-
-def _join(parts: Iterable[Markup]) -> Markup:
-    return Markup("").join(parts)
