@@ -102,8 +102,7 @@ def _decision(case: _Case) -> tuple[Decision, str]:
     gains = _gains(case)
     harms = [_harm(case, row) for row in (*case.goals, *case.guardrails) if row.status == "worse"]
     if harms:
-        beside = f", although {gains} got better" if gains else ""
-        return "do_not_ship", f"{fmt.listing(harms)}{beside}"
+        return "do_not_ship", fmt.listing(harms) + f", although {gains} got better" * bool(gains)
     if gains and all(row.status in HELD for row in case.guardrails):
         return "ship", _ship(case)
     return "keep_running", _keep_running(case)
