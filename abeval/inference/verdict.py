@@ -102,7 +102,7 @@ def _decision(case: _Case) -> tuple[Decision, str]:
     gains = _gains(case)
     harms = [_harm(case, row) for row in (*case.goals, *case.guardrails) if row.status == "worse"]
     if harms:
-        return "do_not_ship", f"{gains}, but {fmt.listing(harms)}" if gains else fmt.listing(harms)
+        return "do_not_ship", fmt.listing(harms) + f", although {gains} got better" * bool(gains)
     if gains and all(row.status in HELD for row in case.guardrails):
         return "ship", _ship(case)
     return "keep_running", _keep_running(case)
@@ -118,7 +118,11 @@ def _do_not_trust(case: _Case) -> str:
 
 def _ship(case: _Case) -> str:
     held = ", ".join(case.name(row) for row in case.guardrails)
-    guard = f", guardrails held ({held})" if held else "; no guardrail was set"
+    guard = (
+        f", guardrails held ({held})"
+        if held
+        else "; caution: no guardrail was set, so harm to other metrics was not tested"
+    )
     open_goals = [case.name(r) for r in case.goals if r.status != "better" and not _is_moved(r)]
     still = f"; {fmt.listing(open_goals)} not shown to be better" if open_goals else ""
     return f"{_gains(case)}{guard}{still}{_beside(case)}"

@@ -4,15 +4,24 @@ from collections.abc import Iterator, Sequence
 
 from abeval.report import assets
 from abeval.report import figures as fig
-from abeval.report.agreement_short import model_tables, number, pair_table, sentences, share_of_gap
+from abeval.report.agreement_short import (
+    WORDS,
+    conclusions,
+    model_tables,
+    number,
+    pair_table,
+    share_of_gap,
+)
 from abeval.report.figures import Block, Closed, FigureView
 from abeval.results import codes
 from abeval.results import format as fmt
-from abeval.results.agreement import Agreement, AgreementRow, Cause, Explanation
+from abeval.results.agreement import Agreement, AgreementRow, Explanation
 from abeval.results.study import Study
 
 _STANDINGS = ("conflict", "agree", "offline only", "online only", "inconclusive")
 """In the order of their symbols."""
+
+_STRENGTHS = ("offline_strength", "online_strength")
 
 _NAMED = 12
 """Points that have their names written beside them; the others show theirs on hovering."""
@@ -20,52 +29,34 @@ _NAMED = 12
 
 def quadrant_figure(rows: Sequence[AgreementRow], place: int) -> fig.Figure:
     """Draw offline against online metrics that have a strength on both sides, in half-widths."""
+    known = [row for row in rows if all(getattr(row, name) is not None for name in _STRENGTHS)]
+    across, up = ([1.5, -1.5, *(getattr(row, name) for row in known)] for name in _STRENGTHS)
+    is_named = sum(row.standing in _STANDINGS[:2] for row in rows) <= _NAMED
     return fig.figure(
         [
-            _points(i, name, rows, fig.colour(place))
+            _points(i, own, fig.colour(place), is_named and i < 2)
             for i, name in enumerate(_STANDINGS)
-            if _of(rows, name)
+            if (own := [row for row in known if row.standing == name])
         ],
         380,
         {"b": 48},
-        xaxis={**fig.EFFECT_AXIS, "title": {"text": "offline, on control's traffic"}},
-        yaxis={**fig.EFFECT_AXIS, "title": {"text": "online"}},
+        xaxis=fig.effect_axis(across, title="offline, on control's traffic"),
+        yaxis=fig.effect_axis(up, title="online"),
         shapes=[fig.line_at(axis, at, dash="dot") for at in (-1, 1) for axis in "xy"],
     )
 
 
-def _of(rows: Sequence[AgreementRow], standing: str) -> list[AgreementRow]:
-    return [
-        row
-        for row in rows
-        if row.standing == standing
-        and row.offline_strength is not None
-        and row.online_strength is not None
-    ]
-
-
-def _points(i: int, standing: str, rows: Sequence[AgreementRow], tone: str) -> fig.Trace:
-    own = _of(rows, standing)
-    clear = sum(row.standing in _STANDINGS[:2] for row in rows)
+def _points(i: int, own: Sequence[AgreementRow], tone: str, is_named: bool) -> fig.Trace:
     named = {"text": [fig.label(row.offline) for row in own], "textposition": "top center"}
-    is_named = i < 2 and clear <= _NAMED
     return fig.scatter(
         [f"{row.offline} and {row.online}: {row.standing}" for row in own],
         x=[row.offline_strength for row in own],
         y=[row.online_strength for row in own],
         mode="markers+text" if is_named else "markers",
-        name=standing,
+        name=own[0].standing,
         marker={"color": tone, "symbol": fig.symbol(i) + "-open" * (i > 1), "size": 9},
         **(named if is_named else {}),
     )
-
-
-_WORDS = {
-    "agree": "agree",
-    "offline only": "differ: offline moved, online did not",
-    "online only": "differ: online moved, offline did not",
-    "inconclusive": "say nothing together: neither moved clearly",
-}
 
 
 def standings(study: Study) -> tuple[str, ...]:
@@ -73,34 +64,29 @@ def standings(study: Study) -> tuple[str, ...]:
     if study.agreement is None or study.questions or not study.trusted:
         return ()
     agreement = study.agreement
-    several = len(agreement.explanations) > 1
     return tuple(
-        _conflict(agreement, one, several)
-        if one.standing == "conflict"
-        else f"{f'{one.variant}: ' * several}{one.offline} offline and {one.online} online"
-        f" {_WORDS[one.standing]}."
+        f"{f'{one.variant}: ' * (len(agreement.explanations) > 1)}{one.offline} offline and "
+        f"{one.online} online {WORDS[one.standing]}{_first_cause(agreement, one)}."
         for one in agreement.explanations
-        if one.standing == "conflict" or one.standing in _WORDS
     )
 
 
-def _conflict(agreement: Agreement, said: Explanation, several: bool) -> str:
-    name = f"{said.variant}: " if several else ""
-    causes = [cause for cause in agreement.found if cause.variant == said.variant]
-    why = f"the first cause is {_cause_words(causes[0])}" if causes else "no cause explains it"
-    return f"{name}{said.offline} offline and {said.online} online contradict each other; {why}."
-
-
-def _cause_words(cause: Cause) -> str:
+def _first_cause(agreement: Agreement, of: Explanation) -> str:
+    """Name the first cause of a conflict, with its share of the gap."""
+    if of.standing != "conflict":
+        return ""
+    cause = next((cause for cause in agreement.found if cause.variant == of.variant), None)
+    if cause is None:
+        return "; no cause explains it"
     share = share_of_gap(cause)
-    return codes.words(cause.name) + (f", {share} of the gap" if share else "")
+    return f"; the first cause is {codes.words(cause.name)}{f', {share} of the gap' * bool(share)}"
 
 
 def causes_part(result: Agreement) -> tuple[Block, ...]:
     """Show what the results say together, and every cause."""
     html = assets.block(
         "causes.html",
-        sentences=_heads(result),
+        sentences=[one.sentence for one in conclusions(result)],
         notes=result.notes,
         causes=[
             (
@@ -114,12 +100,6 @@ def causes_part(result: Agreement) -> tuple[Block, ...]:
         level=fmt.level(result.alpha),
     )
     return (html,)
-
-
-def _heads(result: Agreement) -> tuple[str, ...]:
-    """Return what the results say, without the causes: each follows with its evidence."""
-    causes = {f"{cause.rank}. {cause.message}" for cause in result.found}
-    return tuple(s for s in sentences(result) if not any(cause in s for cause in causes))
 
 
 def quadrant_part(result: Agreement) -> tuple[Block, ...]:

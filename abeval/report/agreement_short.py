@@ -1,22 +1,35 @@
 """Tabulate an agreement: what was found, how goals stand, models on traffics, causes."""
 
+from collections import Counter
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from abeval.report.layout import Kind
-from abeval.report.tables import WHY_NOT, TextTable, interval, lift_of, table
+from abeval.report.tables import WHY_NOT, TextTable, interval, lift_of, shown_lift, table
 from abeval.results import codes
 from abeval.results import format as fmt
 
 if TYPE_CHECKING:
     from abeval.results.agreement import Agreement, AgreementRow, Cause, MatrixCell
 
+WORDS = {
+    "conflict": "contradict each other",
+    "agree": "agree",
+    "offline only": "differ: offline moved, online did not",
+    "online only": "differ: online moved, offline did not",
+    "inconclusive": "say nothing together: neither moved clearly",
+}
+"""What offline and online do, by standing."""
+
+_MOST_NEEDS = 4
+"""Columns that a sentence names."""
+
 
 def agreement_tables(result: "Agreement", whole: bool) -> tuple[TextTable | str, ...]:
     """List what was found, then how goals stand; with `whole`, every pair, model and cause."""
     if whole:
         shown = (pair_table(result), *model_tables(result), _causes(result))
-        return (*sentences(result), *(one for one in shown if one.rows))
+        return (*conclusion_lines(result), *(one for one in shown if one.rows))
     missing = [cause for cause in result.causes if cause.status == "cannot be checked"]
     needs = dict.fromkeys(need for cause in missing for need in cause.needs)
     names = dict.fromkeys(codes.words(c.name) for c in result.causes if c.status == "not found")
@@ -26,13 +39,13 @@ def agreement_tables(result: "Agreement", whole: bool) -> tuple[TextTable | str,
         "With --all": ("every pair with intervals", "models on traffics", "each cause"),
     }
     return (
-        *sentences(result),
-        *(one for one in (_standings(result),) if one.rows),
+        *conclusion_lines(result),
+        *(one for one in (standing_table(result),) if one.rows),
         *(f"{lead}: {fmt.listing(list(of))}" for lead, of in lines.items() if of),
     )
 
 
-def _standings(result: "Agreement") -> TextTable:
+def standing_table(result: "Agreement") -> TextTable:
     """Tabulate how each offline metric stands to goals, those of one standing together."""
     together: dict[tuple[str, str, str], list[AgreementRow]] = {}
     for row in result.rows:
@@ -45,20 +58,107 @@ def _standings(result: "Agreement") -> TextTable:
         ("offline", lambda rows: rows[0].offline),
         ("variant", lambda rows: rows[0].variant, "extra"),
         ("difference", lambda rows: number(rows[0].difference, None, None, signed=True), "number"),
+        ("offline it", lambda rows: _moved(rows[0].offline_strength), "extra"),
         ("standing", lambda rows: rows[0].standing),
-        ("goals", lambda rows: ", ".join(row.online for row in rows), "words"),
+        ("goals", lambda rows: ", ".join(map(_lifted, rows)), "words"),
         ("why not", lambda rows: codes.reason(rows[0].reason), "note"),
     )
 
 
-def sentences(result: "Agreement") -> tuple[str, ...]:
-    """List what the results say together."""
-    several = len(result.explanations) > 1
+class Conclusion(NamedTuple):
+    """What was found for a variant in capitals and in a sentence, why, and what to do next.
+
+    `decision` is the decision in whose colours it is shown; `place` is the variant's.
+    """
+
+    variant: str
+    decision: str
+    word: str
+    sentence: str
+    why: str
+    action: str
+    place: int
+
+
+def conclusions(result: "Agreement") -> tuple[Conclusion, ...]:
+    """Conclude for each variant: do offline and online agree, in which direction, and why not."""
+    rows = {(row.variant, row.offline, row.online): row for row in result.rows}
     return tuple(
-        f"{f'{said.variant}: ' if several else ''}{sentence}"
-        for said in result.explanations
-        for sentence in said.sentences
+        Conclusion(
+            of.variant,
+            {"agree": "ship", "conflict": "draft"}.get(of.standing, ""),
+            f"offline and online {WORDS[of.standing].partition(':')[0]}".upper(),
+            f"{_sides(rows[of.variant, of.offline, of.online])} {_tally(result, of.variant)}",
+            *_why_and_next(result, rows[of.variant, of.offline, of.online]),
+            place,
+        )
+        for place, of in enumerate(result.explanations, 1)
     )
+
+
+def conclusion_lines(result: "Agreement") -> Iterator[str]:
+    """Write the conclusions as lines of text."""
+    for one in conclusions(result):
+        variant = f"{one.variant}: " if len(result.explanations) > 1 else ""
+        yield f"{variant}{one.word}: {one.sentence}"
+        yield f"{variant}Why: {one.why}"
+        yield f"{variant}Next: {one.action}"
+
+
+def _sides(row: "AgreementRow") -> str:
+    offline = number(row.difference, row.low, row.high, signed=True)
+    return (
+        f"On control's traffic {row.offline} {_moved(row.offline_strength)} offline ({offline}); "
+        f"online {row.online} {_moved(row.online_strength)} ({lift_of(row)})."
+    )
+
+
+def _lifted(row: "AgreementRow") -> str:
+    shown = shown_lift(row)
+    return row.online if shown is None else f"{row.online} {shown.estimate}"
+
+
+def _moved(strength: float | None) -> str:
+    if strength is None or abs(strength) <= 1:
+        return "is unclear"
+    return "is better" if strength > 0 else "is worse"
+
+
+def _tally(result: "Agreement", variant: str) -> str:
+    """Count the standings of all offline metrics beside the goals."""
+    own = [row for row in result.rows if row.variant == variant and row.role == "goal"]
+    counts = Counter(WORDS[row.standing].partition(":")[0] for row in own)
+    listed = fmt.listing([f"{count} {word}" for word, count in counts.most_common()])
+    return f"Of {len(own)} pairs of an offline metric and a goal, {listed}." if own else ""
+
+
+def _why_and_next(result: "Agreement", row: "AgreementRow") -> tuple[str, str]:
+    """Say the first cause, or what it takes to know it; then what to do."""
+    causes = [cause for cause in result.causes if cause.variant == row.variant]
+    first = next((cause for cause in causes if cause.status == "found"), None)
+    if first is not None:
+        share = share_of_gap(first)
+        explains = f" It accounts for {share} of the gap." if share else ""
+        return f"{first.message}{explains}", f"Decide by the online result. {first.remedy}".rstrip()
+    if row.reason is not None:
+        return f"they cannot be compared: {codes.reason(row.reason)}.", "Mend that, and run again."
+    if row.standing == "agree":
+        history = f"one experiment does not show that {row.offline} predicts {row.online}"
+        return (
+            "there is no gap to explain.",
+            f"Add it to a history (abeval history add): {history}.",
+        )
+    if row.standing == "inconclusive":
+        return "both intervals contain zero.", "Run on: more units narrow both intervals."
+    checked = sum(cause.status == "not found" for cause in causes)
+    needs = [*dict.fromkeys(need for cause in causes for need in cause.needs)]
+    why = f"none of the {checked} causes that could be checked explains it."
+    if not needs:
+        return why, f"Decide by the online result; {row.offline} did not predict it."
+    more = [f"{len(needs) - _MOST_NEEDS} more"] if len(needs) > _MOST_NEEDS else []
+    missing = fmt.listing([*needs[:_MOST_NEEDS], *more])
+    why = f"cannot be known yet: {why[:-1]}, and {len(causes) - checked} need what is missing."
+    return why, f"Decide by the online result. To know why, add {missing}, and run again."
 
 
 def model_tables(result: "Agreement") -> tuple[TextTable, ...]:

@@ -41,16 +41,11 @@ def scorecard_part(study: Study) -> tuple[Block, ...]:
         result=result,
         opens=_opens(study),
         roles=role_views(result),
-        several=several(result),
+        several=len({row.variant for row in result.scorecard}) > 1,
         level=fmt.level(result.experiment.alpha),
         tables=tables.tables(result),
     )
     return (html,)
-
-
-def several(result: Result) -> bool:
-    """Tell whether more than one variant is compared with control."""
-    return len({row.variant for row in result.scorecard}) > 1
 
 
 def heat_part(study: Study) -> tuple[Block, ...]:
@@ -212,32 +207,25 @@ def _replays(aa: AAResult, row: AAMetric, slug: str) -> FigureView:
     """Count p-values in bins of equal width: flat if the test keeps its level."""
     counts = aa.histograms[row.metric]
     width = 1 / len(counts)
-    bars = {
-        "type": "bar",
-        "x": [(i + 0.5) * width for i in range(len(counts))],
-        "y": list(counts),
-        "width": [0.92 * width] * len(counts),
-        "marker": {"color": fig.GREY},
-        "customdata": [
-            f"p {i * width:.3g} to {(i + 1) * width:.3g}: {fmt.count(count)} replays"
-            for i, count in enumerate(counts)
-        ],
-        "hovertemplate": "%{customdata}<extra></extra>",
-    }
+    said = [
+        f"p {i * width:.3g} to {(i + 1) * width:.3g}: {fmt.count(count)} replays"
+        for i, count in enumerate(counts)
+    ]
+    places, widths = [(i + 0.5) * width for i in range(len(counts))], [0.92 * width] * len(counts)
+    bars = fig.scatter(said, x=places, y=list(counts), width=widths, marker={"color": fig.GREY})
     even = fig.line_at("y", sum(counts) / len(counts))
     alpha = fig.line_at("x", aa.alpha, dash="dot")
+    at, named = {"x": aa.alpha, "y": 1, "yref": "paper"}, {"text": f"α {aa.alpha:g}"}
+    beside = {"showarrow": False, "xanchor": "left", "yanchor": "bottom"}
     figure = fig.figure(
-        [bars],
+        [bars | {"type": "bar"}],
         190,
         {"b": 34},
         showlegend=False,
         shapes=[even, alpha],
-        annotations=[
-            {"x": aa.alpha, "y": 1, "yref": "paper", "text": f"α {aa.alpha:g}", "showarrow": False}
-            | {"xanchor": "left", "yanchor": "bottom"}
-        ],
+        annotations=[at | named | beside],
         xaxis={"title": {"text": "p-value"}, "range": [0, 1], "showgrid": False},
         yaxis=fig.value_axis("replays"),
     )
-    said = f"Rejects {row.rejection_rate:.2%} of {row.runs:,} replays in which nothing differs."
-    return FigureView("", said, figure, ("aa", row.metric), "", f"aa-{slug}")
+    rejects = f"Rejects {row.rejection_rate:.2%} of {row.runs:,} replays in which nothing differs."
+    return FigureView("", rejects, figure, ("aa", row.metric), "", f"aa-{slug}")

@@ -73,6 +73,11 @@
   const ofOther = (name) => state.variant !== "" && variants.includes(name) && name !== state.variant;
 
   const showVariants = (inside) => {
+    root.toggleAttribute("data-filtered", state.variant !== "");
+    for (const note of inside.querySelectorAll(".only")) {
+      note.hidden = !state.variant;
+      note.textContent = `Only ${state.variant} is drawn, against control. Explore has the choice.`;
+    }
     for (const row of inside.querySelectorAll("[data-variant]")) row.hidden = ofOther(row.dataset.variant);
     for (const head of inside.querySelectorAll("[data-variants]")) {
       head.colSpan = state.variant ? 1 : Number(head.dataset.variants);

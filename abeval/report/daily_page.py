@@ -99,17 +99,9 @@ def _day_axis(days: Sequence[date]) -> dict[str, object]:
 def _weekends(days: Sequence[date]) -> Iterator[dict[str, object]]:
     for day in days:
         if day.weekday() >= 5:
-            yield {
-                "type": "rect",
-                "yref": "paper",
-                "x0": _edge(day, -1),
-                "x1": _edge(day, 1),
-                "y0": 0,
-                "y1": 1,
-                "fillcolor": _WEEKEND,
-                "line": {"width": 0},
-                "layer": "below",
-            }
+            ends = {"x0": _edge(day, -1), "x1": _edge(day, 1), "y0": 0, "y1": 1, "yref": "paper"}
+            fill = {"fillcolor": _WEEKEND, "line": {"width": 0}, "layer": "below"}
+            yield {"type": "rect", **ends, **fill}
 
 
 def _edge(day: date, side: int) -> str:
@@ -176,39 +168,27 @@ def srm_part(study: Study) -> tuple[Block, ...]:
     weights = {one.name: one.weight for one in info.variants if one.name in entered}
     if not entered or not sum(weights.values()):
         return ()
-    order, traces = fig.places(info), []
-    for name, by_day in entered.items():
-        totals = [sum(units.get(day, 0) for units in entered.values()) for day in by_day]
-        known = [(d, by_day[d], n) for d, n in zip(by_day, totals, strict=True) if n]
-        days, expected = [day for day, _, _ in known], weights[name] / sum(weights.values())
+    order, series, bands = fig.places(info), dict[str, list[Point]](), []
+    # Of two variants the other share is the rest of this one.
+    for name, by_day in list(entered.items())[: 1 if len(entered) == 2 else None]:
+        totals = {day: sum(units.get(day, 0) for units in entered.values()) for day in by_day}
+        known = [(day, by_day[day], total) for day, total in totals.items() if total]
+        expected = weights[name] / sum(weights.values())
         reach = NormalDist().inv_cdf(1 - info.alpha / 2) * (expected * (1 - expected)) ** 0.5
         ends = [
             (100 * expected, 100 * (expected - reach / n**0.5), 100 * (expected + reach / n**0.5))
             for _, _, n in known
         ]
-        tone, mark = fig.colour(order.get(name, 1)), fig.symbol(order.get(name, 1))
-        traces.append(fig.band(days, ends, tone, f"{name}, as planned"))
-        line = fig.scatter(
-            [f"{name}, up to {d}: {fmt.count(k)} units, {fmt.percent(k / n)}" for d, k, n in known],
-            x=days,
-            y=[100 * k / n for _, k, n in known],
-            mode="lines+markers",
-            name=fig.label(name),
-            line={"color": tone, "width": 1.8},
-            marker={"color": tone, "size": 6, "symbol": mark},
-        )
-        traces.append(line)
-        if len(entered) == 2:
-            # The other share is the rest of this one.
-            break
+        tone, days = fig.colour(order.get(name, 1)), [day for day, _, _ in known]
+        bands.append(fig.band(days, ends, tone, f"{name}, as planned"))
+        series[name] = [
+            Point(d, 100 * k / n, (f"up to {d}", f"{fmt.count(k)} units, {fmt.percent(k / n)}"))
+            for d, k, n in known
+        ]
     check = next((check for check in study.analysis.trust if check.name == "srm"), None)
-    figure = fig.figure(
-        traces,
-        260,
-        {"b": 28},
-        xaxis=fig.DAYS,
-        yaxis=fig.value_axis("share of units", ticksuffix="%"),
-    )
+    axes, room = ("", "share of units", fig.DAYS, {"ticksuffix": "%"}), {"b": 28}
+    figure = fig.lines(series, *axes, height=260, margin=room, order=order, showlegend=True)
+    figure["data"] = [*bands, *figure["data"]]
     said = "" if check is None else f"{check.status.capitalize()}: {check.message}"
     return (FigureView("Share of the units that entered", said, figure, ("srm", "entries")),)
 

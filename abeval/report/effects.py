@@ -25,17 +25,6 @@ DECIDED = frozenset({"better", "worse", "equivalent", "non_inferior"})
 TONES = {"better": "good", "non_inferior": "good", "worse": "bad", "untrusted": "bad"}
 
 
-def anchors(metrics: Sequence[MetricInfo]) -> dict[str, str]:
-    """Name metrics for deep links, the same on every run.
-
-    Example:
-        >>> info = MetricInfo("Dwell / click", "ratio", "", "s", "increase", "goal", None, None)
-        >>> anchors([info])
-        {'Dwell / click': 'dwell-click'}
-    """
-    return slugs([metric.name for metric in metrics])
-
-
 def slugs(names: Sequence[str]) -> dict[str, str]:
     """Write names in letters and digits, each another.
 
@@ -170,7 +159,7 @@ def role_views(result: Result) -> tuple[RoleView, ...]:
 
 def row_views(result: Result, rows: Sequence[Row]) -> tuple[str, tuple[RowView, ...]]:
     """Draw rows on one axis, and return its scale before them."""
-    metrics, ids = definitions(result, rows), anchors(result.metrics)
+    metrics, ids = definitions(result, rows), slugs([metric.name for metric in result.metrics])
     shown = printed(result, rows)
     info, order = result.experiment, places(result.experiment)
     marks = [

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from math import ceil, floor, log10
-from statistics import median
+from statistics import median_low
 from typing import Any, Literal, NamedTuple
 
 from markupsafe import Markup
@@ -201,32 +201,17 @@ def scatter(said: Sequence[str] | None = None, **entries: object) -> Trace:
     return {"type": "scatter", **hover, **entries}
 
 
-def points(
-    name: str,
-    places: Sequence[object],
-    values: Sequence[Interval],
-    said: Sequence[str],
-    tone: str = GREY,
-    symbol: str | Sequence[str] = "circle",
-    size: int = 8,
-    bar: float = 1.4,
-    is_lying: bool = False,
-    **more: object,
-) -> Trace:
-    """Draw values with their intervals, up or, lying, across."""
-    along, across = ("y", "x") if is_lying else ("x", "y")
-    ends = {f"error_{across}": error_bars(values, tone, bar)}
-    marker = {"color": tone, "size": size, "symbol": symbol}
-    line = {along: list(places), across: [value for value, _, _ in values], **ends}
-    return scatter(said, **line, mode="markers", name=label(name), marker=marker, **more)
-
-
 class Spot(NamedTuple):
     """A value in a row of a forest, and the text of its label."""
 
     row: int
     value: Interval
     said: str
+
+
+def ends_of(series: Mapping[str, Sequence[Spot]]) -> Iterable[float | None]:
+    """List the values of a forest, and the ends of their intervals."""
+    return (end for spots in series.values() for spot in spots for end in spot.value)
 
 
 def forest(names: Sequence[str], series: Mapping[str, Sequence[Spot]], **xaxis: object) -> Figure:
@@ -236,15 +221,14 @@ def forest(names: Sequence[str], series: Mapping[str, Sequence[Spot]], **xaxis: 
     """
     count = len(series)
     traces = [
-        points(
-            name,
-            [spot.row + (i - (count - 1) / 2) * 0.7 / count for spot in spots],
-            [spot.value for spot in spots],
+        scatter(
             [spot.said for spot in spots],
-            colour(i),
-            symbol(i),
-            7,
-            is_lying=True,
+            x=[spot.value[0] for spot in spots],
+            y=[spot.row + (i - (count - 1) / 2) * 0.7 / count for spot in spots],
+            error_x=error_bars([spot.value for spot in spots], colour(i), 1.4),
+            mode="markers",
+            name=label(name),
+            marker={"color": colour(i), "size": 7, "symbol": symbol(i)},
         )
         for i, (name, spots) in enumerate(series.items())
     ]
@@ -330,7 +314,17 @@ def lines(
 
 
 _WIDEST = 4.0
-"""Times the median reach of intervals that a frame holds."""
+"""Times the median reach of intervals that an axis goes; what reaches further is cut."""
+
+
+def farthest(reaches: Sequence[float]) -> float:
+    """Choose how far from zero an axis goes: to the farthest interval, if it is like the others.
+
+    Example:
+        >>> farthest([2.0, 3.0, 5.0]), farthest([2.0, 3.0, 90.0])
+        (5.0, 12.0)
+    """
+    return min(max(reaches), _WIDEST * median_low(reaches))
 
 
 def frame(points: Sequence[Point]) -> tuple[list[float] | None, list[Trace]]:
@@ -343,7 +337,7 @@ def frame(points: Sequence[Point]) -> tuple[list[float] | None, list[Trace]]:
     if not ends:
         return None, []
     whole = [max(map(abs, reach)) for _, reach in ends]
-    limit = min(max(whole), _WIDEST * median(whole)) or 1.0
+    limit = farthest(whole) or 1.0
     bounds = axis_range([max(-limit, min(limit, end)) for _, reach in ends for end in reach], 0.06)
     beyond = [
         (x, side)
@@ -353,15 +347,12 @@ def frame(points: Sequence[Point]) -> tuple[list[float] | None, list[Trace]]:
     ]
     if not beyond or bounds is None:
         return bounds, []
+    symbols = [f"triangle-{'up' if side > 0 else 'down'}" for _, side in beyond]
     arrows = scatter(
         x=[label(x) if isinstance(x, str) else x for x, _ in beyond],
         y=[bounds[side > 0] for _, side in beyond],
         mode="markers",
-        marker={
-            "color": GREY,
-            "size": 9,
-            "symbol": [f"triangle-{'up' if side > 0 else 'down'}" for _, side in beyond],
-        },
+        marker={"color": GREY, "size": 9, "symbol": symbols},
         name="goes on beyond the frame",
         hoverinfo="skip",
         cliponaxis=False,
@@ -391,6 +382,13 @@ def signed_ticks(bounds: Sequence[float], suffix: str) -> dict[str, object]:
     values = [float(f"{i * step:.6g}") for i in range(ceil(low / step), floor(high / step) + 1)]
     texts = [typographic(f"{value:+.6g}") + suffix if value else "0" for value in values]
     return {"tickvals": values, "ticktext": texts}
+
+
+def effect_axis(ends: Iterable[float | None], suffix: str = "", title: str = "") -> dict[str, Any]:
+    """Span an axis of effects over all ends and zero, with round ticks."""
+    bounds = axis_range([end for end in ends if end is not None], 0.06)
+    ticks = {} if bounds is None else {"range": bounds, **signed_ticks(bounds, suffix)}
+    return {**EFFECT_AXIS, "title": {"text": label(title)}, **ticks}
 
 
 def band(x: Sequence[object], ends: Sequence[Interval], tone: str, name: str) -> Trace:

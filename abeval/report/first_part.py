@@ -8,13 +8,15 @@ from markupsafe import Markup
 
 from abeval.report import assets, glyph
 from abeval.report.agreement_page import standings
+from abeval.report.agreement_short import conclusions, standing_table
 from abeval.report.effects import RowView, row_views
 from abeval.report.figures import Block, places
 from abeval.report.next_step import action, next_step, rank
-from abeval.report.tables import ROLES, shown_lift, tally
+from abeval.report.tables import ROLES, filled, share_of, shown_lift, tally
 from abeval.report.time_page import cells, scale_of
 from abeval.results import Row
 from abeval.results import format as fmt
+from abeval.results.agreement import Agreement
 from abeval.results.analysis import Result
 from abeval.results.study import Study
 
@@ -26,7 +28,7 @@ _MOST_ROWS = 24
 
 
 class VerdictLine(NamedTuple):
-    """A verdict as one line; `place` is the variant's, `action` what to do with it."""
+    """A verdict as one line; `place` is the variant's, `action` what to do with it, `why` why."""
 
     variant: str
     decision: str
@@ -34,13 +36,22 @@ class VerdictLine(NamedTuple):
     sentence: str
     place: int = 1
     action: str = ""
+    why: str = ""
+
+
+def _agreed(agreement: Agreement) -> tuple[Block, ...]:
+    """Show what offline and online say together, and the goals of each offline metric."""
+    lines, table = conclusions(agreement), filled(standing_table(agreement))
+    conclusion = assets.block("lines.html", lines=lines, shared="", said=())
+    lead = f"{table.title}: {table.lead}"
+    return (conclusion, table._replace(title="", lead=lead)) if lines else ()
 
 
 def verdict_part(study: Study) -> tuple[Block, ...]:
     """Show the first screen."""
     result = study.analysis
     if result is None:
-        return ()
+        return () if study.agreement is None or study.questions else _agreed(study.agreement)
     judged = _judged(result)
     scale, rows = row_views(result, judged[:_MOST_ROWS])
     lines, shared = verdict_lines(result)
@@ -57,13 +68,12 @@ def verdict_part(study: Study) -> tuple[Block, ...]:
         for line in lines
     )
     said = [*_expect_less(result), *(("Offline", line) for line in standings(study))]
+    said = [("Next", best), *said] if shared_step else said
     html = assets.block(
         "first.html",
         info=result.experiment,
         order=order,
-        lines=lines,
-        shared=shared,
-        said=[("Next", best), *said] if shared_step else said,
+        splits=_splits(result),
         trusted=result.trusted,
         roles=_by_role(rows),
         more=max(len(judged) - _MOST_ROWS, 0),
@@ -78,7 +88,22 @@ def verdict_part(study: Study) -> tuple[Block, ...]:
         days=len({row.cell for row in result.daily}),
         left_out=study.left_out,
     )
-    return (html,)
+    return (assets.block("lines.html", lines=lines, shared=shared, said=said), html)
+
+
+def _splits(result: Result) -> dict[str, str]:
+    """Write each variant's share of the units, and the planned one where it is known."""
+    if not any(check.name == "srm" and check.status != "skipped" for check in result.trust):
+        return {}
+    variants = result.experiment.variants
+    plans = [ramp.weights for ramp in result.ramps if ramp.weights is not None]
+    plans = plans or [{one.name: one.weight for one in variants}]
+    units = sum(one.units for one in variants)
+    return {
+        one.name: f"{share_of(one.units, units)}, planned "
+        + " then ".join(fmt.percent(plan[one.name] / sum(plan.values())) for plan in plans)
+        for one in variants
+    }
 
 
 def _by_role(rows: Sequence[RowView]) -> list[tuple[str, str, list[list[RowView]]]]:

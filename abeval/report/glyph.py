@@ -1,21 +1,19 @@
 """Draw effects as inline SVG, as wide as their column: intervals on one axis of log lifts."""
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from statistics import NormalDist, median_low
+from statistics import NormalDist
 
 from markupsafe import Markup
 
-from abeval.report.figures import round_up
+from abeval.report.figures import farthest, round_up
 from abeval.report.tables import Cell
 from abeval.results.format import typographic
 
 HEIGHT = 34
 _MIDDLE = HEIGHT / 2
 _PADDING = 4.0
-_WIDEST = 4.0
-"""Times the median reach that an axis goes; what reaches further is cut, with an arrow."""
 
 
 @dataclass(frozen=True)
@@ -84,7 +82,7 @@ def shared_axis(marks: Sequence[Mark]) -> Axis:
     """
     if not marks:
         return Axis(-0.01, 0.01)
-    limit = min(max(mark.reach for mark in marks), _WIDEST * median_low(m.reach for m in marks))
+    limit = farthest([mark.reach for mark in marks])
     logs = [0.0, *(max(-limit, min(limit, _log(end))) for mark in marks for end in mark.ends)]
     room = 0.04 * (max(logs) - min(logs)) or 0.01
     return Axis(math.expm1(min(logs) - room), math.expm1(max(logs) + room))
@@ -111,7 +109,7 @@ def draw(mark: Mark, axis: Axis) -> Markup:
         "decided" if mark.decided else "open",
         HEIGHT,
         typographic(mark.label),
-        _join(parts),
+        Markup().join(parts),
     )
 
 
@@ -129,7 +127,7 @@ _UNSEEN = Markup('<span class="unseen">Interval, drawn</span>')
 
 def scale(axis: Axis) -> Markup:
     """Label the axis over a column of glyphs."""
-    labels = _join(
+    labels = Markup().join(
         Markup('<text x="{:.1f}%" y="11" text-anchor="middle">{}</text>').format(
             axis.x(lift), _tick(lift)
         )
@@ -162,26 +160,18 @@ def sparkline(values: Sequence[tuple[float, float, float]], place: int, label: s
     bottom, top = min(ends), max(ends)
     height, across = (top - bottom) or 1.0, 100 / max(len(values) - 1, 1)
 
-    def path(numbers: Iterable[tuple[int, float]]) -> str:
-        return " ".join(f"{i * across:.1f},{28 * (top - y) / height:.1f}" for i, y in numbers)
+    def path(end: int) -> list[str]:
+        return [
+            f"{i * across:.1f},{28 * (top - value[end]) / height:.1f}"
+            for i, value in enumerate(values)
+        ]
 
-    lows, highs = (
-        [(i, v[1]) for i, v in enumerate(values)],
-        [(i, v[2]) for i, v in enumerate(values)],
-    )
-    zero = 28 * top / height
+    zero, band = 28 * top / height, " ".join([*path(1), *reversed(path(2))])
     return Markup(
         '<svg class="spark v{}" viewBox="0 -1 100 30" preserveAspectRatio="none" role="img" '
         'aria-label="{}"><polygon points="{}"/><line class="zero" x1="0" x2="100" y1="{:.1f}" '
         'y2="{:.1f}"/><polyline points="{}"/></svg>'
-    ).format(
-        place,
-        typographic(label),
-        path([*lows, *reversed(highs)]),
-        zero,
-        zero,
-        path((i, value[0]) for i, value in enumerate(values)),
-    )
+    ).format(place, typographic(label), band, zero, zero, " ".join(path(0)))
 
 
 def _zone(left: float, right: float) -> Markup:
@@ -226,7 +216,7 @@ def _arrows(mark: Mark, axis: Axis) -> Markup:
     form = Markup(
         '<svg class="arrow" x="{:.1f}%" y="{}" overflow="visible"><path d="M{} 0l{} -5v10z"/></svg>'
     )
-    return _join(
+    return Markup().join(
         form.format(axis.x(axis.low if side < 0 else axis.high), _MIDDLE, side * 8, -side * 8)
         for side in sorted(sides)
     )
@@ -242,7 +232,3 @@ def _dot(mark: Mark, axis: Axis) -> Markup:
 
 def _tick(lift: float) -> str:
     return typographic(f"{100 * lift:+.6g}%") if lift else "0"
-
-
-def _join(parts: Iterable[Markup]) -> Markup:
-    return Markup("").join(parts)

@@ -7,7 +7,7 @@ from abeval.report import history_short as short
 from abeval.report.figures import FigureView
 from abeval.report.sections import Section, sections_html
 from abeval.report.short import notes
-from abeval.report.tables import interval, scaled, text_of
+from abeval.report.tables import interval, scaled
 from abeval.results import format as fmt
 from abeval.results.history import HistoryEffect, HistoryReport, Prediction
 
@@ -28,15 +28,15 @@ def scatter_figure(
         hovertemplate="%{customdata}<br>%{x:.4g}, %{y:+.3g}%<extra></extra>",
         showlegend=False,
     )
-    ends = [end for _, low, high in x for end in (low, high) if end is not None]
-    across = fig.axis_range(ends, 0.05)
-    lines = [_line(100.0 * row.slope, across, x, y)] if row.slope is not None and across else []
+    across = fig.effect_axis((end for ends in x for end in ends), title=row.predictor)
+    up = fig.effect_axis((end for ends in y for end in ends), "%", row.target)
+    lines = [] if row.slope is None else [_line(100.0 * row.slope, across["range"], x, y)]
     return fig.figure(
         [points],
         380,
         {"l": 62, "r": 12, "t": 12, "b": 48},
-        xaxis={**fig.EFFECT_AXIS, "title": {"text": fig.label(row.predictor)}, "range": across},
-        yaxis={**fig.EFFECT_AXIS, "title": {"text": fig.label(row.target)}, "ticksuffix": "%"},
+        xaxis=across,
+        yaxis=up,
         shapes=lines,
     )
 
@@ -60,7 +60,7 @@ def forest_figure(effects: Sequence[HistoryEffect]) -> fig.Figure:
         measured = scaled(100, one.effect, one.low, one.high)
         for name, ends in (("measured", measured), ("shrunk", interval(one, "shrunk", 100))):
             series[name].append(fig.Spot(i, ends, f"{names[i]}: {ends[0] or 0:+.3g}%"))
-    return fig.forest(names, series, **fig.EFFECT_AXIS, ticksuffix="%")
+    return fig.forest(names, series, **fig.effect_axis(fig.ends_of(series), "%"))
 
 
 def _named(one: HistoryEffect, several: bool) -> str:
@@ -97,7 +97,7 @@ def history_page_html(result: HistoryReport) -> str:
         Section.of(
             short.gained_table(result),
             *_forests(result),
-            more="Who ships what looks best sums luck too; the shrunken sum does not.",
+            more="Who ships what looks best adds up luck too; the estimate takes it off.",
         ),
         Section("notes", "Notes", sentences=notes(result)),
     )
@@ -145,11 +145,7 @@ def _forests(result: HistoryReport) -> tuple[FigureView, ...]:
         shrunk = [e for e in own if e.shrunk is not None]
         if not shrunk:
             continue
-        really = text_of(fmt.lift(row.gained, row.low, row.high))
-        sentence = (
-            f"{row.shipped} shipped: {100 * row.naive:+.2f}% as measured, really {really}. "
-            "An asterisk marks what was shipped."
-        )
+        sentence = f"{row.shipped} shipped (*), added up: {short.gained_words(row)}."
         drawn = forest_figure(shrunk)
         views.append(FigureView(row.metric, sentence, drawn, (f"forest{i}",)))
     return tuple(views)

@@ -62,11 +62,20 @@ def sentences(result: "HistoryReport") -> tuple[str, ...]:
     """Say what was learned, the number of experiments first; then, once, what cannot be said."""
     open_pairs = {(one.predictor, one.target) for one in result.predictions if _needs(one)}
     learned = (c.sentence for c in result.choices if (c.best, c.target) not in open_pairs)
+    # Most commands print tables, and have no history.
+    from abeval.results.history import FEWEST
+
+    gained = [one for one in result.gained if one.gained is not None]
+    least = min((one.shipped for one in gained), default=FEWEST)
     return (
         f"{len(result.experiments)} experiments",
         *_signs(result),
         *learned,
-        *(_luck(one) for one in result.gained if one.gained is not None),
+        *(
+            f"{o.metric}, sum of the {o.shipped} lifts shipped (of {o.effects}): {gained_words(o)}"
+            for o in gained
+        ),
+        *[f"Only {least} shipped: take these sums as rough guesses"] * (least < FEWEST),
         *_unsaid(result),
     )
 
@@ -82,12 +91,22 @@ def _signs(result: "HistoryReport") -> Iterator[str]:
         yield f"Signs agreed with {target}: {'; '.join(islice(listed, _LISTED))}{more}"
 
 
-def _luck(row: "Gained") -> str:
-    """Say what was shipped as measured, really, and how much of it was luck."""
-    really = text_of(fmt.lift(row.gained, row.low, row.high))
-    bias = 100 * (row.naive - (row.gained or 0.0))
-    what = f"Shipped, {row.shipped} of {row.effects}: {row.metric} {100 * row.naive:+.2f}%"
-    return f"{what} as measured, really {really}; the bias of winners is {bias:+.2f} points"
+def gained_words(row: "Gained") -> str:
+    """Write what to expect of lifts added up, by a subtraction that closes as it is printed."""
+    too_much = round(round(100 * row.naive, 1) - round(100 * (row.gained or 0.0), 1), 1)
+    less = f"{abs(too_much):.1f} points {'less' if too_much > 0 else 'more'}"
+    sums = f"measured {_measured(row)}, estimated {_estimated(row)}"
+    return f"{sums}: expect {less if too_much else 'as much'}"
+
+
+def _measured(row: "Gained") -> str:
+    return f"{100 * row.naive:+.1f}%"
+
+
+def _estimated(row: "Gained") -> str:
+    if row.gained is None or row.low is None or row.high is None:
+        return fmt.MISSING
+    return f"{100 * row.gained:+.1f}% [{100 * row.low:+.1f}%, {100 * row.high:+.1f}%]"
 
 
 def _needs(row: "Prediction") -> int:
@@ -188,12 +207,13 @@ def gained_table(result: "HistoryReport") -> TextTable:
     """Tabulate what was gained."""
     return table(
         "Gained",
-        "lifts of what was shipped, summed: as measured, and shrunk by the spread of all.",
+        "lifts of what was shipped, added up: as measured, and as estimated, shrunk by the spread "
+        "of all.",
         result.gained,
         "metric",
         ("shipped", lambda row: f"{row.shipped} of {row.effects}", "number"),
-        ("sum as measured", lambda row: f"{100 * row.naive:+.2f}%", "number"),
-        ("really gained", lambda r: text_of(fmt.lift(r.gained, r.low, r.high)), "number"),
+        ("measured", _measured, "number"),
+        ("estimated", _estimated, "number"),
         ("prior", _prior, "extra"),
     )
 

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from abeval.report.agreement_page import standings
-from abeval.report.agreement_short import sentences
+from abeval.report.agreement_short import conclusion_lines
 from abeval.report.effects import could_see
 from abeval.report.first_part import verdict_lines
 from abeval.report.next_step import next_step
@@ -63,7 +63,7 @@ def _blocks(study: Study) -> Iterator[str]:
         yield f"**DRAFT** {escaped(codes.open_questions(study.questions))}"
     yield from _drifts(study)
     if study.agreement is not None:
-        yield from (escaped(fmt.typographic(said)) for said in sentences(study.agreement))
+        yield from (escaped(fmt.typographic(said)) for said in conclusion_lines(study.agreement))
     elif study.replay is not None:
         yield from map(_part, parts(study.replay)[:1])
     if study.aa is not None:

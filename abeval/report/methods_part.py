@@ -6,7 +6,7 @@ from functools import cache
 from typing import NamedTuple
 
 from abeval.report import assets
-from abeval.report.effects import anchors
+from abeval.report.effects import slugs
 from abeval.report.figures import Block
 from abeval.report.tables import changes, units_of
 from abeval.results import Row, codes
@@ -78,7 +78,7 @@ def _of_analysis(study: Study, result: Result) -> dict[str, object]:
     lifts = dict.fromkeys(row.lift_method for row in result.scorecard if row.lift_method)
     return {
         "info": result.experiment,
-        "anchors": anchors(result.metrics),
+        "anchors": slugs([metric.name for metric in result.metrics]),
         "used": used,
         "methods": [words_of(code) for code in methods],
         "settings": [*_settings(study, result)],

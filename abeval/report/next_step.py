@@ -50,15 +50,34 @@ def action(result: Result, outlook: "PowerOutlook | None", verdict: Verdict) -> 
         case "ship" if verdict.variant != best.variant:
             return f"Keep it as the second choice: {best.variant} gains more."
         case "ship":
-            return f"Roll out {verdict.variant}."
+            return f"Roll out {verdict.variant}{_crossed(result, verdict.variant)}."
         case "do_not_ship":
-            return f"Keep {result.experiment.control}: look at what got worse before a new attempt."
+            own = [row for row in result.scorecard if row.variant == verdict.variant]
+            worse = [r for r in own if r.status == "worse" and r.role != "diagnostic"]
+            names = fmt.listing([result.label(row.metric) for row in worse])
+            what = f"{names} by segment and day" if names else "what got worse"
+            return f"Keep {result.experiment.control}. Look at {what} before a new attempt."
         case "keep_running":
             return _settle(outlook, result, verdict.variant)
         case "do_not_trust":
             return _mend(result)
         case "draft":
             return "Answer each question; in an experiment file take it out of `questions` then."
+
+
+def _crossed(result: Result, variant: str) -> str:
+    """Say which boundaries goals crossed, at a look before the last."""
+    now = result.schedule
+    if now.look is None or now.looks is None or now.look >= now.looks:
+        return ""
+    goals = {row.metric for row in result.scorecard if row.role == "goal"}
+    crossed = [
+        f"{result.label(one.metric)} p {fmt.p_of(one.z, 2)} ≤ {fmt.p_of(one.boundary)}"
+        for one in result.boundaries
+        if one.crossed and one.variant == variant and one.metric in goals
+    ]
+    look = f"look {now.look} of {now.looks} crossed the boundary"
+    return f" before the planned end: {look} ({'; '.join(crossed)})" if crossed else ""
 
 
 def _mend(result: Result) -> str:

@@ -9,16 +9,20 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from markupsafe import Markup
 
-from abeval.report import analysis_parts, assets, daily_page, time_page
-from abeval.report.agreement_page import causes_part, quadrant_part, traffics_part
-from abeval.report.analysis_parts import aa_part, multiplicity_part, position_part, power_part
+from abeval.report import agreement_page as agreement
+from abeval.report import analysis_parts as parts
+from abeval.report import (
+    assets,
+    daily_page,
+    first_part,
+    methods_part,
+    replay_page,
+    short,
+    time_page,
+)
+from abeval.report import spread_page as spread
 from abeval.report.effects import role_views
 from abeval.report.figures import Block, Figure, OfMetric, figures_of
-from abeval.report.first_part import verdict_part
-from abeval.report.methods_part import methods_part
-from abeval.report.replay_page import calibration_part, offline_part
-from abeval.report.short import Brief, notes, opening, parts
-from abeval.report.spread_page import catalog_part, dwell_part, gauc_part
 from abeval.report.tables import TextTable, filled
 from abeval.results import codes
 from abeval.results import format as fmt
@@ -50,35 +54,16 @@ PARTS = tuple(
     Part(name, **entries) for name, entries in tomllib.loads(assets.text("parts.toml")).items()
 )
 
-_BUILD: Mapping[str, Callable[[Any], tuple[Block, ...]]] = {
-    "verdict": verdict_part,
-    "scorecard": analysis_parts.scorecard_part,
-    "heat": analysis_parts.heat_part,
-    "cumulative": time_page.cumulative_part,
-    "daily": daily_page.daily_part,
-    "windows": time_page.windows_part,
-    "segments": analysis_parts.segments_part,
-    "cuts": analysis_parts.cuts_part,
-    "power": power_part,
-    "replays": analysis_parts.replays_part,
-    "dwell": dwell_part,
-    "gauc": gauc_part,
-    "catalog": catalog_part,
-    "causes": causes_part,
-    "quadrant": quadrant_part,
-    "traffics": traffics_part,
-    "position": position_part,
-    "offline": offline_part,
-    "calibration": calibration_part,
-    "trust": analysis_parts.trust_part,
-    "srm": daily_page.srm_part,
-    "before": daily_page.before_part,
-    "stability": time_page.stability_part,
-    "quality": analysis_parts.quality_part,
-    "aa": aa_part,
-    "multiplicity": multiplicity_part,
-    "methods": methods_part,
-}
+_BUILDERS: tuple[Callable[[Any], tuple[Block, ...]], ...] = (
+    *(first_part.verdict_part, parts.scorecard_part, parts.heat_part, time_page.cumulative_part),
+    *(daily_page.daily_part, time_page.windows_part, parts.segments_part, parts.cuts_part),
+    *(parts.power_part, parts.replays_part, spread.dwell_part, spread.gauc_part),
+    *(spread.catalog_part, agreement.causes_part, agreement.quadrant_part, agreement.traffics_part),
+    *(parts.position_part, replay_page.offline_part, replay_page.calibration_part),
+    *(parts.trust_part, daily_page.srm_part, daily_page.before_part, time_page.stability_part),
+    *(parts.quality_part, parts.aa_part, parts.multiplicity_part, methods_part.methods_part),
+)
+_BUILD = {build.__name__.removesuffix("_part"): build for build in _BUILDERS}
 """Part → its blocks, of the study or the result that it is built from; none without data."""
 
 _MOST_DAYS = 5_000
@@ -257,10 +242,10 @@ def summary(result: Result) -> str:
     )
 
 
-def brief(result: Brief) -> str:
+def brief(result: short.Brief) -> str:
     """Write the short tables of a result for a notebook's output cell."""
-    tables = (filled(one) if isinstance(one, TextTable) else one for one in parts(result))
-    shown = (*opening(result), *tables, *notes(result))
+    tables = (filled(one) if isinstance(one, TextTable) else one for one in short.parts(result))
+    shown = (*short.opening(result), *tables, *short.notes(result))
     return assets.render("brief.html", parts=shown, style=_summary_style())
 
 

@@ -1,13 +1,13 @@
 """Build the parts of the page that a replay fills: models, stages, curves, calibration."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from math import sqrt
 
 from abeval.report import assets
 from abeval.report import figures as fig
 from abeval.report import replay_short as short
 from abeval.report.figures import Block, Closed, FigureView
-from abeval.report.tables import WHY_NOT, scaled, table, text_of
+from abeval.report.tables import WHY_NOT, TextTable, scaled, table, text_of
 from abeval.results import codes, replay
 from abeval.results import format as fmt
 from abeval.results.replay import CalibrationBin, Curve, ReplayResult, ReplayRow
@@ -78,7 +78,8 @@ def family_figure(result: ReplayResult, metrics: Sequence[str]) -> fig.Figure | 
             said = f"{pair.metric}, {name}: {text_of(fmt.lift(*share))}"
             spot = fig.Spot(metrics.index(pair.metric), scaled(100, *share), said)
             series.setdefault(name, []).append(spot)
-    return fig.forest(metrics, series, **fig.EFFECT_AXIS, ticksuffix="%") if series else None
+    across = fig.effect_axis(fig.ends_of(series), "%")
+    return fig.forest(metrics, series, **across) if series else None
 
 
 _BINNED = {"mass": "bins of equal counts", "width": "bins of equal widths"}
@@ -129,40 +130,22 @@ def _accounts(result: ReplayResult) -> tuple[Block, ...]:
         ("value", _value, "number"),
         ("units", lambda row: fmt.count(row.units), "number"),
         ("counted", lambda row: fmt.count(round(row.counted)), "number"),
-        (
-            "left out",
-            lambda row: ", ".join(
-                f"{fmt.count(n)} {codes.words(what)}" for what, n in row.left_out
-            ),
-            "words",
-        ),
+        ("left out", _left_out, "words"),
         WHY_NOT,
     )
+    merged = [(codes.words(what), fmt.count(count)) for what, count in result.accounting]
+    policies = [(codes.words(what), codes.words(policy)) for what, policy in result.policy]
     return (
-        table(
-            "Definitions",
-            "how each metric is computed.",
-            result.definitions,
-            ("metric", lambda one: one[0]),
-            ("definition", lambda one: one[1], "words"),
-        ),
+        _pairs("Definitions", "how each metric is computed.", "definition", result.definitions),
         short.coverage(result),
-        table(
-            "Rows accounted for",
-            "what was merged, set aside or not compared.",
-            result.accounting,
-            ("what", lambda one: codes.words(one[0])),
-            ("count", lambda one: fmt.count(one[1]), "number"),
-        ),
-        table(
-            "Policies",
-            "what the definitions do not fix.",
-            result.policy,
-            ("not fixed", lambda one: codes.words(one[0])),
-            ("policy", lambda one: codes.words(one[1]), "words"),
-        ),
+        _pairs("Rows accounted for", "merged, set aside or not compared.", "count", merged),
+        _pairs("Policies", "what the definitions do not fix.", "policy", policies),
         values,
     )
+
+
+def _pairs(title: str, lead: str, head: str, rows: Iterable[tuple[str, str]]) -> TextTable:
+    return TextTable(title, lead, ("what", head), tuple(rows), ("name", "words"))
 
 
 def calibration_part(result: ReplayResult) -> tuple[Block, ...]:
@@ -201,3 +184,7 @@ def _calibration(result: ReplayResult) -> Iterator[FigureView]:
 
 def _value(row: ReplayRow) -> str:
     return " ".join(part for part in fmt.estimate(row.value, row.low, row.high) if part)
+
+
+def _left_out(row: ReplayRow) -> str:
+    return ", ".join(f"{fmt.count(n)} {codes.words(what)}" for what, n in row.left_out)

@@ -88,38 +88,27 @@ def dwell_part(result: Result) -> tuple[Block, ...]:
     blocks: list[Block] = []
     values = list(dict.fromkeys(spread.value for spread in result.spreads))
     for value in sorted(values, key=lambda name: name != _DWELL):
-        views = _value_views(result, value)
+        views = tuple(_value_views(result, value))
         several = len(values) > 1 and value != values[0]
         blocks += [Closed(value, views)] if several else views
     return tuple(blocks)
 
 
-def _value_views(result: Result, value: str) -> tuple[FigureView, ...]:
+def _value_views(result: Result, value: str) -> Iterator[FigureView]:
     spreads = [one for one in result.spreads if one.value == value]
     effects = [one for one in result.quantile_effects if one.value == value]
     order = fig.places(result.experiment)
     index = list(dict.fromkeys(one.value for one in result.spreads)).index(value)
     anchor = "dwell" if value == _DWELL else f"dwell-{index}"
-    distribution = FigureView(
-        title=f"Distribution of {value}",
-        takeaway=_medians(spreads),
-        figure=distribution_figure(spreads, order),
-        note=", ".join(f"{one.variant}: {fmt.count(one.events)} values" for one in spreads),
-        key=("dwell", "distribution", value),
-        slug=f"{anchor}-distribution",
-    )
-    if not any(one.lift is not None for one in effects):
-        return (distribution,)
-    return (
-        distribution,
-        FigureView(
-            title=f"Effect on the quantiles of {value}",
-            takeaway=f"{_moved(effects)} {_without_lift(effects)}".rstrip(),
-            figure=quantile_figure(effects, order),
-            key=("dwell", "quantiles", value),
-            slug=f"{anchor}-quantiles",
-        ),
-    )
+    counts = ", ".join(f"{one.variant}: {fmt.count(one.events)} values" for one in spreads)
+    title, drawn = f"Distribution of {value}", distribution_figure(spreads, order)
+    key, slug = ("dwell", "distribution", value), f"{anchor}-distribution"
+    yield FigureView(title, _medians(spreads), drawn, key, counts, slug)
+    if any(one.lift is not None for one in effects):
+        said = f"{_moved(effects)} {_without_lift(effects)}".rstrip()
+        title, drawn = f"Effect on the quantiles of {value}", quantile_figure(effects, order)
+        key, slug = ("dwell", "quantiles", value), f"{anchor}-quantiles"
+        yield FigureView(title, said, drawn, key, slug=slug)
 
 
 def _medians(spreads: Sequence[Spread]) -> str:

@@ -1,8 +1,8 @@
 """Build the parts of the page about effects over time: up to a day, windows, entry, the clock."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from math import exp, expm1
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from abeval.report import assets
 from abeval.report import figures as fig
@@ -41,7 +41,7 @@ class Scale(NamedTuple):
                 value,
                 (
                     f"{row.start} to {row.end}" if row.start != row.end else row.start,
-                    self.text(row),
+                    self.text(row) + f", p {fmt.p_value(row.p_value)}" * (row.kind == "rolling"),
                 ),
                 (value, low, high),
                 row.partial and row.kind == "daily",
@@ -78,6 +78,26 @@ class Cell(NamedTuple):
     order: dict[str, int]
     rows: tuple[WindowRow, ...]
     looks: tuple[Look, ...]
+
+    @property
+    def place(self) -> int:
+        """Return the place of its variant in `COLOURS`."""
+        return self.order.get(self.variant, 1)
+
+    def drawn(
+        self,
+        rows: Sequence[WindowRow],
+        name: str,
+        across: str = "",
+        xaxis: Mapping[str, object] = fig.DAYS,
+        by: str = "end",
+        **more: Any,  # noqa: ANN401 (as `figures.lines` takes them)
+    ) -> fig.Figure:
+        """Draw effects as one line, at the first or the last days of their rows."""
+        scale = scale_of(self.info, rows)
+        series, order = {name: scale.points(rows, by)}, {name: self.place}
+        axes = (across, scale.field, xaxis, scale.axis)
+        return fig.lines(series, *axes, is_effect=True, order=order, **more)
 
     def of(self, axis: str, kind: str) -> list[WindowRow]:
         """List its rows along an axis, of one kind."""
@@ -139,20 +159,9 @@ def cumulative_part(study: Study) -> tuple[Block, ...]:
 def _cumulative_figure(cell: Cell, rows: Sequence[WindowRow]) -> fig.Figure:
     """Draw the effect up to each day and of each day, with fixed and always-valid bands."""
     daily, scale = cell.of("calendar", "daily"), scale_of(cell.info, rows)
-    tone = fig.colour(cell.order.get(cell.variant, 1))
-    names = {"up to the day": cell.order.get(cell.variant, 1)}
-    figure = fig.lines(
-        {"up to the day": scale.points(rows)},
-        "",
-        scale.field,
-        fig.DAYS,
-        scale.axis,
-        is_effect=True,
-        mode="lines",
-        order=names,
-        shape="band",
-        margin={"b": 34},
-        showlegend=True,
+    tone, room = fig.colour(cell.place), {"b": 34}
+    figure = cell.drawn(
+        rows, "up to the day", mode="lines", shape="band", margin=room, showlegend=True
     )
     if days := scale.points(daily):
         # Their numbers are those of the figure by day.
@@ -164,7 +173,7 @@ def _cumulative_figure(cell: Cell, rows: Sequence[WindowRow]) -> fig.Figure:
             marker={
                 "color": tone,
                 "size": 6,
-                "symbol": ["circle-open" if day.hollow else "circle" for day in days],
+                "symbol": ["circle" + "-open" * d.hollow for d in days],
             },
             hoverinfo="skip",
         )
@@ -188,6 +197,8 @@ def _always_valid(
     said = [
         f"up to {look.day}: "
         + text_of(fmt.difference(look.difference, look.always_low, look.always_high, scale.unit))
+        + f", p {fmt.p_value(look.always_p_value)}; "
+        + f"for one look p {fmt.p_value(look.fixed_p_value)}{_planned(look)}"
         for look in shown
     ]
     ends = ([look.always_low for look in shown], [look.always_high for look in shown])
@@ -206,6 +217,14 @@ def _always_valid(
         for i, side in enumerate(ends)
         if shown
     ]
+
+
+def _planned(look: Look) -> str:
+    """Say whether a planned look crossed its boundary; nothing of the other days."""
+    if look.bound is None:
+        return ""
+    way = "not crossed" if look.planned_declares == "unclear" else "crossed"
+    return f"; planned look, boundary p {fmt.p_of(look.bound)} {way}"
 
 
 def _looks_sentence(looks: Sequence[Look]) -> str:
@@ -231,19 +250,8 @@ def windows_part(study: Study) -> tuple[Block, ...]:
         most = max((row.days for row in rows), default=0)
         longest = [row for row in rows if row.days == most]
         if longest:
-            scale, name = scale_of(cell.info, longest), f"{most} days"
-            figure = fig.lines(
-                {name: scale.points(longest)},
-                "last day of the window",
-                scale.field,
-                fig.DAYS,
-                scale.axis,
-                is_effect=True,
-                mode="lines+markers",
-                order={name: cell.order.get(cell.variant, 1)},
-                shape="band",
-                showlegend=True,
-            )
+            name, up_to = f"{most} days", "last day of the window"
+            figure = cell.drawn(longest, name, up_to, shape="band", showlegend=True)
             said = _windows_sentence(longest)
             views.append(cell.view("windows", cell.info.shown, said, figure))
     return of_metrics(views)
@@ -261,20 +269,12 @@ def entry_views(study: Study) -> Iterator[tuple[str, FigureView]]:
     for cell in cells(study):
         rows = cell.of("exposure", "daily")
         if any(row.lift is not None for row in rows):
-            fit, scale = fits.get((cell.metric, cell.variant)), scale_of(cell.info, rows)
-            points = [point._replace(x=int(point.x)) for point in scale.points(rows, "start")]
-            figure = fig.lines(
-                {cell.variant: points},
-                "days since entry",
-                scale.field,
-                {"zeroline": False},
-                scale.axis,
-                is_effect=True,
-                mode="markers",
-                height=260,
-                order=cell.order,
-            )
-            decay = _decay(rows, fit, fig.colour(cell.order.get(cell.variant, 1)))
+            fit, plain = fits.get((cell.metric, cell.variant)), {"zeroline": False}
+            axis = ("days since entry", plain, "start")
+            figure = cell.drawn(rows, cell.variant, *axis, mode="markers", height=260)
+            line = figure["data"][0]
+            line["x"] = [int(day) for day in line["x"]]
+            decay = _decay(rows, fit, fig.colour(cell.place))
             figure["data"] += decay
             figure["layout"]["showlegend"] = bool(decay)
             said = _novelty_sentence(fit)
@@ -315,17 +315,8 @@ def clock_views(study: Study) -> Iterator[tuple[str, FigureView]]:
         tests = [t for t in rhythms if (t.metric, t.variant) == (cell.metric, cell.variant)]
         for axis, words in _CLOCKS:
             if rows := [row for row in cell.rows if row.axis == axis]:
-                scale = scale_of(cell.info, rows)
-                figure = fig.lines(
-                    {cell.variant: scale.points(rows, "start")},
-                    "",
-                    scale.field,
-                    {"type": "category"},
-                    scale.axis,
-                    is_effect=True,
-                    mode="markers",
-                    order=cell.order,
-                )
+                category, by = {"type": "category"}, "start"
+                figure = cell.drawn(rows, cell.variant, "", category, by, mode="markers")
                 said = _rhythm_sentence([test for test in tests if test.by == axis])
                 yield cell.view(axis, f"{cell.info.shown} {words}", said, figure)
 

@@ -1,6 +1,5 @@
 """Hold the result of an analysis, of its checks alone, and of a comparison of all pairs."""
 
-import math
 from collections.abc import Mapping
 from datetime import datetime, time, timedelta
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -8,6 +7,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from abeval.results import effects
+from abeval.results import format as fmt
 from abeval.results.record import DrawnRecord, Frozen, Tabled, csv_text, read_back
 from abeval.results.trust import AAMetric, Check, Influence, SplitDay, SplitPlace, Verdict
 from abeval.views import view
@@ -206,7 +206,7 @@ class Result(Tabled[effects.Row], DrawnRecord):
         """Write the p-values below which goals cross the boundary of this look, in brackets."""
         goals = {row.metric for row in self.scorecard if row.role == "goal"}
         bounds = sorted(one.boundary for one in self.boundaries if one.metric in goals)
-        p_values = [f"{math.erfc(z / math.sqrt(2)):.3g}" for z in reversed(bounds)]
+        p_values = [fmt.p_of(z) for z in reversed(bounds)]
         ends = dict.fromkeys((*p_values[:1], *p_values[-1:]))
         return f" (boundary p {' to '.join(ends)})" if ends else ""
 

@@ -3,6 +3,7 @@
 All text is ASCII; `typographic` turns it into what a page shows.
 """
 
+import math
 import re
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
@@ -178,6 +179,16 @@ def p_value(p: float | None) -> str:
     if p is None:
         return MISSING
     return "<0.001" if p < 0.001 else f"{p:.3f}"
+
+
+def p_of(z: float, digits: int = 3) -> str:
+    """Write the two-sided p-value of a z, or of a boundary of z.
+
+    Example:
+        >>> p_of(1.96), p_of(-7.0, 2)
+        ('0.05', '2.6e-12')
+    """
+    return f"{math.erfc(abs(z) / math.sqrt(2)):.{digits}g}"
 
 
 def count(number: int) -> str:

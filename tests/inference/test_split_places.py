@@ -75,7 +75,10 @@ def test_units_lost_on_one_device_are_named_by_device() -> None:
 def test_units_lost_everywhere_are_named_as_that() -> None:
     result = analysed(log(lambda t, u: u < 0.05))
     assert srm(result).status == "fail"
-    assert "alike on all days and at all hours of entry, and in all segments" in srm(result).message
+    said = (
+        "the same on all days, at all hours of entry and in all segments, so their own checks may"
+    )
+    assert said in srm(result).message
     first = next(one.day for one in result.split_days if one.p_value < 0.01)
     assert f"a test that runs along sees it from {first} " in srm(result).message
 

@@ -35,6 +35,9 @@ def sentence(*rows: Row, trust: tuple[Check, ...] = PASS) -> str:
     return decide(trust, rows, METRICS)[0].sentence
 
 
+BETTER = "although ctr +5.9% [+3.1%, +8.7%] got better"
+
+
 @pytest.mark.parametrize(
     ("rows", "expected"),
     [
@@ -42,7 +45,11 @@ def sentence(*rows: Row, trust: tuple[Check, ...] = PASS) -> str:
             (row(), SESSIONS),
             "SHIP: ctr +5.9% [+3.1%, +8.7%], guardrails held (sessions_per_user).",
         ),
-        ((row(),), "SHIP: ctr +5.9% [+3.1%, +8.7%]; no guardrail was set."),
+        (
+            (row(),),
+            "SHIP: ctr +5.9% [+3.1%, +8.7%]; caution: no guardrail was set, so harm to other "
+            "metrics was not tested.",
+        ),
         (
             (row(), DWELL_BETTER, SESSIONS),
             "SHIP: ctr +5.9% [+3.1%, +8.7%] and dwell_per_user +3.0% [+1.0%, +5.0%], "
@@ -55,14 +62,13 @@ def sentence(*rows: Row, trust: tuple[Check, ...] = PASS) -> str:
         ),
         (
             (row(), LATENCY),
-            "DO NOT SHIP: ctr +5.9% [+3.1%, +8.7%], but guardrail latency_ms "
-            "+3.8% [+1.0%, +6.6%] is worse, and a loss beyond its 2% margin is likely but not "
-            "proven.",
+            "DO NOT SHIP: guardrail latency_ms +3.8% [+1.0%, +6.6%] is worse, and a loss beyond "
+            f"its 2% margin is likely but not proven, {BETTER}.",
         ),
         (
             (row(), replace(LATENCY, **effect(0.055, 0.0275, 182.0))),
-            "DO NOT SHIP: ctr +5.9% [+3.1%, +8.7%], but guardrail latency_ms "
-            "+5.5% [+2.8%, +8.2%] breaks its 2% margin.",
+            "DO NOT SHIP: guardrail latency_ms +5.5% [+2.8%, +8.2%] breaks its 2% margin, "
+            f"{BETTER}.",
         ),
         (
             (CTR_WORSE, SESSIONS),
@@ -76,8 +82,8 @@ def sentence(*rows: Row, trust: tuple[Check, ...] = PASS) -> str:
         ),
         (
             (row(), replace(LATENCY, **effect(0.015, 0.01, 182.0))),
-            "DO NOT SHIP: ctr +5.9% [+3.1%, +8.7%], but guardrail latency_ms "
-            "+1.5% [+0.5%, +2.5%] is worse, and a loss beyond its 2% margin is not ruled out.",
+            "DO NOT SHIP: guardrail latency_ms +1.5% [+0.5%, +2.5%] is worse, and a loss beyond "
+            f"its 2% margin is not ruled out, {BETTER}.",
         ),
         (
             (CTR_OPEN, SESSIONS),
@@ -230,7 +236,7 @@ def test_a_margin_is_broken_only_by_a_whole_interval_beyond_it() -> None:
     }
     for lift, expected in words.items():
         worse = replace(LATENCY, status="worse", **effect(lift, 0.01, 182.0))
-        assert sentence(row(), worse).endswith(f"] {expected}.")
+        assert sentence(row(), worse).endswith(f"] {expected}, {BETTER}.")
     edge = replace(LATENCY, status="worse", **effect(0.03, 0.01, 182.0) | {"lift_low": 0.02})
     assert "likely but not proven" in sentence(row(), edge)
 

@@ -260,7 +260,20 @@ def test_a_variant_hides_the_others_and_not_control(visit: Callable[..., Any]) -
     assert (widths[0], widths[1]) == (4, 3)
     again = visit(page.url[page.url.index("#") :])
     assert rows(again) == expected("a & <b>")
+    # So does the forest of the first screen, where each row has its name and a note says it.
+    again.locator("nav a[href='#decision']").click()
+    again.locator("#decision").wait_for()
+    assert set(again.locator(".forest td.variant:visible").all_inner_texts()) == {"a & <b>"}
+    names = again.locator(".forest tr[data-variant]:visible .metric > *")
+    assert min(names.evaluate_all("names => names.map(name => name.offsetWidth)")) > 10
+    assert again.locator(".only").inner_text().startswith("Only a & <b> is drawn, against control")
+    page.locator("#choose-variant").select_option("challenger")
+    page.locator("nav a[href='#decision']").click()
+    names = page.locator(".forest tr[data-variant]:visible .metric > *")
+    assert min(names.evaluate_all("names => names.map(name => name.offsetWidth)")) > 10
+    page.go_back()
     page.locator("#choose-variant").select_option("")
+    assert page.locator(".only").is_hidden()
     assert rows(page) == expected()
     assert lines(page) >= {"treatment", "challenger", "a &amp; &lt;b&gt;"}
 

@@ -246,3 +246,18 @@ def test_of_many_rows_the_first_are_shown_and_the_others_counted() -> None:
     many = screen_of(study_of(builders.result(scorecard=rows)))
     assert len(many.rows) == 24
     assert "6 more among every lift." in many.text
+
+
+def test_an_early_ship_names_the_boundary_that_it_crossed() -> None:
+    crossed = results.effects.Boundary("ctr", "treatment", 0.5, 7.0, 2.96, crossed=True)
+    early = replace(
+        builders.ship(), schedule=results.analysis.Schedule(look=2, looks=3), boundaries=(crossed,)
+    )
+    said = "look 2 of 3 crossed the boundary (ctr p 2.6e-12 ≤ 0.00308)."
+    assert screen_of(study_of(early)).actions[0].endswith(f"before the planned end: {said}")
+    last = replace(early, schedule=results.analysis.Schedule(look=3, looks=3))
+    assert screen_of(study_of(last)).actions == ("Roll out treatment.",)
+
+
+def test_units_have_their_share_beside_the_planned_one() -> None:
+    assert "treatment 42.9%, planned 50%" in screen("failed_trust").text

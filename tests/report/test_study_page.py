@@ -127,11 +127,27 @@ def test_an_agreement_makes_its_parts_of_the_page_by_itself(folder: Path, study:
     text = page.read_text(encoding="utf-8")
     assert study.agreement.report(again).read_text(encoding="utf-8") == text
     sections = {e.attributes["id"]: words(e) for e in parse(whole(text)).all("section")}
-    assert list(sections) == ["causes", "quadrant", "traffics", "position"]
+    assert list(sections) == ["verdict", "causes", "quadrant", "traffics", "position"]
+    assert "offline and online contradict each other" in sections["verdict"].lower()
+    assert "auc is worse offline" in sections["verdict"]
+    assert "Why: Position: the candidate's AUC differs" in sections["verdict"]
+    assert "Next: Decide by the online result. Compare models" in sections["verdict"]
     assert "1. Position: found, 100% of the gap" in sections["causes"]
     assert "Logged difference" in sections["traffics"]
     figure = study.agreement.figures["quadrant", "treatment"]
     assert "conflict" in {trace.name for trace in figure.data}
+
+
+def test_an_agreement_without_a_cause_names_what_is_missing(study: Study) -> None:
+    """On the page, in the terminal and in Markdown the same words."""
+    assert study.agreement is not None
+    causes = tuple(cause for cause in study.agreement.causes if cause.status != "found")
+    result = replace(study.agreement, causes=causes)
+    (first,) = parse(page_html(Study(agreement=result))).all("section", id="verdict")
+    for text in (words(first), Study(agreement=result).to_markdown(), str(result)):
+        said = " ".join(text.replace("\\", "").split())
+        assert "cannot be known yet: none of the 11 causes that could be checked" in said.lower()
+        assert "To know why, add propensity, item_id" in said
 
 
 def test_the_study_agrees_as_the_command_does(study: Study) -> None:
