@@ -281,14 +281,19 @@ _DIAGNOSTICS = (
     *("long_click_rate", "session_length", "gauc", "auc", "q_ctr", "ndcg", "mrr", "map"),
     *("coverage", "gini", "entropy", "category_diversity"),
 )
-_ALL = _REST + "".join(f'\n[[metrics]]\nname = "{name}"\n' for name in _DIAGNOSTICS)
+
+
+def _diagnostics(*names: str) -> str:
+    return "".join(f'\n[[metrics]]\nname = "{name}"\n' for name in names)
 
 
 def experiment_of(plan: Plan) -> str:
-    """Write the experiment file of a simulation; of a past one, with its goal alone."""
+    """Write the experiment file of a simulation; a past one has one goal and few metrics."""
     start, end = (plan.start + (one - world.PRE_START) for one in (world.START, world.END))
     head = _HEAD.format(name=plan.name, pre_start=plan.start, start=start, end=end)
-    return head + _ALL if plan.name == world.NAME else head
+    if plan.name == world.NAME:
+        return head + _REST + _diagnostics(*_DIAGNOSTICS)
+    return head + _diagnostics("dwell_per_user", "sessions_per_user")
 
 
 EXPERIMENT = experiment_of(Plan())
