@@ -84,10 +84,11 @@ class Plan:
     def past(self, count: int) -> list[Plan]:
         """Plan smaller experiments, each of which ended as the next one's pre-period began.
 
-        Their candidates are the better and the worse than the baseline the further from the middle,
-        in an order drawn by the seed.
+        Their candidates see appeal from much better to much worse than the baseline, in an order
+        drawn by the seed.
 
-        >>> [(plan.name, round(plan.noise, 2)) for plan in Plan().past(3)]
+        >>> [(plan.name, plan.noise) for plan in Plan().past(3)]
+        [('ranker_1', 0.5), ('ranker_2', 3.0), ('ranker_3', 1.22)]
         """
         noises = np.random.default_rng(self.seed).permutation(np.geomspace(*_NOISES, count))
         return [
