@@ -194,13 +194,14 @@ def bounds(
     total = [spent(float(t), alpha, spending) for t in plan]
     nodes, mass = np.zeros(1), np.ones(1)
     edges: list[float] = []
-    for time, step, share in zip(times, steps, np.diff(total, prepend=0.0), strict=True):
-        if edges:
-            nodes, mass = _carry(nodes, mass, edge, before, sd)
-        before, sd = float(time), math.sqrt(step)
-        edge = _edge(nodes, mass, sd, float(share))
-        edges.append(edge / math.sqrt(time))
-    return Bounds(tuple(edges), tuple(total))
+    for i, share in enumerate(np.diff(total, prepend=0.0)):
+        if i:
+            nodes, mass = _carry(
+                nodes, mass, edges[-1], float(times[i - 1]), math.sqrt(steps[i - 1])
+            )
+        edges.append(_edge(nodes, mass, math.sqrt(steps[i]), float(share)))
+    z = np.array(edges) / np.sqrt(times)
+    return Bounds(tuple(z.tolist()), tuple(total))
 
 
 def _increasing(fractions: ArrayLike) -> Floats:
