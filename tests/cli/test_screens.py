@@ -36,7 +36,9 @@ def test_an_analysis_fits_25_lines() -> None:
     assert "Goals ctr +13.1% [+8.2%, +18.2%] <0.001 better" in text
     assert "Guardrails sessions_per_user +1.1% [-4.6%, +7.1%] 0.802 non-inferior" in text
     assert "ctr, +13.1% [+8.2%, +18.2%]: group sequential delta" in text
-    assert "With --all: 18 diagnostics (11 unclear, 7 better), This look, Segments and notes" in text
+    assert (
+        "With --all: 18 diagnostics (11 unclear, 7 better), This look, Segments and notes" in text
+    )
     assert not [line for line in lines if "gini" in line]
     assert len([line for line in whole if "gini" in line]) > 1
     assert [line for line in whole if "201,000 read" in line]
@@ -47,7 +49,7 @@ def test_skipped_checks_are_one_line(tmp_path: Path) -> None:
     text = SAMPLE.read_text().replace('path = "', f'path = "{SAMPLE.parent}/')
     file.write_text(text.replace('[assignment]\nsalt = "sample"', "[trust]\naa_runs = 0"))
     lines, whole = lines_of("analyze", file=file), lines_of("analyze", "--all", file=file)
-    assert "Not checked: assignment and aa (--all says what each needs)" in lines
+    assert "Not checked: assignment (--all says what each needs)" in lines
     assert "write the rule that assigned units as [assignment]" in " ".join(whole)
 
 

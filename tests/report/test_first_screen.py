@@ -89,9 +89,9 @@ def effect(row: Row) -> str:
 def test_ship() -> None:
     shown = screen("sample")
     (verdict,) = shown.verdicts
-    assert verdict.startswith("treatment SHIP ctr +13.1% [+8.3%, +18.2%]")
+    assert verdict.startswith("treatment SHIP ctr +13.1% [+8.2%, +18.2%]")
     assert shown.actions == ("Roll out treatment.",)
-    assert effect(shown.rows[0]) == "+13.1% [+8.3%, +18.2%]"
+    assert effect(shown.rows[0]) == "+13.1% [+8.2%, +18.2%]"
     (risk,) = [row for row in shown.rows if row.role == "Guardrails"]
     assert risk.metric == "sessions_per_user"
     assert risk.text.endswith("non-inferior")
