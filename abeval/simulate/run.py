@@ -296,8 +296,6 @@ def experiment_of(plan: Plan) -> str:
     return head + _diagnostics("dwell_per_user", "sessions_per_user")
 
 
-EXPERIMENT = experiment_of(Plan())
-
 Progress = Callable[[int, int], None]
 
 
