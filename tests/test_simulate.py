@@ -291,7 +291,7 @@ def test_exposures_are_before_what_was_shown_and_nothing_was_learned_in_the_test
 
 def test_variants_are_served_alike_but_for_their_scores(any_log: Log) -> None:
     own = "if(variant = 'treatment', score_candidate, score_baseline)"
-    assert any_log.rows(f"select 1 from clean where served_score is distinct from {own}") == []
+    assert any_log.rows(f"select 1 from clean where ranked_by is distinct from {own}") == []
     assert any_log.rows("select 1 from clean where model_trained > time") == []
     slow = any_log.rows(
         "select avg(timeout::int) from clean where variant is not null group by variant"

@@ -40,7 +40,7 @@ copy (
         ($countries)[country_code + 1] as country,
         case when not isnan(score_baseline) then score_baseline end as score_baseline,
         case when not isnan(score_candidate) then score_candidate end as score_candidate,
-        case when not isnan(served_score) then served_score end as served_score,
+        case when not isnan(served_score) then served_score end as ranked_by,
         cast(latency as integer) as latency_ms,
         latency > $timeout as timeout,
         model_trained
@@ -250,7 +250,7 @@ path = "training/*.parquet"
 columns = {{ ts = "time" }}
 
 [agreement]
-served_score = "served_score"
+served_score = "ranked_by"
 latency = "latency_ms"
 model_time = "model_trained"
 
