@@ -22,7 +22,6 @@ from abeval.simulate.world import LIST_LENGTH, Catalogue, Ints, Plan, Users
 
 LOGS = ("impressions", "clicks.parquet", "items.parquet", "exposures.parquet", "training")
 WRITTEN = (*LOGS, "experiment.toml", "truth.json")
-_TIMEOUT_MS = 300
 
 # A code of -1 is index 0, before the first name of a list, and becomes null.
 _IMPRESSIONS = """
@@ -41,8 +40,6 @@ copy (
         case when not isnan(score_baseline) then score_baseline end as score_baseline,
         case when not isnan(score_candidate) then score_candidate end as score_candidate,
         case when not isnan(served_score) then served_score end as ranked_by,
-        cast(latency as integer) as latency_ms,
-        latency > $timeout as timeout,
         model_trained
     from chunk
 ) to $file (format parquet, compression zstd)
@@ -116,7 +113,6 @@ def rows_of(plan: Plan, requests: Requests, first: int, lists: ServedLists) -> p
         "variant_code": requests.variant,
         "device_code": requests.device,
         "country_code": requests.country,
-        "latency": requests.latency,
         "time": timestamps(requests.at, plan.start),
         "model_trained": timestamps(trained, plan.start),
     }
@@ -142,7 +138,6 @@ def write_impressions(folder: Path, number: int, rows: pd.DataFrame, dirt: RowDi
             "variants": list(world.VARIANTS),
             "devices": list(world.DEVICES),
             "countries": list(world.COUNTRIES),
-            "timeout": _TIMEOUT_MS,
         },
     )
 
@@ -251,7 +246,6 @@ columns = {{ ts = "time" }}
 
 [agreement]
 served_score = "ranked_by"
-latency = "latency_ms"
 model_time = "model_trained"
 
 [[metrics]]

@@ -31,7 +31,7 @@ def test_an_analysis_fits_25_lines() -> None:
     text = " ".join(" ".join(lines).split())
     assert lines[0].startswith("SHIP: ctr")
     assert "day 14 of 14, look 2 of 2 (boundary p" in text
-    assert "Trust: 50 checks passed" in lines
+    assert "Not checked: served (--all says what each needs)" in lines
     assert "Next: Roll out treatment." in lines
     assert "Goals ctr +13.1% [+8.2%, +18.2%] <0.001 better" in text
     assert "Guardrails sessions_per_user +1.1% [-4.6%, +7.1%] 0.802 non-inferior" in text
@@ -49,7 +49,7 @@ def test_skipped_checks_are_one_line(tmp_path: Path) -> None:
     text = SAMPLE.read_text().replace('path = "', f'path = "{SAMPLE.parent}/')
     file.write_text(text.replace('[assignment]\nsalt = "sample"', "[trust]\naa_runs = 0"))
     lines, whole = lines_of("analyze", file=file), lines_of("analyze", "--all", file=file)
-    assert "Not checked: assignment (--all says what each needs)" in lines
+    assert "Not checked: served and assignment (--all says what each needs)" in lines
     assert "write the rule that assigned units as [assignment]" in " ".join(whole)
 
 
@@ -59,7 +59,7 @@ def test_an_agreement_fits_60_lines() -> None:
     text = " ".join(" ".join(lines).split())
     assert text.index("contradict each other.") < text.index("1. Position: the candidate's AUC")
     assert text.index("1. Position") < text.index("Checked, and no cause: calibration, support")
-    assert "5 causes cannot be checked without: propensity, item_id, [agreement] explore" in text
+    assert "6 causes cannot be checked without: propensity, item_id, [agreement] explore" in text
     assert text.count("cannot be checked") == 1
-    assert " ".join(whole).count("cannot be checked") == 5
+    assert " ".join(whole).count("cannot be checked") == 6
     assert [line for line in whole if "Q (scores" in line]
