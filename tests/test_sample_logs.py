@@ -5,8 +5,10 @@ from dataclasses import asdict
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
 import abeval
+from abeval.cli.main import app
 from tests import sample
 
 ROOT = Path(__file__).parents[1]
@@ -81,6 +83,52 @@ def test_scorecard_is_what_it_was(result):
                 assert value == pytest.approx(expected, rel=1e-9, abs=1e-300), (row.metric, field)
             else:
                 assert value == expected, (row.metric, field)
+
+
+COMMANDS = (
+    "analyze {} --checks",
+    "analyze {} --pairs ctr",
+    "analyze {} --all --report {out}/page.html",
+    "windows {}",
+    "power {}",
+    "replay {}",
+    "agree {}",
+    "aa {}",
+    "audit {}",
+    "tools sql --sums {}",
+)
+
+
+@pytest.mark.whole
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_command_ends_in_a_result(command, tmp_path):
+    done = CliRunner().invoke(app, command.format(sample.FILE, out=tmp_path).split())
+    assert done.exit_code == 0, done.output
+    assert "error" not in done.stderr
+    assert done.stdout
+
+
+@pytest.mark.whole
+def test_the_rule_of_assignment_gives_every_logged_variant():
+    audit = abeval.load(sample.FILE).audit()
+    assert (audit.units, audit.mismatches) == (2772, 0)
+
+
+@pytest.mark.whole
+def test_past_experiments_and_the_sample_are_a_history(tmp_path):
+    """Log loss tells better from worse; AUC on control's traffic is worse by position alone."""
+    history = abeval.History(tmp_path / "history.parquet")
+    for folder in (sample.FILE.parent, *sorted((sample.FILE.parent / "past").iterdir())):
+        experiment = abeval.load(folder / "experiment.toml")
+        result = experiment.replace(trust={"aa_runs": 0}).analyze()
+        lift = json.loads((folder / "truth.json").read_text())["lift"]["ctr"]
+        error = (result["ctr"].lift_high - result["ctr"].lift_low) / 2 / 1.96
+        assert abs(result["ctr"].lift - lift) < 3 * error
+        history.add(result, experiment.replay(metrics=["auc", "log_loss"]))
+    report = history.report()
+    assert (report["log_loss", "ctr"].experiments, report["log_loss", "ctr"].agree) == (6, 6)
+    assert report["auc", "ctr"].agree < 6
+    assert report["auc", "ctr"].correlation > 0.8
 
 
 if __name__ == "__main__":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import tomllib
 from pathlib import Path
@@ -14,7 +15,7 @@ import pytest
 from abeval.assignment import Assignment
 from abeval.errors import ExperimentError
 from abeval.simulate import DEFAULT_IMPRESSIONS, Truth, run, simulate
-from abeval.simulate.run import WRITTEN
+from abeval.simulate.run import WRITTEN, experiment_of
 from abeval.simulate.world import END, NAME, PRE_START, START, VARIANTS, Plan
 
 COMMITTED = Path(__file__).parents[1] / "sample_logs"
@@ -259,14 +260,54 @@ def test_expected_clicks_are_those_observed(any_log: Log) -> None:
 
 
 def test_committed_sample_is_small_and_is_the_default_simulation(log: Log) -> None:
-    assert sum(path.stat().st_size for path in COMMITTED.rglob("*") if path.is_file()) < 5_000_000
+    assert sum(path.stat().st_size for path in COMMITTED.rglob("*") if path.is_file()) < 12_000_000
     committed = Log(COMMITTED)
     assert {key: committed.truth[key] for key in ("seed", "dirt", "rows")} == {
         key: log.truth[key] for key in ("seed", "dirt", "rows")
     }
     assert committed.truth["lift"] == pytest.approx(log.truth["lift"])
-    ours, theirs = (COMMITTED / "experiment.toml"), (log.folder / "experiment.toml")
-    assert ours.read_text() == theirs.read_text()
+    assert (COMMITTED / "experiment.toml").read_text() == experiment_of(Plan())
+    for name in ("clicks.parquet", "exposures.parquet", "training/*.parquet"):
+        ours, theirs = (f"from '{folder}/{name}'" for folder in (COMMITTED, log.folder))
+        assert log.rows(f"{ours} except all {theirs}") == []
+
+
+def test_exposures_are_before_what_was_shown_and_nothing_was_learned_in_the_test(
+    any_log: Log,
+) -> None:
+    folder, rows = any_log.folder, any_log.truth["rows"]
+    assert any_log.one(f"select count(*) from '{folder}/exposures.parquet'") == rows["exposures"]
+    assert any_log.one(f"select count(*) from '{folder}/training/*.parquet'") == rows["training"]
+    late = f"""
+    select user_id, variant from '{folder}/exposures.parquet'
+    join (select user_id, variant, min(time) as shown from clean group by all)
+        using (user_id, variant)
+    where time > shown or time < timestamp '{START}'
+    """
+    assert any_log.rows(late) == []
+    learned = f"select 1 from '{folder}/training/*.parquet' where time >= timestamp '{START}'"
+    assert any_log.rows(learned) == []
+
+
+def test_variants_are_served_alike_but_for_their_scores(any_log: Log) -> None:
+    own = "if(variant = 'treatment', score_candidate, score_baseline)"
+    assert any_log.rows(f"select 1 from clean where ranked_by is distinct from {own}") == []
+    assert any_log.rows("select 1 from clean where model_trained > time") == []
+
+
+def test_past_experiments_ended_one_after_another_and_differ_in_what_they_know(
+    tmp_path: Path,
+) -> None:
+    simulate(tmp_path, 5_000, past=3)
+    files = [tmp_path / "past" / f"ranker_{n}" / "experiment.toml" for n in (1, 2, 3)]
+    said = [tomllib.loads(file.read_text()) for file in (*files, tmp_path / "experiment.toml")]
+    for earlier, later in itertools.pairwise(said):
+        assert earlier["period"]["end"] == later["pre_period"]["start"]
+    truths = [json.loads(file.with_name("truth.json").read_text()) for file in files]
+    by_noise = sorted(truths, key=lambda truth: truth["noise"]["candidate"])
+    lifts = [truth["lift"]["ctr"] for truth in by_noise]
+    assert lifts[0] > 0 > lifts[-1]
+    assert lifts == sorted(lifts, reverse=True)
 
 
 def test_experiment_file_says_what_was_simulated(log: Log) -> None:

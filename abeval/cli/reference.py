@@ -183,12 +183,15 @@ def simulate(
         typer.Option(help="Number of impressions, including the pre-period.", max=MAX_IMPRESSIONS),
     ] = 200_000,
     seed: Annotated[int, typer.Option(help="Random seed.", min=0)] = 7,
+    past: Annotated[
+        int, typer.Option(help="Small experiments that came before, in past/.", min=0, max=100)
+    ] = 0,
 ) -> None:
     """Simulate logs with known effects: write the logs, experiment.toml and truth.json.
 
     Examples:
     abeval tools simulate logs
-    abeval tools simulate logs --impressions 50000 --seed 3
+    abeval tools simulate logs --impressions 50000 --seed 3 --past 5
     """
     from abeval.progress import steps
     from abeval.simulate import simulate as write_logs
@@ -196,7 +199,11 @@ def simulate(
     with steps() as step:
         step("simulating")
         write_logs(
-            directory, impressions, seed, lambda done, total: step(f"simulating {done / total:.0%}")
+            directory,
+            impressions,
+            seed,
+            lambda done, total: step(f"simulating {done / total:.0%}"),
+            past,
         )
     typer.echo(f"{directory / 'experiment.toml'}")
 

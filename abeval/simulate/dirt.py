@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from abeval.simulate.visits import Requests
+from abeval.simulate.visits import BASELINE, Requests
 from abeval.simulate.world import DAY_MS, DAYS, LIST_LENGTH, PRE_DAYS, Ints, Plan
 
 _HOUR_MS = DAY_MS // 24
@@ -129,6 +129,7 @@ class Truth:
         expected: expected CTR, by variant, if it had served all requests of the test period.
         rows: rows of each file, and numbers of users and requests; ``…_test`` are those of the
             test period, where a click belongs to the period of its impression.
+        noise: standard deviation with which each model sees an item's appeal, a logit.
         dirt: rows of each kind of defect in the whole log (users for ``crossover_users``).
         dirt_test: the same for impressions of the test period and clicks on them.
     """
@@ -141,6 +142,7 @@ class Truth:
     rows: Mapping[str, int]
     dirt: Mapping[str, int]
     dirt_test: Mapping[str, int]
+    noise: Mapping[str, float]
 
     def write(self, path: Path) -> None:
         """Write it as JSON."""
@@ -166,6 +168,7 @@ def truth_of(
         rows=_rows(plan, requests, rows, clicks),
         dirt=_dirt(requests, rows, clicks, np.ones_like(requests.in_test)),
         dirt_test=_dirt(requests, rows, clicks, requests.in_test),
+        noise={"baseline": BASELINE.noise, "candidate": plan.noise},
     )
 
 
@@ -174,10 +177,15 @@ def _rows(plan: Plan, requests: Requests, rows: RowDirt, clicks: DirtyClicks) ->
     on_impression = clicks.clicks.impression[clicks.clicks.impression >= 0]
     clicks_test = int(requests.in_test[on_impression // LIST_LENGTH].sum())
     duplicates_test = int(requests.in_test[rows.duplicates // LIST_LENGTH].sum())
+    learned = ~requests.in_test & ~requests.anonymous
+    unscored = int(learned[rows.unscored // LIST_LENGTH].sum())
+    exposed = np.stack([requests.user[tested], requests.variant[tested]])
     return {
         "impressions": plan.requests * LIST_LENGTH + len(rows.duplicates),
         "clicks": len(clicks.clicks.at),
         "items": plan.items,
+        "exposures": np.unique(exposed, axis=1).shape[1],
+        "training": LIST_LENGTH * int(learned.sum()) - unscored,
         "requests": plan.requests,
         "users": len(np.unique(requests.user[~requests.anonymous])),
         "impressions_test": LIST_LENGTH * int(requests.in_test.sum()) + duplicates_test,

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager
+from datetime import date
 from pathlib import Path
 
 import duckdb
@@ -19,7 +20,8 @@ from abeval.simulate.dirt import Clicks, RowDirt, Truth, draw_dwell, draw_row_di
 from abeval.simulate.visits import Requests, ServedLists, draw_requests, serve
 from abeval.simulate.world import LIST_LENGTH, Catalogue, Ints, Plan, Users
 
-WRITTEN = ("impressions", "clicks.parquet", "items.parquet", "experiment.toml", "truth.json")
+LOGS = ("impressions", "clicks.parquet", "items.parquet", "exposures.parquet", "training")
+WRITTEN = (*LOGS, "experiment.toml", "truth.json")
 
 # A code of -1 is index 0, before the first name of a list, and becomes null.
 _IMPRESSIONS = """
@@ -36,8 +38,31 @@ copy (
         ($devices)[device_code + 1] as device,
         ($countries)[country_code + 1] as country,
         case when not isnan(score_baseline) then score_baseline end as score_baseline,
-        case when not isnan(score_candidate) then score_candidate end as score_candidate
+        case when not isnan(score_candidate) then score_candidate end as score_candidate,
+        case when not isnan(served_score) then served_score end as ranked_by,
+        model_trained
     from chunk
+) to $file (format parquet, compression zstd)
+"""
+# What the candidate learned from: all rows that the baseline served before the test.
+_TRAINING = """
+copy (
+    select
+        'u' || lpad(cast(user_code as varchar), 7, '0') as user_id,
+        item_id, time, clicked as click, 'baseline' as policy, score_candidate
+    from chunk
+    where user_code >= 0 and variant_code < 0 and not isnan(score_candidate)
+) to $file (format parquet, compression zstd)
+"""
+_EXPOSURES = """
+copy (
+    select
+        'u' || lpad(cast(user_code as varchar), 7, '0') as user_id,
+        ($variants)[variant_code + 1] as variant,
+        min(time) as time
+    from chunk
+    group by user_code, variant_code
+    order by min(time), user_code, variant_code
 ) to $file (format parquet, compression zstd)
 """
 _CLICKS = """
@@ -68,43 +93,72 @@ def filled_folder(folder: Path, names: tuple[str, ...] = WRITTEN) -> Iterator[Pa
             (scratch.path / name).replace(folder / name)
 
 
-def write_impressions(
-    path: Path, requests: Requests, countries: Ints, first: int, lists: ServedLists, dirt: RowDirt
-) -> None:
-    """Write one file of impressions: the lists of requests, the first of them number ``first``."""
+def rows_of(plan: Plan, requests: Requests, first: int, lists: ServedLists) -> pd.DataFrame:
+    """Return one row per impression of some requests, the first of them number ``first``."""
     n = len(requests.user)
-    index = np.arange(first * LIST_LENGTH, (first + n) * LIST_LENGTH)
-    lost = np.isin(index, dirt.unscored, assume_unique=True)
+    served = np.where(requests.variant[:, None] == 1, lists.score_candidate, lists.score_baseline)
+    trained = np.where(requests.in_test, world.PRE_DAYS * world.DAY_MS, 0)
     rows = {
-        "impression_id": index + 1,
+        "impression_id": np.arange(first * LIST_LENGTH, (first + n) * LIST_LENGTH) + 1,
         "item_id": lists.item.ravel(),
         "position": np.tile(np.arange(1, LIST_LENGTH + 1), n),
-        "score_baseline": np.where(lost, np.nan, lists.score_baseline.ravel()),
-        "score_candidate": np.where(lost, np.nan, lists.score_candidate.ravel()),
+        "score_baseline": lists.score_baseline.ravel(),
+        "score_candidate": lists.score_candidate.ravel(),
+        "served_score": served.ravel(),
+        "clicked": lists.clicked.ravel(),
     }
     per_request = {
         "request_id": np.arange(first, first + n) + 1,
         "user_code": np.where(requests.anonymous, -1, world.FIRST_USER + requests.user),
         "variant_code": requests.variant,
         "device_code": requests.device,
-        "country_code": countries[requests.user],
-        "time": timestamps(requests.at),
+        "country_code": requests.country,
+        "time": timestamps(requests.at, plan.start),
+        "model_trained": timestamps(trained, plan.start),
     }
-    rows |= {name: np.repeat(column, LIST_LENGTH) for name, column in per_request.items()}
+    return pd.DataFrame(
+        rows | {name: np.repeat(column, LIST_LENGTH) for name, column in per_request.items()}
+    )
+
+
+def write_impressions(folder: Path, number: int, rows: pd.DataFrame, dirt: RowDirt) -> None:
+    """Write one file of impressions with its defects, and of training data what is in it."""
+    index = rows["impression_id"].to_numpy() - 1
+    lost = np.isin(index, dirt.unscored, assume_unique=True)
+    rows.loc[lost, ["score_baseline", "score_candidate", "served_score"]] = np.nan
+    file = f"part-{number:03d}.parquet"
+    if (rows["variant_code"] < 0).any():
+        copy_frame(_TRAINING, rows, folder / "training" / file, {})
     copies = 1 + np.isin(index, dirt.duplicates, assume_unique=True)
-    chunk = pd.DataFrame({name: np.repeat(column, copies) for name, column in rows.items()})
-    names = {
-        "variants": list(world.VARIANTS),
-        "devices": list(world.DEVICES),
-        "countries": list(world.COUNTRIES),
+    copy_frame(
+        _IMPRESSIONS,
+        rows.loc[rows.index.repeat(copies)],
+        folder / "impressions" / file,
+        {
+            "variants": list(world.VARIANTS),
+            "devices": list(world.DEVICES),
+            "countries": list(world.COUNTRIES),
+        },
+    )
+
+
+def write_exposures(path: Path, plan: Plan, requests: Requests) -> None:
+    """Write when each user was first exposed to a variant: as the request came, before its list."""
+    tested = requests.in_test & ~requests.anonymous
+    came = np.maximum(requests.at - requests.latency, world.PRE_DAYS * world.DAY_MS)
+    chunk = {
+        "user_code": world.FIRST_USER + requests.user[tested],
+        "variant_code": requests.variant[tested],
+        "time": timestamps(came[tested], plan.start),
     }
-    copy_frame(_IMPRESSIONS, chunk, path, names)
+    copy_frame(_EXPOSURES, pd.DataFrame(chunk), path, {"variants": list(world.VARIANTS)})
 
 
-def write_clicks(path: Path, clicks: Clicks, impressions: int) -> None:
+def write_clicks(path: Path, plan: Plan, clicks: Clicks) -> None:
     """Write all clicks; those without an impression get ids that no impression has."""
+    impressions = plan.requests * LIST_LENGTH
     index = np.where(clicks.impression < 0, impressions - clicks.impression - 1, clicks.impression)
-    times = timestamps(clicks.at)
+    times = timestamps(clicks.at, plan.start)
     chunk = pd.DataFrame({"impression_id": index + 1, "time": times, "dwell": clicks.dwell})
     copy_frame(_CLICKS, chunk, path, {})
 
@@ -124,32 +178,34 @@ def _check(folder: Path, names: tuple[str, ...]) -> None:
         raise ExperimentError(what, hint="name a new folder")
 
 
-def timestamps(at: Ints) -> np.ndarray[tuple[int], np.dtype[np.datetime64]]:
+def timestamps(
+    at: Ints, start: date = world.PRE_START
+) -> np.ndarray[tuple[int], np.dtype[np.datetime64]]:
     """Return times of ms since the start of the log."""
-    return np.datetime64(world.PRE_START, "us") + (at * 1000).astype("timedelta64[us]")
+    return np.datetime64(start, "us") + (at * 1000).astype("timedelta64[us]")
 
 
-def copy_frame(query: str, chunk: pd.DataFrame, path: Path, names: dict[str, list[str]]) -> None:
+def copy_frame(query: str, chunk: pd.DataFrame, path: Path, values: Mapping[str, object]) -> None:
     """Write a frame, as a query of `chunk` shapes it, to a Parquet file."""
     with duckdb.connect() as con:
         con.register("chunk", chunk)
-        con.execute(query, {"file": str(path), **names})
+        con.execute(query, {"file": str(path), **values})
 
 
-_CHOSEN = """\
-name = "sample"
+_HEAD = """\
+name = "{name}"
 unit = "user_id"
 control = "control"
 timezone = "UTC"
 alpha = 0.05
 
 [period]
-start = 2026-09-14
-end = 2026-09-28
+start = {start}
+end = {end}
 
 [pre_period]
-start = 2026-09-07
-end = 2026-09-14
+start = {pre_start}
+end = {start}
 
 [variants.control]
 weight = 0.5
@@ -159,6 +215,9 @@ model = "baseline"
 weight = 0.5
 model = "candidate"
 
+[assignment]
+salt = "{name}"
+
 [models.baseline]
 score = "score_baseline"
 
@@ -167,23 +226,33 @@ score = "score_candidate"
 
 [logs.impressions]
 path = "impressions/*.parquet"
-columns = { ts = "time" }
+columns = {{ ts = "time" }}
 
 [logs.clicks]
 path = "clicks.parquet"
-columns = { ts = "time", dwell = "dwell_ms" }
+columns = {{ ts = "time", dwell = "dwell_ms" }}
 dwell_unit = "ms"
 
 [logs.items]
 path = "items.parquet"
 
-[segments]
-device = "device"
+[logs.exposures]
+path = "exposures.parquet"
+columns = {{ ts = "time" }}
+
+[logs.training]
+path = "training/*.parquet"
+columns = {{ ts = "time" }}
+
+[agreement]
+served_score = "ranked_by"
+model_time = "model_trained"
 
 [[metrics]]
 name = "ctr"
 role = "goal"
-
+"""
+_REST = f"""
 [[metrics]]
 name = "dwell_per_user"
 role = "goal"
@@ -192,6 +261,13 @@ role = "goal"
 name = "sessions_per_user"
 role = "guardrail"
 margin = 0.1
+
+[inference]
+looks = "group_sequential"
+planned_looks = [{world.LOOK}]
+
+[segments]
+device = "device"
 """
 _DIAGNOSTICS = (
     *("clicks_per_user", "impressions_per_user", "page_views_per_user"),
@@ -199,7 +275,19 @@ _DIAGNOSTICS = (
     *("long_click_rate", "session_length", "gauc", "auc", "q_ctr", "ndcg", "mrr", "map"),
     *("coverage", "gini", "entropy", "category_diversity"),
 )
-EXPERIMENT = _CHOSEN + "".join(f'\n[[metrics]]\nname = "{name}"\n' for name in _DIAGNOSTICS)
+
+
+def _diagnostics(*names: str) -> str:
+    return "".join(f'\n[[metrics]]\nname = "{name}"\n' for name in names)
+
+
+def experiment_of(plan: Plan) -> str:
+    """Write the experiment file of a simulation; a past one has one goal and few metrics."""
+    start, end = (plan.start + (one - world.PRE_START) for one in (world.START, world.END))
+    head = _HEAD.format(name=plan.name, pre_start=plan.start, start=start, end=end)
+    if plan.name == world.NAME:
+        return head + _REST + _diagnostics(*_DIAGNOSTICS)
+    return head + _diagnostics("dwell_per_user", "sessions_per_user")
 
 
 Progress = Callable[[int, int], None]
@@ -210,12 +298,13 @@ def simulate(
     impressions: int = world.DEFAULT_IMPRESSIONS,
     seed: int = 7,
     progress: Progress | None = None,
+    past: int = 0,
 ) -> Truth:
     """Write the logs of an A/B test with known truth.
 
     Two ranking models serve lists of 20 for two weeks, after a week in which the baseline served
     all users. The folder gets ``impressions/*.parquet``, ``clicks.parquet``, ``items.parquet``,
-    ``experiment.toml`` and ``truth.json``.
+    ``exposures.parquet``, ``training/*.parquet``, ``experiment.toml`` and ``truth.json``.
 
     Args:
         directory: created if missing. An earlier simulation is replaced, unless its experiment file
@@ -223,6 +312,8 @@ def simulate(
         impressions: with the pre-period, before duplicates are added.
         seed: the same seed gives the same rows.
         progress: called after each chunk with the impressions written and their total number.
+        past: small experiments that came before, with better and worse candidates; each is a folder
+            of its own, ``past/ranker_1`` and following.
 
     Raises:
         ExperimentError: if the size or the folder cannot be used.
@@ -236,13 +327,25 @@ def simulate(
     plan = Plan(impressions, seed)
     if not str(directory):
         raise ExperimentError("the name is empty", "name a folder; `.` is the working directory")
-    file = Path(directory) / "experiment.toml"
-    if file.is_file() and file.read_bytes() != EXPERIMENT.encode():
+    truth = _written(plan, Path(directory), progress or _silent)
+    for earlier in plan.past(past):
+        _written(earlier, Path(directory) / "past" / earlier.name, _silent)
+    return truth
+
+
+def _silent(done: int, total: int) -> None:
+    """Report nothing: past experiments are small."""
+
+
+def _written(plan: Plan, directory: Path, progress: Progress) -> Truth:
+    """Write the logs, the experiment file and the truth of one simulation."""
+    file, text = directory / "experiment.toml", experiment_of(plan)
+    if file.is_file() and file.read_bytes() != text.encode():
         what = f"{file} is not as simulate writes it, so somebody has edited it"
         raise ExperimentError(what, hint="name a new folder, or move the file out of this one")
-    with filled_folder(Path(directory)) as folder:
-        truth = _simulated(plan, folder, progress or (lambda done, total: None))
-        (folder / "experiment.toml").write_text(EXPERIMENT, encoding="utf-8")
+    with filled_folder(directory) as folder:
+        truth = _simulated(plan, folder, progress)
+        (folder / "experiment.toml").write_text(text, encoding="utf-8")
         truth.write(folder / "truth.json")
     return truth
 
@@ -250,24 +353,25 @@ def simulate(
 def _simulated(plan: Plan, folder: Path, progress: Progress) -> Truth:
     """Draw users, requests and catalogue, and write their lists and clicks by chunks."""
     # Each step has its own random numbers, so that a change of one does not affect the others.
-    streams = [np.random.default_rng(s) for s in np.random.SeedSequence(plan.seed).spawn(6)]
+    streams = [np.random.default_rng(s) for s in np.random.SeedSequence(plan.seed).spawn(7)]
     users = world.draw_users(plan, streams[0])
-    requests = draw_requests(plan, users, streams[1])
+    requests = draw_requests(plan, users, streams[1], streams[6])
     catalogue = world.draw_catalogue(plan, streams[2])
     dirt = draw_row_dirt(plan, requests, streams[3])
     write_items(folder / "items.parquet", catalogue)
+    write_exposures(folder / "exposures.parquet", plan, requests)
     (folder / "impressions").mkdir()
+    (folder / "training").mkdir()
     clicks, expected, step = [], [], plan.requests_per_chunk
     for number, first in enumerate(range(0, plan.requests, step)):
         part = requests.part(slice(first, first + step))
-        lists = serve(catalogue, users, part, streams[4])
-        path = folder / "impressions" / f"part-{number:03d}.parquet"
-        write_impressions(path, part, users.country, first, lists, dirt)
+        lists = serve(plan, catalogue, users, part, streams[4])
+        write_impressions(folder, number, rows_of(plan, part, first, lists), dirt)
         clicks.append(_clicks(users, part, first, lists, streams[4]))
         expected.append(lists.expected_clicks)
         progress(min(first + step, plan.requests) * LIST_LENGTH, plan.requests * LIST_LENGTH)
     dirty = defects.add_dirt_to_clicks(plan, requests, dirt, Clicks.joined(clicks), streams[5])
-    write_clicks(folder / "clicks.parquet", dirty.clicks, plan.requests * LIST_LENGTH)
+    write_clicks(folder / "clicks.parquet", plan, dirty.clicks)
     control, treatment = np.sum(expected, axis=0)
     return defects.truth_of(plan, requests, dirt, dirty, (float(control), float(treatment)))
 

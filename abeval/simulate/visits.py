@@ -21,19 +21,22 @@ _MEAN_REQUESTS = 1.25
 _MEAN_GAP_MS = 180_000
 # Below the 30 minutes that end a session.
 _LONGEST_GAP_MS = 1_500_000
+_MEDIAN_LATENCY_MS = 80
 _NONE = -1
 
 
 class Requests(NamedTuple):
     """One entry per request, in time order (ms since the start of the pre-period).
 
-    ``variant`` is -1 in the pre-period; ``anonymous`` requests are logged without a user id;
-    ``crossover`` requests belong to users who saw both variants.
+    ``latency`` is in ms; ``variant`` is -1 in the pre-period; ``anonymous`` requests are logged
+    without a user id; ``crossover`` requests belong to users who saw both variants.
     """
 
     user: Ints
     at: Ints
     device: Ints
+    country: Ints
+    latency: Ints
     variant: Ints
     anonymous: Bools
     crossover: Bools
@@ -49,17 +52,20 @@ class Requests(NamedTuple):
         return Requests._make(column[rows] for column in self)
 
 
-def draw_requests(plan: Plan, users: Users, rng: np.random.Generator) -> Requests:
-    """Draw all requests of a log."""
+def draw_requests(
+    plan: Plan, users: Users, rng: np.random.Generator, serving: np.random.Generator
+) -> Requests:
+    """Draw all requests of a log; `serving` draws how long they took, alike in both variants."""
     user, at, device = _draw_visits(plan, users, rng)
-    variant = np.where(
-        at >= world.PRE_DAYS * world.DAY_MS, assigned_variants(plan.users)[user], _NONE
-    )
+    assigned = assigned_variants(plan.users, plan.name)
+    variant = np.where(at >= world.PRE_DAYS * world.DAY_MS, assigned[user], _NONE)
     crossover = _cross_over(plan, user, at, variant, rng)
     anonymous = np.zeros(plan.requests, dtype=bool)
     lost = max(1, round(plan.requests * plan.dirt.null_user_requests))
     anonymous[rng.choice(np.flatnonzero(~crossover), lost, replace=False)] = True
-    return Requests(user, at, device, variant, anonymous, crossover)
+    latency = serving.lognormal(np.log(_MEDIAN_LATENCY_MS), 0.4, plan.requests).astype(np.int64)
+    country = users.country[user]
+    return Requests(user, at, device, country, latency, variant, anonymous, crossover)
 
 
 def user_name(user: int) -> str:
@@ -71,9 +77,9 @@ def user_name(user: int) -> str:
     return f"u{world.FIRST_USER + user:07d}"
 
 
-def assigned_variants(users: int) -> Ints:
+def assigned_variants(users: int, salt: str = world.NAME) -> Ints:
     """Return the index of the variant that each user's hash assigns."""
-    split = Assignment(world.NAME, dict.fromkeys(world.VARIANTS, 0.5))
+    split = Assignment(salt, dict.fromkeys(world.VARIANTS, 0.5))
     names = split.assign_many(map(user_name, range(users))).variant
     return (names == world.VARIANTS[1]).to_numpy().astype(np.int64)
 
@@ -179,7 +185,7 @@ class Model:
 
 
 BASELINE = Model(noise=1.3, exposure=0.36)
-CANDIDATE = Model(noise=0.8, exposure=0.38)
+CANDIDATE_EXPOSURE = 0.38
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,12 +200,13 @@ class ServedLists:
 
 
 def serve(
-    catalogue: Catalogue, users: Users, requests: Requests, rng: np.random.Generator
+    plan: Plan, catalogue: Catalogue, users: Users, requests: Requests, rng: np.random.Generator
 ) -> ServedLists:
     """Draw lists and clicks of some requests."""
     pool = catalogue.draw_pools(rng, len(requests.user))
     appeal = _appeal(catalogue, users, requests, pool, rng)
-    estimated = BASELINE.estimate_appeal(appeal, rng), CANDIDATE.estimate_appeal(appeal, rng)
+    candidate = Model(plan.noise, CANDIDATE_EXPOSURE)
+    estimated = BASELINE.estimate_appeal(appeal, rng), candidate.estimate_appeal(appeal, rng)
     lists = _rank(estimated[0], rng), _rank(estimated[1], rng)
     served = np.where(requests.variant[:, None] == 1, lists[1], lists[0])
     chance = _click_chance(appeal, served)
@@ -207,7 +214,7 @@ def serve(
     return ServedLists(
         item=catalogue.item_id[_pick(pool, served)],
         score_baseline=BASELINE.score(_pick(estimated[0], served)),
-        score_candidate=CANDIDATE.score(_pick(estimated[1], served)),
+        score_candidate=candidate.score(_pick(estimated[1], served)),
         clicked=(rng.random(chance.shape) < chance) & ~requests.anonymous[:, None],
         expected_clicks=(_expected(appeal, lists[0], counts), _expected(appeal, lists[1], counts)),
     )

@@ -21,9 +21,11 @@ POOL = 40
 PRE_START = date(2026, 9, 7)
 START = date(2026, 9, 14)
 END = date(2026, 9, 28)
+LOOK = date(2026, 9, 21)
 DAY_MS = 86_400_000
 PRE_DAYS = (START - PRE_START).days
 DAYS = (END - PRE_START).days
+PAST_IMPRESSIONS = 60_000
 
 NAME = "sample"
 VARIANTS = ("control", "treatment")
@@ -48,9 +50,11 @@ class DirtRates:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """A simulation, determined by its size and seed.
+    """A simulation, determined by its size and seed, and by what it is called and when it ran.
 
-    `impressions` are those before duplicates are added, with the pre-period.
+    `impressions` are those before duplicates are added, with the pre-period. `name` is the salt of
+    the assignment, `start` the first day of the pre-period, and `noise` the standard deviation with
+    which the candidate sees an item's appeal; the baseline's is 1.3.
 
     >>> plan = Plan(200_000)
     >>> plan.requests, plan.users, plan.items
@@ -61,6 +65,9 @@ class Plan:
 
     impressions: int = DEFAULT_IMPRESSIONS
     seed: int = 7
+    name: str = NAME
+    start: date = PRE_START
+    noise: float = 0.8
     dirt: DirtRates = field(default_factory=DirtRates)
 
     requests_per_chunk: ClassVar[int] = 50_000
@@ -73,6 +80,27 @@ class Plan:
         if self.impressions > MAX_IMPRESSIONS:
             raise ExperimentError(f"{size} many to simulate", f"use at most {MAX_IMPRESSIONS:,}")
         check_seed(self.seed)
+
+    def past(self, count: int) -> list[Plan]:
+        """Plan smaller experiments, each of which ended as the next one's pre-period began.
+
+        Their candidates see appeal from much better to much worse than the baseline, in an order
+        drawn by the seed.
+
+        >>> [(plan.name, plan.noise) for plan in Plan().past(3)]
+        [('ranker_1', 0.5), ('ranker_2', 3.0), ('ranker_3', 1.22)]
+        """
+        noises = np.random.default_rng(self.seed).permutation(np.geomspace(*_NOISES, count))
+        return [
+            Plan(
+                min(self.impressions, PAST_IMPRESSIONS),
+                self.seed + number,
+                f"ranker_{number}",
+                self.start - (count + 1 - number) * (END - PRE_START),
+                round(float(noise), 2),
+            )
+            for number, noise in enumerate(noises, start=1)
+        ]
 
     @property
     def requests(self) -> int:
@@ -105,6 +133,7 @@ _DEVICE_SHARES = (0.62, 0.30, 0.08)
 _COUNTRY_SHARES = (0.3, 0.2, 0.2, 0.15, 0.15)
 _POPULARITY_EXPONENT = 1.0
 _ACTIVITY_SPREAD = 0.9
+_NOISES = (0.5, 3.0)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,7 @@
 """Many looks: confidence sequences at any time, and spending bounds of planned looks."""
 
 import math
+from functools import cache
 from typing import Literal, NamedTuple, get_args
 
 import numpy as np
@@ -193,11 +194,14 @@ def bounds(
     total = [spent(float(t), alpha, spending) for t in plan]
     nodes, mass = np.zeros(1), np.ones(1)
     edges: list[float] = []
-    for i, (step, share) in enumerate(zip(steps, np.diff(total, prepend=0.0), strict=True)):
-        edge = _edge(nodes, mass, math.sqrt(step), float(share))
-        edges.append(edge / math.sqrt(times[i]))
-        nodes, mass = _carry(nodes, mass, edge, float(times[i]), math.sqrt(step))
-    return Bounds(tuple(edges), tuple(total))
+    for i, share in enumerate(np.diff(total, prepend=0.0)):
+        if i:
+            nodes, mass = _carry(
+                nodes, mass, edges[-1], float(times[i - 1]), math.sqrt(steps[i - 1])
+            )
+        edges.append(_edge(nodes, mass, math.sqrt(steps[i]), float(share)))
+    z = np.array(edges) / np.sqrt(times)
+    return Bounds(tuple(z.tolist()), tuple(total))
 
 
 def _increasing(fractions: ArrayLike) -> Floats:
@@ -270,9 +274,16 @@ def _carry(
     """
     inside = min(edge, _REACH * math.sqrt(time))
     panels = max(4, math.ceil(2 * inside / (3 * sd)))
-    rule, rule_weight = np.polynomial.legendre.leggauss(14)
+    rule, rule_weight = _rule()
     half = inside / panels
     x = (half * rule + half * (2 * np.arange(panels)[:, None] + 1) - inside).ravel()
     weight = np.tile(half * rule_weight, panels)
     kernel = np.exp(-0.5 * ((x[:, None] - nodes) / sd) ** 2) / (sd * math.sqrt(2 * math.pi))
     return x, weight * (kernel @ mass)
+
+
+@cache
+def _rule() -> tuple[Floats, Floats]:
+    """Return nodes and weights of Gauss-Legendre quadrature; a search for p asks for them often."""
+    nodes, weights = np.polynomial.legendre.leggauss(14)
+    return nodes, weights

@@ -17,8 +17,8 @@ def _terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "80")
 
 
-def lines_of(*arguments: str) -> list[str]:
-    done = CliRunner().invoke(app, [*arguments, str(SAMPLE)])
+def lines_of(*arguments: str, file: Path = SAMPLE) -> list[str]:
+    done = CliRunner().invoke(app, [*arguments, str(file)])
     assert done.exit_code == 0, done.output
     lines = done.stdout.splitlines()
     assert max(map(len, lines)) <= 80
@@ -30,15 +30,27 @@ def test_an_analysis_fits_25_lines() -> None:
     assert len(lines) <= 25
     text = " ".join(" ".join(lines).split())
     assert lines[0].startswith("SHIP: ctr")
-    assert "Not checked: served and assignment (--all says what each needs)" in lines
+    assert "day 14 of 14, look 2 of 2 (boundary p" in text
+    assert "Not checked: served (--all says what each needs)" in lines
     assert "Next: Roll out treatment." in lines
-    assert "Goals ctr +13.1% [+8.3%, +18.2%] <0.001 better delta t" in text
-    assert "Guardrails sessions_per_user +1.1% [-4.6%, +7.1%] 0.716 non-inferior welch t" in text
-    assert "With --all: 18 diagnostics (11 unclear, 7 better), Segments and notes" in text
+    assert "Goals ctr +13.1% [+8.2%, +18.2%] <0.001 better" in text
+    assert "Guardrails sessions_per_user +1.1% [-4.6%, +7.1%] 0.802 non-inferior" in text
+    assert "ctr, +13.1% [+8.2%, +18.2%]: group sequential delta" in text
+    assert (
+        "With --all: 18 diagnostics (11 unclear, 7 better), This look, Segments and notes" in text
+    )
     assert not [line for line in lines if "gini" in line]
     assert len([line for line in whole if "gini" in line]) > 1
-    assert [line for line in whole if "map timeout, fallback, stale" in line]
     assert [line for line in whole if "201,000 read" in line]
+
+
+def test_skipped_checks_are_one_line(tmp_path: Path) -> None:
+    file = tmp_path / "experiment.toml"
+    text = SAMPLE.read_text().replace('path = "', f'path = "{SAMPLE.parent}/')
+    file.write_text(text.replace('[assignment]\nsalt = "sample"', "[trust]\naa_runs = 0"))
+    lines, whole = lines_of("analyze", file=file), lines_of("analyze", "--all", file=file)
+    assert "Not checked: served and assignment (--all says what each needs)" in lines
+    assert [line for line in whole if "map timeout, fallback, stale" in line]
 
 
 def test_an_agreement_fits_60_lines() -> None:
@@ -53,7 +65,7 @@ def test_an_agreement_fits_60_lines() -> None:
     )
     places = [text.index(one) for one in said]
     assert places == sorted(places)
-    assert "12 causes cannot be checked without: propensity, item_id, [agreement] explore" in text
+    assert "6 causes cannot be checked without: propensity, item_id, [agreement] explore" in text
     assert text.count("cannot be checked") == 1
-    assert " ".join(whole).count("cannot be checked") == 12
+    assert " ".join(whole).count("cannot be checked") == 6
     assert [line for line in whole if "Q (scores" in line]

@@ -80,7 +80,7 @@ def test_the_command_prints_it_and_nothing_else() -> None:
     assert run.exit_code == 0, run.output
     content = json.loads(run.stdout)
     assert content["decisions"][0]["decision"] == "ship"
-    assert content["so_far"] == "2026-09-14 to 2026-09-27; day 14 of 14"
+    assert content["so_far"].startswith("2026-09-14 to 2026-09-27; day 14 of 14, look 2 of 2 (")
     assert content["effects"][0]["lift"] == pytest.approx(0.131, abs=5e-4)
 
 
