@@ -38,7 +38,6 @@ WRITTEN = {
     "replay": "replay FILE --all --json OUT.json --report OUT.html",
     "agree": "agree FILE --all --json OUT.json --report OUT.html",
     "audit": "audit FILE --json OUT.json",
-    "sql": "sql log/attributed --experiment FILE",
 }
 TABLE = "users.csv --unit user --variant group"
 COMMANDS: Mapping[str, Mapping[str, str]] = {

@@ -49,9 +49,7 @@ COMMANDS: dict[str, list[str]] = {
     "windows": ["--report", "w.html"],
     "windows --by hour --by weekday": [],
     "off-policy": ["--from", "a", "--to", "b"],
-    "sql units/logged_sums --experiment": [],
     "sql --sums": [],
-    "sql offline/requests --experiment": [],
 }
 QUICK = ("analyze", "check", "compare", "power --days 10", "audit", "windows", "off-policy")
 
@@ -155,7 +153,7 @@ def check_commands(folder: Path, file: str, commands: Sequence[str]) -> dict[str
     messages = {}
     for command in commands:
         name, *options = command.split()
-        last = [file] if options[-1:] in (["--experiment"], ["--sums"]) else []
+        last = [file] if options[-1:] == ["--sums"] else []
         first = [] if last else [file]
         message, out = run([name, *first, *options, *last, *COMMANDS[command]])
         if message is None:
@@ -177,7 +175,6 @@ NEEDS = {
     "replay": "no model to replay",
     "replay --relevance truth": "no model to replay|no logs.truth",
     "replay --relevance dwell": "no model to replay|needs dwell",
-    "sql offline/requests --experiment": "no model to replay|cannot be written as SQL",
     "sql --sums": "one statement cannot give",
     "windows": "windows need a time",
     "windows --by hour --by weekday": "windows need a time",

@@ -17,7 +17,6 @@ import pandas as pd
 import pytest
 
 import abeval
-from abeval.aggregates.collect import run_definitions
 from abeval.agreement.agree import read_offline
 from abeval.assignment import Assignment, Holdout, Layer, Plan
 from abeval.engines.duckdb import DuckDBEngine
@@ -41,6 +40,7 @@ from abeval.time.time_sums import aa
 from benchmarks.plants.run import simulate_plant
 from tests.aggregates import events_world
 from tests.assignment.schemes import SETTINGS, WEIGHTS, odd_ids, scheme
+from tests.definitions import run_definitions
 from tests.engines import nasty, test_copies
 from tests.engines.expressions import EXPRESSIONS, NASTY, REFUSED, listed
 from tests.engines.parity import Both, difference, first_difference
