@@ -42,7 +42,6 @@ COMMANDS: dict[str, list[str]] = {
     "power --mde 1%": [],
     "audit": [],
     "replay": ["--report", "r.html", "--curve", "3", "--all"],
-    "replay --relevance truth": [],
     "replay --relevance dwell": [],
     "agree": ["--report", "g.html"],
     "aa": ["--runs", "50"],
@@ -113,9 +112,6 @@ def write_world(parts: set[str], folder: Path) -> None:
         entries["variants"] = {"a": {"model": "one"}, "b": {"model": "two"}}
     if "training" in parts:
         add("training", log, ["item_id", "click", "policy", *user, *time])
-        if "assignment" not in parts:
-            clicked = log[log.click == 1].drop_duplicates(["request_id", "item_id"])
-            add("truth", clicked, ["request_id", "item_id", "grade"])
     if user:
         metrics.append({"name": "clicks_per_user", "role": "guardrail", "margin": 0.2})
         if "exposures" in parts:
@@ -173,7 +169,6 @@ NEEDS = {
     "audit": "nothing to audit by",
     "off-policy": "the impressions have no column `propensity`",
     "replay": "no model to replay",
-    "replay --relevance truth": "no model to replay|no logs.truth",
     "replay --relevance dwell": "no model to replay|needs dwell",
     "sql --sums": "one statement cannot give",
     "windows": "windows need a time",

@@ -361,7 +361,6 @@ class LoadedExperiment:
         kept_negatives: float | None = None,
         bins: int = 10,
         curve: int | None = None,
-        k_by: tuple[str, Mapping[str, int]] | None = None,
         **inputs: Unpack[Inputs],
     ) -> "ReplayResult":
         """Score every model offline, on this experiment's log, and compare them in pairs.
@@ -371,15 +370,13 @@ class LoadedExperiment:
             metrics: Ids such as `ndcg@10[bin]`; without, all on offer.
             compat: The library whose definitions and policies to follow.
             relevance: `click`, `long_click`, `dwell` (seconds), `similarity` (to what the unit
-                clicked, by the vectors of items), `truth` (as the truth log has it), or an
-                expression over the impression.
+                clicked, by the vectors of items), or an expression over the impression.
             ties: Which of equal scores comes first, instead of the policy's order.
             no_relevant: What a request without a relevant item counts as.
             threshold: The score from which on a click is predicted.
             kept_negatives: Share of non-clicks that the models were trained on, to be undone.
             bins: Bins of the calibration curve and error.
             curve: The largest cut-off of curves over 1, 2, …
-            k_by: A column of the impressions, and its value → the cut-off there.
 
         Raises:
             ExperimentError: An unknown metric, preset or model.
@@ -388,7 +385,7 @@ class LoadedExperiment:
         from abeval.offline.replay import ReplayOptions, replay
 
         policy = (k, metrics, compat, relevance, ties, no_relevant, threshold, kept_negatives)
-        options = ReplayOptions(*policy, bins, curve, k_by)
+        options = ReplayOptions(*policy, bins, curve)
         with opened(self.experiment, inputs) as run:
             return replay(run, options)
 

@@ -64,8 +64,8 @@ class Inputs(TypedDict, total=False):
 
     Attributes:
         logs: Frames (pandas, Polars, Arrow, DuckDB relations) by log name: `impressions`,
-            `clicks`, `items`, `exposures`, outcome logs by their names, for a replay also `scores`
-            and `truth`; the others are read from where the file says.
+            `clicks`, `items`, `exposures`, outcome logs by their names, for a
+            replay also `scores`; the others are read from where the file says.
         connection: The caller's DuckDB, whose tables `logs.*.table` names.
         engine: `duckdb`, `spark` or the caller's `SparkSession`, whose tables `logs.*.table` names
             and whose frames `logs` may be; without, what the experiment says.

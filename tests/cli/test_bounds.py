@@ -133,7 +133,6 @@ def test_the_api_has_the_same_bounds(tmp_path: Path) -> None:
         lambda: loaded.replay(bins=10**9),
         lambda: loaded.replay(curve=10**8),
         lambda: loaded.replay(k=[2**63]),
-        lambda: loaded.replay(k_by=("position", {"1": 0})),
     ):
         with pytest.raises(ExperimentError, match=r"number|negative"):
             work()

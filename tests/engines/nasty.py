@@ -100,13 +100,10 @@ def numbers(rows: int = 700, seed: int = 1) -> dict[str, object]:
     items["embedding"] = [None if i % 6 == 5 else list(vectors[i]) for i in range(20)]
     exposed = pd.DataFrame({"who": np.uint64(2**63) + np.arange(60, dtype=np.uint64)})
     exposed["time"] = start - 86_400_000 + np.arange(60) * 3_600_000
-    liked = log.iloc[::9][["who", "item_id"]].assign(grade=2.0)
-    liked.loc[liked.index[:3], "grade"] = None
     return {
         "impressions": pd.concat([log, log.iloc[:12]], ignore_index=True),
         "clicks": pd.concat([clicks, clicks.iloc[:10]], ignore_index=True),
         "items": items,
-        "truth": liked,
         "exposures": exposed,
     }
 
@@ -325,7 +322,6 @@ def numbers_experiment(**entries: Any) -> LoadedExperiment:
             "clicks": {"columns": columns, "time_unit": "ms", "dwell_unit": "ms"},
             "items": {},
             "exposures": {"columns": columns, "time_unit": "ms"},
-            "truth": {},
         },
         "cleaning": {"duplicate_key": ["request_id", "item_id", "position"]},
         "segments": {"big": "case when amount > 0 then 'plus' else 'minus' end"},

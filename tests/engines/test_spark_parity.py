@@ -205,16 +205,11 @@ RUNS: dict[str, Callable[[Any], object]] = {
         ReplayOptions(
             k=(3,),
             metrics=[*OFFLINE, "ild@3[vectors]", "recall@3", "gauc[units]"],
-            relevance="truth",
         ),
     ),
     "vectors of numbers": lambda e: replay(
         Run(NUMBERS, e, nasty.numbers()),
         ReplayOptions(k=(3,), metrics=["dcg@3[lin]"], relevance="similarity"),
-    ),
-    "replay by cut": lambda e: replay(
-        Run(nasty.words_experiment(cuts={"where": 'lower("Device")'}).experiment, e, nasty.words()),
-        ReplayOptions(k=(3,), metrics=["auc", "gauc[impressions]", "q_ctr"]),
     ),
     "agreement of words": lambda e: read_offline(
         Run(AGREED, e, nasty.words()), ReplayOptions(k=(3,), metrics=["auc", "q_ctr"])
