@@ -84,19 +84,3 @@ def report(
 
     result = History(history).report(metrics=metric, offline=offline, shared=shared_noise)
     options.show(result, json_file, report, whole=whole)
-
-
-def prior(
-    history: _File,
-    metric: Annotated[str, typer.Option(help="The online metric.")],
-    json_file: options.JsonFile = None,
-) -> None:
-    """Print the prior of a metric's lifts, for the section inference of an experiment file.
-
-    Examples:
-    abeval history prior --history history.parquet --metric ctr
-    abeval history prior --history history.parquet --metric ctr --json prior.json
-    """
-    from abeval.history.history import History
-
-    options.show(History(history).prior(metric), json_file)

@@ -8,11 +8,10 @@ from abeval.bounds import check_between
 from abeval.errors import ExperimentError
 from abeval.files import check_writable
 from abeval.history.entries import Addable, add
-from abeval.history.measures import measures_of
 from abeval.history.predictions import Options
-from abeval.history.report import named, prior, report
+from abeval.history.report import report
 from abeval.history.table import Kept, kind_of, read_rows
-from abeval.results.history import Added, HistoryPrior, HistoryReport, HistoryRow
+from abeval.results.history import Added, HistoryReport, HistoryRow
 from abeval.results.record import frame
 from abeval.results.study import Study
 
@@ -95,18 +94,6 @@ class History:
         check_between("alpha", alpha, 0.0001, 0.5)
         check_between("shared", shared, -0.99, 0.99)
         return report(self.path, self._filled(), metrics, offline, Options(alpha, shared))
-
-    def prior(self, metric: str, *, alpha: float = 0.05) -> HistoryPrior:
-        """Fit the normal prior of an online metric's lifts, as `[inference] prior` takes it.
-
-        Intervals of its mean and standard deviation have level `alpha`.
-
-        Raises:
-            ExperimentError: There are too few experiments, or no such metric.
-        """
-        check_between("alpha", alpha, 0.0001, 0.5)
-        measures = measures_of(self._filled().rows).of("online")
-        return prior(named(measures, [metric], "online")[0], alpha)
 
     def _filled(self) -> Kept:
         if not self.path.exists():

@@ -136,15 +136,6 @@ def _notes(
         yield "no early and late days: add the JSON of abeval windows"
 
 
-def prior(measure: Measure, alpha: float) -> records.HistoryPrior:
-    """Fit the normal distribution of a metric's true lifts."""
-    if measure.experiments < FEWEST:
-        what = f"{measure.name} has an effect in {measure.experiments} experiments of the history"
-        raise ExperimentError(what, f"a prior needs {FEWEST} or more: add their results")
-    fitted = shrinkage.prior(measure.values, measure.ses, alpha)
-    return records.HistoryPrior(measure.name, *fitted, measure.experiments)
-
-
 def _gained(measure: Measure, history: Measures, alpha: float) -> records.Gained:
     """Add up what was shipped, as estimated and as shrunk."""
     values, ses = measure.values, measure.ses

@@ -12,7 +12,6 @@ if TYPE_CHECKING:
     from abeval.results.history import (
         Added,
         Gained,
-        HistoryPrior,
         HistoryReport,
         Prediction,
         Sensitivity,
@@ -41,14 +40,6 @@ def _added(result: "Added", i: int) -> str:
     if one.change == "replaced":
         return f"{what} REPLACED: {one.rows} rows{bare} in the place of {one.replaced}"
     return f"{what} added: {one.rows} rows{bare}"
-
-
-def prior_parts(result: "HistoryPrior") -> tuple[str, ...]:
-    """Write the entry of an experiment file, and how sure it is."""
-    shown = (text_of(fmt.lift(*interval(result, name))) for name in ("mean", "sd"))
-    mean, sd = (one.replace("+", "") for one in shown)
-    lifts = f"{result.metric}: {result.effects} lifts of {result.experiments} experiments"
-    return f"prior = {result.toml}", f"{lifts}; mean {mean}, sd {sd}"
 
 
 def history_tables(result: "HistoryReport") -> tuple[TextTable | str, ...]:

@@ -7,7 +7,7 @@
 from dataclasses import field
 from typing import TYPE_CHECKING, ClassVar, Literal
 
-from abeval.results.record import Frozen, PageRecord, Record, Tabled
+from abeval.results.record import Frozen, PageRecord, Tabled
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -87,25 +87,6 @@ class Added(Tabled[AddedSource]):
     experiment: str
     sources: tuple[AddedSource, ...]
     experiments: int
-
-
-class HistoryPrior(Record):
-    """The normal prior of a lift that past experiments give, as a fraction."""
-
-    metric: str
-    mean: float
-    sd: float
-    mean_low: float
-    mean_high: float
-    sd_low: float
-    sd_high: float
-    effects: int
-    experiments: int
-
-    @property
-    def toml(self) -> str:
-        """Return it as `[inference] prior` takes it."""
-        return f"{{ mean = {self.mean:.4g}, sd = {self.sd:.4g} }}"
 
 
 HISTORY_SCHEMA_VERSION = "1"

@@ -67,7 +67,7 @@ KINDS = (ANALYSIS, TIME, REPLAY, AA, AGREEMENT)
 _WRITERS = {
     **{"scorecard": "analyze", "stability": "windows", "coverage": "replay", "histograms": "aa"},
     **{"causes": "agree", "provenance": "report", "realised": "off-policy", "plans": "power"},
-    **{"predictions": "history report", "toml": "history prior", "sources": "history add"},
+    **{"predictions": "history report", "sources": "history add"},
     **{"matrix": "audit", "family": "compare", "trust": "check"},
 }
 """A field that only one kind of JSON has, once those before it have not → the command."""

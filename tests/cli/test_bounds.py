@@ -42,8 +42,6 @@ ENTRIES = {
         "logs.clicks.attribution_hours",
         '[logs.clicks]\npath = "c.parquet"\nattribution_hours = inf\n',
     ),
-    "narrow prior": ("inference.prior.sd", "[inference]\nprior = { sd = 1e-300 }\n"),
-    "far prior": ("inference.prior.mean", "[inference]\nprior = { mean = 1e300, sd = 1 }\n"),
     "threads": ("engine.threads", "[engine]\nthreads = 1000000000\n"),
     "weight of a metric": (
         "metrics[0].weight",

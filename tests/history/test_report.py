@@ -119,20 +119,8 @@ def test_the_sum_of_what_was_shipped_is_shrunk(file: Path, report: abeval.Histor
     ctr = next(row for row in report.gained if row.metric == "ctr")
     assert ctr.naive > 1.4 * true
     assert ctr.low < true < ctr.high < ctr.naive
-    prior = abeval.History(file).prior("ctr")
-    assert (ctr.prior_mean, ctr.prior_sd) == (prior.mean, prior.sd)
     shrunk = [e.shrunk for e in report.effects if e.shrunk is not None and e.shipped]
     assert sum(shrunk[: ctr.shipped]) == pytest.approx(ctr.gained)
-
-
-def test_the_prior_is_an_entry_of_an_experiment_file(file: Path, tmp_path: Path) -> None:
-    prior = abeval.History(file).prior("ctr")
-    assert prior.sd_low < 0.01 < prior.sd_high
-    assert prior.mean_low < 0 < prior.mean_high
-    entries = {"mean": round(prior.mean, 8), "sd": prior.sd}
-    loaded = abeval.load("sample_logs/experiment.toml").replace(inference={"prior": entries})
-    assert loaded.experiment.inference.prior.sd == prior.sd
-    assert "sd = 0.0" in prior.toml
 
 
 def test_noise_of_the_same_units_is_taken_out(tmp_path: Path) -> None:
@@ -234,8 +222,6 @@ def test_too_few_experiments_are_refused_with_the_reason(tmp_path: Path) -> None
                 history.report()
     with pytest.raises(ExperimentError, match="has 4 experiments: 5 are needed"):
         history.report()
-    with pytest.raises(ExperimentError, match="ctr has an effect in 4 experiments"):
-        history.prior("ctr")
     # A metric that only some experiments have is named with its reason, beside the others.
     for each in past(6)[4:]:
         bare = tuple(row for row in each.result.scorecard if row.metric == "ctr")
@@ -256,7 +242,7 @@ def test_unknown_metrics_and_numbers_are_refused(file: Path) -> None:
     with pytest.raises(ExperimentError, match="shared"):
         history.report(shared=1.0)
     with pytest.raises(ExperimentError, match="alpha"):
-        history.prior("ctr", alpha=2)
+        history.report(alpha=2)
 
 
 def test_the_result_is_plain_and_shows_itself(report: abeval.HistoryReport) -> None:
@@ -327,7 +313,7 @@ def test_no_name_becomes_markup(tmp_path: Path) -> None:
 
 
 @pytest.mark.whole
-def test_the_command_adds_reports_and_prints_a_prior(
+def test_the_command_adds_and_reports(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -347,8 +333,6 @@ def test_the_command_adds_reports_and_prints_a_prior(
     assert call(monkeypatch, "history", "report", "--history", "h.duckdb", *files) == 0
     assert "Sensitivity" in capsys.readouterr().out
     assert json.loads(Path("h.json").read_text())["experiments"] == [f"e0{i}" for i in range(6)]
-    assert call(monkeypatch, "history", "prior", "--history", "h.duckdb", "--metric", "ctr") == 0
-    assert capsys.readouterr().out.startswith("prior = { mean = ")
 
 
 @pytest.mark.parametrize(
@@ -364,7 +348,6 @@ def test_the_command_adds_reports_and_prints_a_prior(
             "--json would replace the result: a.json",
         ),
         (("add", "a.json", "--history", "h.parquet", "--shipped", "b"), "'b' was not shipped"),
-        (("prior", "--history", "h.parquet", "--metric", "ctr"), "there is no history"),
     ],
 )
 def test_mistakes_are_one_message_and_exit_code_2(

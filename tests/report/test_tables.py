@@ -14,7 +14,6 @@ from abeval.report.tables import printed, segment_tables, tables
 from abeval.report.terminal import as_text
 from abeval.results import (
     Adjustment,
-    Belief,
     Boundary,
     FamilyInterval,
     SegmentContrast,
@@ -39,7 +38,6 @@ def result() -> Result:
         builders.result(),
         adjustments=(Adjustment(*ROW, *cuts),),
         boundaries=(Boundary(*ROW, 0.5, 3.21, 2.963, True),),
-        beliefs=(Belief(*ROW, 0.0, 0.05, 0.041, 0.012, 0.07, 0.9971, 0.00002, 0.0411),),
         family_intervals=(FamilyInterval(*ROW, 0.975, 0.0028, 0.0094),),
         segment_tests=(SegmentTest(*ROW, *tested, cells_left_out=7),),
         segment_contrasts=(contrast, replace(contrast, cell="tablet", p_adjusted=0.4)),
