@@ -18,7 +18,7 @@ from abeval.history.table import changing
 from abeval.report.history_page import history_page_html
 from abeval.report.history_short import sentences
 from tests.cli.test_cli import call
-from tests.history.past import online, past, replayed, windows
+from tests.history.past import online, past, replayed
 from tests.report.pages import Page, figures, whole
 
 
@@ -26,11 +26,8 @@ from tests.report.pages import Page, figures, whole
 def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("history") / "h.parquet"
     results: list[Addable] = []
-    for i, each in enumerate(past(40, seed=3)):
-        early = {"ctr": each.true + 0.004 * math.sin(i)}
-        late = {"ctr": each.true, "dwell_per_user": 0.01 * math.cos(i)}
-        timed = windows(each.result.experiment.name, early, late, 0.002)
-        results += [each.result, each.replayed, timed]
+    for each in past(40, seed=3):
+        results += [each.result, each.replayed]
     return filled(path, results)
 
 
@@ -82,24 +79,16 @@ def test_signs_that_agree_have_wilsons_interval(report: abeval.HistoryReport) ->
 def test_the_best_offline_metric_is_chosen_on_experiments_left_out(
     report: abeval.HistoryReport,
 ) -> None:
-    choices = {(choice.target, choice.side): choice for choice in report.choices}
-    ctr = choices["ctr", "offline"]
+    choices = {choice.target: choice for choice in report.choices}
+    ctr = choices["ctr"]
     assert ctr.best in ("auc", "log_loss")
     assert ctr.predictors == 3
     assert ctr.chosen >= 38
     assert ctr.gain > 0.2
     assert ctr.sentence.startswith(f"{ctr.best} predicts ctr best")
     # Nothing predicts a metric that has nothing to do with any.
-    dwell = choices["dwell_per_user", "offline"]
+    dwell = choices["dwell_per_user"]
     assert dwell.best is None or dwell.gain is None or dwell.gain < 0.15
-
-
-def test_early_days_predict_late_ones(report: abeval.HistoryReport) -> None:
-    row = report["ctr, first 7 days", "ctr, last 7 days"]
-    assert row.side == "early"
-    assert row.correlation > 0.8
-    choices = {(choice.target, choice.side): choice.best for choice in report.choices}
-    assert choices["ctr, last 7 days", "early"] in ("ctr, first 7 days", "ctr, first 3 days")
 
 
 def test_how_often_a_metric_moves(report: abeval.HistoryReport) -> None:
@@ -121,25 +110,6 @@ def test_the_sum_of_what_was_shipped_is_shrunk(file: Path, report: abeval.Histor
     assert ctr.low < true < ctr.high < ctr.naive
     shrunk = [e.shrunk for e in report.effects if e.shrunk is not None and e.shipped]
     assert sum(shrunk[: ctr.shipped]) == pytest.approx(ctr.gained)
-
-
-def test_noise_of_the_same_units_is_taken_out(tmp_path: Path) -> None:
-    random = np.random.default_rng(5)
-    results: list[Addable] = []
-    for i in range(60):
-        noise, own, x, y = random.standard_normal(4)
-        name, se = f"e{i}", 0.01
-        # True effects have nothing to do with each other; their errors correlate by .8.
-        auc, ctr = 0.01 * x + se * noise, 0.01 * y + se * (0.8 * noise + 0.6 * own)
-        results.append(online(name, {"ctr": (ctr, se)}, "ship"))
-        results.append(replayed(name, {"auc": (auc, se)}))
-    history = abeval.History(filled(tmp_path / "h.parquet", results))
-    blind, told = history.report(), history.report(shared=0.8)
-    assert blind["auc", "ctr"].low > 0
-    assert told["auc", "ctr"].low < 0 < told["auc", "ctr"].high
-    assert told["auc", "ctr"].shared == 0.8
-    assert "assumed correlation of their errors: none" in blind.notes[0]
-    assert "assumed correlation of their errors: 0.8" in told.notes[0]
 
 
 def nulls(seed: int, metrics: int, correlated: float) -> tuple[list[Addable], list[str]]:
@@ -239,8 +209,6 @@ def test_unknown_metrics_and_numbers_are_refused(file: Path) -> None:
         history.report(metrics=["ctrr"])
     with pytest.raises(ExperimentError, match="no offline metric 'gauc'"):
         history.report(offline=["gauc"])
-    with pytest.raises(ExperimentError, match="shared"):
-        history.report(shared=1.0)
     with pytest.raises(ExperimentError, match="alpha"):
         history.report(alpha=2)
 
