@@ -108,7 +108,6 @@ def collect_prepared(
         notes=(*prepared.notes, *cut_notes),
         audits=audit_sums(run, prepared),
         extremes=sums.extremes,
-        seen_in=accounting.seen_in(prepared),
         unit_aucs=sums.unit_aucs,
     )
     accounting.check_all_counted(prepared, counted)

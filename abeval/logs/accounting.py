@@ -41,11 +41,6 @@ class DayRows(NamedTuple):
     last_ms: int | None
 
 
-SeenUnits = tuple[str | None, str | None, str | None, str | None, int]
-"""First and last name of the variants that units were seen in, the earliest, where their rule
-places them (None without a rule), and how many units."""
-
-
 def accounts(prepared: Prepared, engine: Engine) -> list[LogRows]:
     """Return rows of the impressions, and of click and outcome logs that were read."""
     shape = prepared.shape
@@ -221,18 +216,6 @@ def day_text(day: int) -> str | None:
         '2024-10-04'
     """
     return None if day == arrays.NO_DAY else str(np.datetime64(day, "D"))
-
-
-def seen_in(prepared: Prepared) -> list[SeenUnits]:
-    """Return where units were seen first and at all, and where their rule places them."""
-    logged, expected = prepared.placed.logged, prepared.placed.expected
-    first = np.where(logged.crosses, logged.first, arrays.NONE)
-    ruled = np.full(len(first), arrays.NONE) if expected is None else expected
-    names = [*logged.names, None]
-    return [
-        (names[low], names[high], names[own], names[rule], count)
-        for low, high, own, rule, count in arrays.counted(logged.low, logged.high, first, ruled)
-    ]
 
 
 _OTHER = "variant:"
