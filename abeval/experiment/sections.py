@@ -199,7 +199,6 @@ class AgreementColumns(Section):
     """Columns of the impressions by what they hold; `treated` is true where the treatment acts."""
 
     served_score: Name | None = None
-    explore: Name | None = None
     latency: Name | None = None
     empty: Name | None = None
     model_version: Name | None = None

@@ -300,7 +300,7 @@ def agreed_experiment() -> LoadedExperiment:
     return words_experiment(
         variants={"Ä": {"model": "x"}, "it's \\b": {"model": "y"}},
         models={"x": {"score": "model_score"}, "y": {"score": "tax"}},
-        agreement={"explore": "click", "latency": "dwell", "model_version": "Device"},
+        agreement={"latency": "dwell", "model_version": "Device"},
     )
 
 
