@@ -62,10 +62,8 @@ class LoadedExperiment:
         """
         if self.engine is not None:
             self.engine.close()
-        own = self.experiment.model_dump(exclude_unset=True, exclude={"folder"})
-        if "include" not in entries:
-            # What they include stands in the entries already.
-            own["overrides"] = self.experiment.overrides
+        # What it includes stands in the entries already.
+        own = self.experiment.model_dump(exclude_unset=True, exclude={"folder", "include"})
         experiment, language = self.experiment, self.experiment.language
         entries = {**own, **entries}
         parsed = parse_experiment(entries, experiment.folder, language=language)
