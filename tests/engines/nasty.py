@@ -277,7 +277,7 @@ def words_experiment(**entries: Any) -> LoadedExperiment:
     segments = {
         "device": "lower(trim(Device))",
         "band": "floor(price / 2.5)",
-        "label": "concat(Device, '-', position)",
+        "label": "Device || '-' || position",
         "weekday": "extract(dow from ts)",
     }
     base: dict[str, Any] = {
