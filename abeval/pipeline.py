@@ -2,7 +2,7 @@
 
 from abeval.aggregates.aggregates import Aggregates
 from abeval.aggregates.collect import collect
-from abeval.engines.protocol import Engine
+from abeval.engines.sql import Engine
 from abeval.experiment.metrics import named_metrics
 from abeval.experiment.model import Experiment
 from abeval.inference.judge import judge

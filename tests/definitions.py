@@ -4,8 +4,7 @@ from abeval.aggregates.metric_queries import scored_rows
 from abeval.aggregates.quantiles import quantile_groups
 from abeval.aggregates.row_pass import KERNELS
 from abeval.aggregates.wanted import spread_metrics, wanted_of
-from abeval.engines.protocol import Engine
-from abeval.engines.sql import by_value, query
+from abeval.engines.sql import Engine, by_value, query
 from abeval.experiment.metrics import chosen_metrics
 from abeval.experiment.model import Experiment
 from abeval.logs.prepare import prepare

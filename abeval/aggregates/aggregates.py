@@ -12,7 +12,7 @@ from abeval.aggregates import sums
 from abeval.aggregates.kernels.reach import NO_REACH, Reach
 from abeval.aggregates.sums import BySlice, ByStretch, Group
 from abeval.assignment import SUB_BUCKETS
-from abeval.engines.protocol import Cell
+from abeval.engines.sql import Cell
 from abeval.logs.accounting import DayRows, LogRows
 from abeval.logs.placing import Entered, Stretches
 from abeval.logs.views import ITEM_GROUPS

@@ -8,8 +8,7 @@ from typing import NamedTuple
 
 from abeval.aggregates.aggregates import Aggregates, grouped
 from abeval.aggregates.sums import CELL, LABELS, METRIC, SEGMENT, SLICE, Row
-from abeval.engines.protocol import Engine, whole
-from abeval.engines.sql import query, quoted
+from abeval.engines.sql import Engine, query, quoted, whole
 from abeval.logs.shape import LogShape
 from abeval.logs.views import cut_name
 

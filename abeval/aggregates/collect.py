@@ -18,8 +18,7 @@ from abeval.aggregates.row_pass import KERNELS, row_sums
 from abeval.aggregates.source_values import Caps, SourceValues, day_rows
 from abeval.aggregates.sums import LACKING, Groups, Row, Slice, Terms, sums_of
 from abeval.aggregates.wanted import Wanted, spread_metrics, wanted_of
-from abeval.engines.protocol import whole
-from abeval.engines.sql import numbered, query, quoted
+from abeval.engines.sql import numbered, query, quoted, whole
 from abeval.experiment.metrics import covariate_means
 from abeval.experiment.model import Experiment
 from abeval.experiment.sources import ROW_UNIT

@@ -9,8 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from abeval.aggregates.audit_arrays import CLUSTERS
-from abeval.engines.protocol import Engine
-from abeval.engines.sql import literal, query, quoted
+from abeval.engines.sql import Engine, literal, query, quoted
 from abeval.experiment.model import Experiment
 from abeval.logs import views
 from abeval.logs.mapping import SERVED_FLAGS, LogColumns, is_number, map_columns, own_name

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from abeval.assignment.draws import Rule
-    from abeval.engines.protocol import Engine
+    from abeval.engines.sql import Engine
     from abeval.offline.metrics import NoRelevant, Ties
     from abeval.results.agreement import Agreement
     from abeval.results.analysis import CheckResult, Pairwise, Result

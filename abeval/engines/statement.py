@@ -20,9 +20,8 @@ from sqlglot.transforms import eliminate_window_clause
 from abeval.engines import builders, warehouse_rules
 from abeval.engines.builders import written_out
 from abeval.engines.duckdb import DuckDBEngine
-from abeval.engines.protocol import Engine
 from abeval.engines.spark import rules as spark_rules
-from abeval.engines.sql import is_query, query
+from abeval.engines.sql import Engine, is_query, query
 from abeval.errors import QueryError
 from abeval.experiment.sections import EngineOptions
 

@@ -6,8 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from abeval.engines.protocol import Engine, whole
-from abeval.engines.sql import query
+from abeval.engines.sql import Engine, query, whole
 from abeval.errors import LogError
 from abeval.experiment.model import Experiment
 from abeval.experiment.problems import meant_by

@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias, TypedDict
 
-from abeval.engines.protocol import Engine, Watcher, row_count
 from abeval.engines.sources import logs_of, relation_of
+from abeval.engines.sql import Engine, Watcher, row_count
 from abeval.errors import ExperimentError, LogError, QueryError
 from abeval.experiment.model import Experiment
 from abeval.experiment.problems import speaking, suggestion

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from abeval.engines.protocol import Engine, whole_number
-from abeval.engines.sql import literal, query, quoted
+from abeval.engines.sql import Engine, literal, query, quoted, whole_number
 from abeval.errors import ExperimentError, LogError
 from abeval.logs.mapping import LogColumns, map_columns
 from abeval.logs.run import Run, open_log
