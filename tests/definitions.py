@@ -1,17 +1,20 @@
-"""Run the queries that define what kernels compute, which no analysis runs itself."""
+"""What only tests run: queries that define what kernels compute; an analysis on an open engine."""
 
+from abeval.aggregates.collect import collect
 from abeval.aggregates.metric_queries import scored_rows
 from abeval.aggregates.quantiles import quantile_groups
 from abeval.aggregates.row_pass import KERNELS
 from abeval.aggregates.wanted import spread_metrics, wanted_of
 from abeval.engines.sql import Engine, by_value, query
-from abeval.experiment.metrics import chosen_metrics
+from abeval.experiment.metrics import chosen_metrics, named_metrics
 from abeval.experiment.model import Experiment
 from abeval.logs.prepare import prepare
 from abeval.logs.run import Run
 from abeval.logs.shape import LogShape, value_columns
 from abeval.logs.views import show_scored
 from abeval.metrics.definition import Metric
+from abeval.pipeline import judged
+from abeval.results.analysis import Result
 from abeval.stats.quantiles import PARTS
 
 
@@ -70,3 +73,9 @@ select
 from around
 """
 """The values on either side of each variant's median, and how far they count as below it."""
+
+
+def analyze_on(run: Run) -> Result:
+    """Analyse an experiment on an engine of the caller's."""
+    aggregates = collect(run, named_metrics(run.experiment))
+    return judged(run.experiment, aggregates, run.step)

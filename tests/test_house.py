@@ -39,7 +39,7 @@ ORDER = (
 
 OFFLINE = (
     ("replay", "evaluate"),
-    ("slices",),
+    ("curves",),
     ("estimates",),
     ("groups",),
     ("inference",),

@@ -33,14 +33,13 @@ from abeval.metrics.definition import Metric
 from abeval.off_policy.log import PolicyChoice
 from abeval.off_policy.run import OffPolicyOptions, off_policy
 from abeval.offline.replay import ReplayOptions, replay
-from abeval.pipeline import analyze_on
 from abeval.table.warehouse import write_totals
 from abeval.time.analysis import windows
 from abeval.time.time_sums import aa
 from benchmarks.plants.run import simulate_plant
 from tests.aggregates import events_world
 from tests.assignment.schemes import SETTINGS, WEIGHTS, odd_ids, scheme
-from tests.definitions import run_definitions
+from tests.definitions import analyze_on, run_definitions
 from tests.engines import nasty, test_copies
 from tests.engines.expressions import EXPRESSIONS, NASTY, REFUSED, listed
 from tests.engines.parity import Both, difference, first_difference
