@@ -262,7 +262,7 @@ OWN: list[dict[str, Any]] = [
     {"name": "revenue", "value": "price * click * 1.1 + tax"},
     {"name": "per_position", "value": "1 / (position - 1)"},
     {"name": "rounded", "value": "cast(price / 0.3 as int) + floor(price) + round(price / 2.5)"},
-    {"name": "logs", "value": "ln(price) + log(price) + sqrt(price - 1)"},
+    {"name": "logs", "value": "ln(price) + ln(price) + sqrt(price - 1)"},
     {
         "name": "ratio",
         "numerator": "greatest(dwell, 1.5) * click",
