@@ -195,8 +195,9 @@ def _together(first: Entries, second: Entries) -> Entries:
     entries = dict(first)
     for name, value in second.items():
         before = entries.get(name)
-        is_table = isinstance(before, dict) and isinstance(value, dict)
-        entries[name] = _together(before, value) if is_table else value
+        if isinstance(before, dict) and isinstance(value, dict):
+            value = _together(before, value)
+        entries[name] = value
     return entries
 
 
