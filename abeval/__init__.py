@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from abeval.offline.evaluate import Evaluation, JudgedColumns, evaluate, evaluate_log
     from abeval.results.agreement import Agreement
     from abeval.results.analysis import CheckResult, Pairwise, Result
-    from abeval.results.history import Added, HistoryPrior, HistoryReport
+    from abeval.results.history import Added, HistoryReport
     from abeval.results.off_policy import OffPolicyResult
     from abeval.results.power import Plans
     from abeval.results.replay import ReplayResult
@@ -42,7 +42,6 @@ __all__ = [
     "Evaluation",
     "ExperimentError",
     "History",
-    "HistoryPrior",
     "HistoryReport",
     "JudgedColumns",
     "LoadedExperiment",
@@ -75,7 +74,7 @@ _NAMES = {
     "offline.evaluate": ("Evaluation", "JudgedColumns", "evaluate", "evaluate_log"),
     "results.agreement": ("Agreement",),
     "results.analysis": ("CheckResult", "Pairwise", "Result"),
-    "results.history": ("Added", "HistoryPrior", "HistoryReport"),
+    "results.history": ("Added", "HistoryReport"),
     "results.off_policy": ("OffPolicyResult",),
     "results.power": ("Plans",),
     "results.replay": ("ReplayResult",),

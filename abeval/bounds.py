@@ -12,9 +12,6 @@ MAX_VALUE = 1e15
 
 MIN_RESOLUTION = 1e-12
 
-MAX_SIZE = 1e9
-"""Of a prior's mean and standard deviation; a standard deviation is at least 1 / MAX_SIZE."""
-
 MAX_VARIANTS = 100
 """Of an experiment: what is compared and checked grows with their square."""
 

@@ -2,11 +2,11 @@
 
 from abeval.aggregates.aggregates import Aggregates
 from abeval.aggregates.collect import collect
-from abeval.engines.protocol import Engine
+from abeval.engines.sql import Engine
 from abeval.experiment.metrics import named_metrics
 from abeval.experiment.model import Experiment
 from abeval.inference.judge import judge
-from abeval.logs.run import Inputs, Run, opened
+from abeval.logs.run import Inputs, opened
 from abeval.progress import Step
 from abeval.results.analysis import Result
 
@@ -17,12 +17,6 @@ def analyze_logs(experiment: Experiment, inputs: Inputs, engine: Engine | None =
         aggregates = collect(run, named_metrics(experiment))
     # The engine has given back its memory: statistics of many items need some of their own.
     return judged(experiment, aggregates, run.step)
-
-
-def analyze_on(run: Run) -> Result:
-    """Analyse an experiment on an engine of the caller's."""
-    aggregates = collect(run, named_metrics(run.experiment))
-    return judged(run.experiment, aggregates, run.step)
 
 
 def judged(experiment: Experiment, aggregates: Aggregates, step: Step) -> Result:

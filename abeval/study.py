@@ -64,7 +64,7 @@ def experiment_text(experiment: Experiment) -> str:
     entries = experiment.model_dump(
         exclude_unset=True,
         exclude_none=True,
-        exclude={"folder", "overrides", "include"},
+        exclude={"folder", "include"},
     )
     return tomlkit.dumps(_plain(entries))
 

@@ -28,7 +28,6 @@ from abeval.inference.compare import Analysis, compare_all
 
 PARTS = {
     "audits": ("abeval.aggregates.collect", "audit_sums"),
-    "where units were seen": ("abeval.aggregates.collect", "seen_in"),
     "files that lack a column": ("abeval.aggregates.collect", "lacking_sums"),
     "A/A replays": ("abeval.inference.judge", "aa_of"),
     "checks": ("abeval.inference.judge", "trust_checks"),

@@ -38,7 +38,6 @@ WRITTEN = {
     "replay": "replay FILE --all --json OUT.json --report OUT.html",
     "agree": "agree FILE --all --json OUT.json --report OUT.html",
     "audit": "audit FILE --json OUT.json",
-    "sql": "sql log/attributed --experiment FILE",
 }
 TABLE = "users.csv --unit user --variant group"
 COMMANDS: Mapping[str, Mapping[str, str]] = {
@@ -48,7 +47,7 @@ COMMANDS: Mapping[str, Mapping[str, str]] = {
         "hours": "windows FILE --by hour --by weekday --look 7 --look 14 --json OUT.json",
         "days": "power FILE --days 21 --power 0.9 --json OUT.json",
         "init": "init impressions clicks.parquet items.parquet --output OUT.toml",
-        "history_add": "history add analyze.json replay.json windows.json --history OUT.parquet",
+        "history_add": "history add analyze.json replay.json --history OUT.parquet",
         "history_report": "history report --history OUT.parquet --json OUT.json",
     },
     "ramped": WRITTEN,

@@ -40,7 +40,7 @@ ORDER = (
 
 OFFLINE = (
     ("replay", "evaluate"),
-    ("slices",),
+    ("curves",),
     ("estimates",),
     ("groups",),
     ("inference",),

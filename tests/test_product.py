@@ -42,16 +42,13 @@ COMMANDS: dict[str, list[str]] = {
     "power --mde 1%": [],
     "audit": [],
     "replay": ["--report", "r.html", "--curve", "3", "--all"],
-    "replay --relevance truth": [],
     "replay --relevance dwell": [],
     "agree": ["--report", "g.html"],
     "aa": ["--runs", "50"],
     "windows": ["--report", "w.html"],
     "windows --by hour --by weekday": [],
     "off-policy": ["--from", "a", "--to", "b"],
-    "sql units/logged_sums --experiment": [],
     "sql --sums": [],
-    "sql offline/requests --experiment": [],
 }
 QUICK = ("analyze", "check", "compare", "power --days 10", "audit", "windows", "off-policy")
 
@@ -115,9 +112,6 @@ def write_world(parts: set[str], folder: Path) -> None:
         entries["variants"] = {"a": {"model": "one"}, "b": {"model": "two"}}
     if "training" in parts:
         add("training", log, ["item_id", "click", "policy", *user, *time])
-        if "assignment" not in parts:
-            clicked = log[log.click == 1].drop_duplicates(["request_id", "item_id"])
-            add("truth", clicked, ["request_id", "item_id", "grade"])
     if user:
         metrics.append({"name": "clicks_per_user", "role": "guardrail", "margin": 0.2})
         if "exposures" in parts:
@@ -155,7 +149,7 @@ def check_commands(folder: Path, file: str, commands: Sequence[str]) -> dict[str
     messages = {}
     for command in commands:
         name, *options = command.split()
-        last = [file] if options[-1:] in (["--experiment"], ["--sums"]) else []
+        last = [file] if options[-1:] == ["--sums"] else []
         first = [] if last else [file]
         message, out = run([name, *first, *options, *last, *COMMANDS[command]])
         if message is None:
@@ -175,9 +169,7 @@ NEEDS = {
     "audit": "nothing to audit by",
     "off-policy": "the impressions have no column `propensity`",
     "replay": "no model to replay",
-    "replay --relevance truth": "no model to replay|no logs.truth",
     "replay --relevance dwell": "no model to replay|needs dwell",
-    "sql offline/requests --experiment": "no model to replay|cannot be written as SQL",
     "sql --sums": "one statement cannot give",
     "windows": "windows need a time",
     "windows --by hour --by weekday": "windows need a time",

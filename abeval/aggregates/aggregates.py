@@ -12,8 +12,8 @@ from abeval.aggregates import sums
 from abeval.aggregates.kernels.reach import NO_REACH, Reach
 from abeval.aggregates.sums import BySlice, ByStretch, Group
 from abeval.assignment import SUB_BUCKETS
-from abeval.engines.protocol import Cell
-from abeval.logs.accounting import DayRows, LogRows, SeenUnits
+from abeval.engines.sql import Cell
+from abeval.logs.accounting import DayRows, LogRows
 from abeval.logs.placing import Entered, Stretches
 from abeval.logs.views import ITEM_GROUPS
 from abeval.stats.catalogue import Incidence
@@ -184,7 +184,6 @@ class Aggregates:
     notes: tuple[str, ...] = ()
     audits: Mapping[str, Sequence[AuditSums]] = field(default_factory=dict)
     extremes: Mapping[tuple[str, str], Sequence[tuple[float, float]]] = field(default_factory=dict)
-    seen_in: Sequence[SeenUnits] = ()
     unit_aucs: Sequence[UnitsByAuc] = ()
     days_are_units: bool = False
 

@@ -13,8 +13,7 @@ import numpy as np
 from abeval.aggregates import audit_arrays
 from abeval.aggregates.aggregates import AuditSums, grouped
 from abeval.aggregates.audit_arrays import CLUSTERS, GAPS, Arrays, AuditedUnits, Hours
-from abeval.engines.protocol import Cell, Engine, whole
-from abeval.engines.sql import query, quoted
+from abeval.engines.sql import Cell, Engine, query, quoted, whole
 from abeval.experiment.model import Experiment
 from abeval.experiment.sources import ROW_UNIT
 from abeval.logs.files import without_nulls

@@ -1,16 +1,14 @@
 """Join cells of few units, and those beyond a limit, of segments and of cuts."""
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from operator import itemgetter
 from typing import NamedTuple
 
 from abeval.aggregates.aggregates import Aggregates, grouped
 from abeval.aggregates.sums import CELL, LABELS, METRIC, SEGMENT, SLICE, Row
-from abeval.engines.protocol import Engine, whole
-from abeval.engines.sql import query, quoted
-from abeval.logs.shape import LogShape
+from abeval.engines.sql import quoted, whole
 from abeval.logs.views import cut_name
 
 LIMIT = 300
@@ -108,9 +106,8 @@ def _notes(
     beyond: frozenset[str],
     small: frozenset[str],
     min_units: int | None,
-    limit: int = LIMIT,
 ) -> list[str]:
-    shown, few = f"the {limit - 1} with the most units", f"fewer than {min_units} in a variant"
+    shown, few = f"the {LIMIT - 1} with the most units", f"fewer than {min_units} in a variant"
     notes = [
         f"{what} has {cells:,} values: {shown} are shown, the other {len(beyond):,} together "
         f"as {OTHER!r}.",
@@ -132,9 +129,7 @@ class CutCells(NamedTuple):
         return sorted({*self.cell_of.values()})
 
 
-def cut_cells(
-    cut: str, sizes: Mapping[str, Units], min_units: int | None, limit: int = LIMIT
-) -> CutCells:
+def cut_cells(cut: str, sizes: Mapping[str, Units], min_units: int | None) -> CutCells:
     """Return the cells of a cut by the units that have impressions of each value.
 
     `sizes` have 0 for a variant without any; without `min_units` no cell is too small.
@@ -144,32 +139,17 @@ def cut_cells(
         >>> dict(cut_cells("scene", sizes, 5).cell_of)
         {'a': 'a', 'b': 'other', 'c': 'other'}
     """
-    beyond = beyond_limit({value: sum(units.values()) for value, units in sizes.items()}, limit)
+    beyond = beyond_limit({value: sum(units.values()) for value, units in sizes.items()})
     small = _small(sizes, beyond, min_units or 0)
     joined = beyond | small
     cell_of = {value: OTHER if value in joined else value for value in sizes}
-    notes = _notes(f"Cut {cut}", len(sizes), beyond, small, min_units, limit)
+    notes = _notes(f"Cut {cut}", len(sizes), beyond, small, min_units)
     return CutCells(cell_of, tuple(notes))
-
-
-def write_cut_sums(engine: Engine, shape: LogShape, cut: str) -> None:
-    """Create `cut_sums`: the sums of each unit and value of a cut, over `impressions`."""
-    columns = f"unit_id, {cut_value(cut)} as value, {', '.join(shape.components.values())}"
-    engine.view("cut_rows", f"select {columns} from impressions where in_period")
-    engine.table("cut_sums", query("units/cut_sums"))
 
 
 def cut_value(cut: str) -> str:
     """Return SQL of an impression's value of a cut, a text."""
     return f"coalesce({quoted(cut_name(cut))}, '')"
-
-
-def cut_sizes(engine: Engine, variants: Iterable[str]) -> dict[str, dict[str, int]]:
-    """Value → variant → units, by `cut_sums`."""
-    every, sizes = list(variants), dict[str, dict[str, int]]()
-    for value, variant, count in engine.rows(query("units/cut_sizes")):
-        sizes.setdefault(str(value), dict.fromkeys(every, 0))[str(variant)] = whole(count)
-    return sizes
 
 
 def _small(sizes: Mapping[str, Units], beyond: frozenset[str], min_units: int) -> frozenset[str]:

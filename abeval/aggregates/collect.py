@@ -12,26 +12,23 @@ from abeval.aggregates.aggregates import Aggregates, UnitsByAuc, grouped
 from abeval.aggregates.audits import audit_sums
 from abeval.aggregates.cells import joined_cells
 from abeval.aggregates.cuts import cut_sums
-from abeval.aggregates.metric_queries import ReadLogs, scored_rows
-from abeval.aggregates.quantiles import collect_quantiles, quantile_groups
+from abeval.aggregates.metric_queries import ReadLogs
+from abeval.aggregates.quantiles import collect_quantiles
 from abeval.aggregates.row_pass import KERNELS, row_sums
 from abeval.aggregates.source_values import Caps, SourceValues, day_rows
 from abeval.aggregates.sums import LACKING, Groups, Row, Slice, Terms, sums_of
 from abeval.aggregates.wanted import Wanted, spread_metrics, wanted_of
-from abeval.engines.protocol import Engine, whole
-from abeval.engines.sql import by_value, numbered, query, quoted
-from abeval.experiment.metrics import chosen_metrics, covariate_means
+from abeval.engines.sql import numbered, query, quoted, whole
+from abeval.experiment.metrics import covariate_means
 from abeval.experiment.model import Experiment
 from abeval.experiment.sources import ROW_UNIT
 from abeval.logs import accounting
 from abeval.logs.prepare import Extra, prepare
 from abeval.logs.run import Run
-from abeval.logs.shape import LogShape, value_columns
 from abeval.logs.unit_arrays import Units
 from abeval.logs.units import SubBuckets, places_of_hashes, sub_buckets, text_of
-from abeval.logs.views import show_scored, variant_of
+from abeval.logs.views import variant_of
 from abeval.metrics.definition import CATALOGUE, GAUC, QUANTILE, UNIT_DAY, Metric, Source
-from abeval.stats.quantiles import PARTS
 
 
 class Collected(NamedTuple):
@@ -110,7 +107,6 @@ def collect_prepared(
         notes=(*prepared.notes, *cut_notes),
         audits=audit_sums(run, prepared),
         extremes=sums.extremes,
-        seen_in=accounting.seen_in(prepared),
         unit_aucs=sums.unit_aucs,
     )
     accounting.check_all_counted(prepared, counted)
@@ -235,60 +231,3 @@ def _file_rows(logs: ReadLogs, lacks: int, files: Sequence[str]) -> str:
         whose = f"cast({quoted(name)} as varchar)"
         return f"select {whose} as logged_id, {lacks} as lacks from {relation}"
     return ""
-
-
-def run_definitions(run: Run) -> None:
-    """Run every definition that the metrics of an experiment ask for; raises as `collect`."""
-    chosen = chosen_metrics(run.experiment)
-    prepared = prepare(run, [*chosen, *spread_metrics(chosen)])
-    wanted = wanted_of(run.experiment, chosen, prepared)
-    shape, engine = prepared.shape, run.engine
-    for source in wanted.sources:
-        if source in KERNELS and source.per_unit:
-            if source.scored:
-                show_scored(engine, scored_rows(shape, ("unit_id", "click")))
-            engine.table(source.name, query(source.query))
-    for name in ("catalogue/reach", "catalogue/group_units"):
-        engine.rows(query(name))
-    for group in quantile_groups([*wanted.quantiles, *wanted.spreads]):
-        run_median(run.experiment, shape, engine, group[0])
-
-
-def run_median(experiment: Experiment, shape: LogShape, engine: Engine, metric: Metric) -> None:
-    """Create `quantile_level` of what a metric ranks, `quantile_below` of each variant's median."""
-    columns = value_columns(shape, experiment, metric)
-    listed = {variant: f"i.{column}" for variant, column in columns.items()}
-    engine.table("quantile_event", _EVENTS.format(value=by_value("u.variant", listed)))
-    engine.table("quantile_level", query("metric/quantile_levels"))
-    engine.table("quantile_step", _MEDIANS)
-    engine.table("quantile_below", query("units/quantile_below"))
-
-
-_EVENTS = """
-with valued as (
-  select u.variant, i.unit_id, {value} as value
-  from impressions i
-  join units u on i.unit_id = u.unit_id
-  where i.in_period
-)
-select variant, unit_id, value from valued where value is not null
-"""
-
-_MEDIANS = f"""
-with sized as (
-  select variant, cast(sum(events) as bigint) as place from quantile_level group by variant
-),
-around as (
-  select l.variant, l.value, l.next_value,
-    cast(round(
-      {PARTS / 2:.1e} * (s.place - l.middle) / nullif(l.next_middle - l.middle, 0)
-    ) as bigint) as at_upper
-  from quantile_level l
-  join sized s on l.variant = s.variant and l.middle <= s.place and l.next_middle > s.place
-)
-select
-  variant as step_variant, 0 as number, value as lower, next_value as upper,
-  cast({PARTS} as bigint) as whole, {PARTS // 2} + at_upper as at_lower, at_upper
-from around
-"""
-"""The values on either side of each variant's median, and how far they count as below it."""

@@ -17,7 +17,7 @@ from abeval.aggregates.kernels.rows import Scan, room_of, unit_rows
 from abeval.aggregates.metric_queries import ReadLogs, scored_rows
 from abeval.aggregates.source_values import SourceValues, by_unit
 from abeval.aggregates.sums import LABELS, Row, Slice, Terms, sums_of, total
-from abeval.engines.sql import literal, quoted
+from abeval.engines.sql import literal, query, quoted, whole
 from abeval.logs.unit_arrays import Groups, Labels, Whole, added, half_away, heads, key_of
 from abeval.logs.views import cut_name
 from abeval.metrics.definition import AUC, GAUC, UNIT_DAY, Metric, no_cuts, scales, splits_by_cut
@@ -87,19 +87,24 @@ class Totals:
 def _totals(logs: ReadLogs, name: str) -> Totals:
     """Sum the impressions of the period by unit and cell, and create `cut_cells`."""
     engine, experiment = logs.engine, logs.experiment
-    cells.write_cut_sums(engine, logs.shape, name)
-    sizes = cells.cut_sizes(engine, experiment.variants)
+    components = [*logs.shape.components.values()]
+    listed = ", ".join(["unit_id", f"{cells.cut_value(name)} as value", *components])
+    engine.view("cut_rows", f"select {listed} from impressions where in_period")
+    engine.table("cut_sums", query("units/cut_sums"))
+    sizes: dict[str, dict[str, int]] = {}
+    for value, variant, count in engine.rows(query("units/cut_sizes")):
+        of_value = sizes.setdefault(str(value), dict.fromkeys(experiment.variants, 0))
+        of_value[str(variant)] = whole(count)
     of_cut = cells.cut_cells(name, sizes, experiment.privacy.min_units)
     number = {cell: i for i, cell in enumerate(of_cut.names)}
     places = (f"({literal(v)}, cast({number[c]} as bigint))" for v, c in of_cut.cell_of.items())
     listed = ", ".join(places) or "('', cast(0 as bigint))"
     engine.view("cut_cells", f"select * from (values {listed}) as v (value, number)")
-    names = [*logs.shape.components.values()]
-    listed = ", ".join(["s.unit_id", "c.number", *(f"s.{column}" for column in names)])
+    listed = ", ".join(["s.unit_id", "c.number", *(f"s.{column}" for column in components)])
     read = engine.arrays(f"select {listed} from cut_sums s join cut_cells c on s.value = c.value")
     unit, cell, *sums = (column.astype(np.int64) for column in read.values())
     groups = Groups.of(key_of(unit, cell))
-    columns = {column: groups.sum(own) for column, own in zip(names, sums, strict=True)}
+    columns = {column: groups.sum(own) for column, own in zip(components, sums, strict=True)}
     return Totals(logs, name, of_cut, unit[groups.first], cell[groups.first], columns)
 
 

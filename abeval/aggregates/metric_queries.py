@@ -9,8 +9,7 @@ import numpy as np
 
 from abeval.aggregates.row_pass import NO_ROWS, PreparedLogs, RowSums
 from abeval.aggregates.source_values import SourceValues, totals
-from abeval.engines.protocol import Engine
-from abeval.engines.sql import by_value, literal, query
+from abeval.engines.sql import Engine, by_value, literal, query
 from abeval.logs.prepare import local_ms, relation
 from abeval.logs.shape import UNITS, LogShape
 from abeval.logs.unit_arrays import NO_DAY, UnitDays

@@ -12,7 +12,7 @@ from abeval.aggregates.kernels import auc, reach, rows, values
 from abeval.aggregates.kernels.rows import NONE, Block, Choice, Columns, HashIndex, UnitRows
 from abeval.aggregates.wanted import Wanted
 from abeval.bounds import MAX_WINDOW_DAYS
-from abeval.engines.protocol import Engine
+from abeval.engines.sql import Engine
 from abeval.errors import QueryError
 from abeval.experiment.model import Experiment
 from abeval.logs.prepare import Prepared, faulty_expression

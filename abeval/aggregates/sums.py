@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from abeval.engines.protocol import Cell
+from abeval.engines.sql import Cell
 from abeval.errors import ExperimentError
 from abeval.logs.unit_arrays import Labels, Whole, heads
 from abeval.stats.moments import Moments

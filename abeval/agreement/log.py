@@ -9,8 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from abeval.aggregates.audit_arrays import CLUSTERS
-from abeval.engines.protocol import Engine
-from abeval.engines.sql import literal, query, quoted
+from abeval.engines.sql import Engine, literal, query, quoted
 from abeval.experiment.model import Experiment
 from abeval.logs import views
 from abeval.logs.mapping import SERVED_FLAGS, LogColumns, is_number, map_columns, own_name
@@ -25,7 +24,7 @@ _KEYS = ("request_id", "item_id", "position", "category")
 """Columns of the impressions that a log may lack."""
 
 _OPTIONAL: Mapping[str, str] = {
-    **dict.fromkeys(("served_score", "explore", "latency", *SERVED_FLAGS, "empty"), "double"),
+    **dict.fromkeys(("served_score", "latency", *SERVED_FLAGS, "empty"), "double"),
     **dict.fromkeys(("feature_time", "model_time"), "bigint"),
     "model_version": "varchar",
 }
@@ -37,10 +36,6 @@ _SERVED = "click, baseline, candidate from agreement_served where side = 'contro
 STRATA: Mapping[str, str] = {
     "position": "select 'all' as part, variant, position as stratum, unit_id as cluster, "
     f"{_PAIR} is not null and position is not null",
-    "explore": "select case when explore > 0 then 'explore' else 'rest' end as part, variant, "
-    f"0 as stratum, unit_id as cluster, {_PAIR} is not null and explore is not null",
-    "day": f"select cast(day as varchar) as part, variant, 0 as stratum, cluster, {_PAIR} "
-    "is not null and day is not null",
     "served": "select state as part, variant, 0 as stratum, cluster, click, own as baseline, "
     "served_score as candidate from agreement_served "
     "where side = 'variant' and own is not null and served_score is not null",

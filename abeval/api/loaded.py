@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from abeval.assignment.draws import Rule
-    from abeval.engines.protocol import Engine
+    from abeval.engines.sql import Engine
     from abeval.offline.metrics import NoRelevant, Ties
     from abeval.results.agreement import Agreement
     from abeval.results.analysis import CheckResult, Pairwise, Result
@@ -62,10 +62,8 @@ class LoadedExperiment:
         """
         if self.engine is not None:
             self.engine.close()
-        own = self.experiment.model_dump(exclude_unset=True, exclude={"folder"})
-        if "include" not in entries:
-            # What they include stands in the entries already.
-            own["overrides"] = self.experiment.overrides
+        # What it includes stands in the entries already.
+        own = self.experiment.model_dump(exclude_unset=True, exclude={"folder", "include"})
         experiment, language = self.experiment, self.experiment.language
         entries = {**own, **entries}
         parsed = parse_experiment(entries, experiment.folder, language=language)
@@ -361,7 +359,6 @@ class LoadedExperiment:
         kept_negatives: float | None = None,
         bins: int = 10,
         curve: int | None = None,
-        k_by: tuple[str, Mapping[str, int]] | None = None,
         **inputs: Unpack[Inputs],
     ) -> "ReplayResult":
         """Score every model offline, on this experiment's log, and compare them in pairs.
@@ -371,15 +368,13 @@ class LoadedExperiment:
             metrics: Ids such as `ndcg@10[bin]`; without, all on offer.
             compat: The library whose definitions and policies to follow.
             relevance: `click`, `long_click`, `dwell` (seconds), `similarity` (to what the unit
-                clicked, by the vectors of items), `truth` (as the truth log has it), or an
-                expression over the impression.
+                clicked, by the vectors of items), or an expression over the impression.
             ties: Which of equal scores comes first, instead of the policy's order.
             no_relevant: What a request without a relevant item counts as.
             threshold: The score from which on a click is predicted.
             kept_negatives: Share of non-clicks that the models were trained on, to be undone.
             bins: Bins of the calibration curve and error.
             curve: The largest cut-off of curves over 1, 2, …
-            k_by: A column of the impressions, and its value → the cut-off there.
 
         Raises:
             ExperimentError: An unknown metric, preset or model.
@@ -388,7 +383,7 @@ class LoadedExperiment:
         from abeval.offline.replay import ReplayOptions, replay
 
         policy = (k, metrics, compat, relevance, ties, no_relevant, threshold, kept_negatives)
-        options = ReplayOptions(*policy, bins, curve, k_by)
+        options = ReplayOptions(*policy, bins, curve)
         with opened(self.experiment, inputs) as run:
             return replay(run, options)
 

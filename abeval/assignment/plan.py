@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from bisect import bisect_right
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import accumulate, pairwise
 from pathlib import Path
@@ -224,11 +224,8 @@ class Layer:
 
     `owned` is the first slot of each experiment, and the one after its last.
 
-    >>> layer = Layer("ranker").allocate("exp_1", 0.3).allocate("exp_2", 0.5)
-    >>> layer.owned
-    {'exp_1': (0, 300000), 'exp_2': (300000, 800000)}
-    >>> layer.release("exp_1").allocate("exp_3", 0.2).owned["exp_3"]
-    (0, 200000)
+    >>> Layer("ranker", {"exp_1": (0, 300_000), "exp_2": (300_000, 800_000)}).owned["exp_2"]
+    (300000, 800000)
     """
 
     salt: str
@@ -251,36 +248,6 @@ class Layer:
                     hint="experiments of one layer must own separate slots",
                 )
 
-    def allocate(self, experiment: str, share: float) -> Layer:
-        """Give an experiment the first free slots that are wide enough.
-
-        Raises:
-            ExperimentError: The experiment is in the layer, or no free range is wide enough.
-        """
-        _check_share("share of the layer", share)
-        if experiment in self.owned:
-            raise ExperimentError(f"{experiment!r} is in layer {self.salt!r}", "release it first")
-        width = round(share * SLOTS)
-        for start, stop in self.free():
-            if 0 < width <= stop - start:
-                return replace(self, owned={**self.owned, experiment: (start, start + width)})
-        widest = max((stop - start for start, stop in self.free()), default=0)
-        raise ExperimentError(
-            f"layer {self.salt!r} has no {width:,} free slots in a row for {experiment!r}",
-            hint=f"the widest free range has {widest:,}; release an experiment, or use less",
-        )
-
-    def release(self, experiment: str) -> Layer:
-        """Return the layer without an experiment, which has to be in it."""
-        if experiment not in self.owned:
-            raise ExperimentError(f"{experiment!r} is not in layer {self.salt!r}")
-        return replace(self, owned={n: s for n, s in self.owned.items() if n != experiment})
-
-    def free(self) -> list[tuple[int, int]]:
-        """Return the ranges of slots that no experiment owns."""
-        edges = [0, *(edge for slots in sorted(self.owned.values()) for edge in slots), SLOTS]
-        return [(a, b) for a, b in zip(edges[::2], edges[1::2], strict=True) if a < b]
-
 
 @dataclass(frozen=True)
 class Plan:
@@ -296,8 +263,6 @@ class Plan:
     >>> plan = Plan(Assignment("exp_42", {"a": 1, "b": 1}), traffic=0.2)
     >>> plan.place("123")
     Placement(unit='123', variant=None, reason='traffic', analysed=True)
-    >>> plan.ramped(1.0).place("123").variant
-    'b'
     """
 
     split: Assignment
@@ -330,19 +295,6 @@ class Plan:
             r._replace(stop=r.start + round(self.traffic * (r.stop - r.start)))
             for r in self.split.ranges
         )
-
-    def ramped(self, traffic: float) -> Plan:
-        """Return the plan with more traffic: no enrolled unit changes sides.
-
-        Raises:
-            ExperimentError: Less traffic, which would take units out of the experiment.
-        """
-        if traffic < self.traffic:
-            raise ExperimentError(
-                f"traffic {traffic:g} is less than {self.traffic:g}: units would leave a variant",
-                hint="stop the experiment and start another with a new salt",
-            )
-        return replace(self, traffic=traffic)
 
     def moved(self, after: Plan) -> float:
         """Return the share of the plan's slots whose variant another changes: 0 for a clean ramp.

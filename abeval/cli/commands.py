@@ -80,19 +80,6 @@ def _cutoffs(text: str) -> list[int]:
         raise ExperimentError(f"--k: {text!r} is not like 1,5,10") from None
 
 
-def _cut_by(text: str | None) -> tuple[str, dict[str, int]] | None:
-    """Read `column:value=k,value=k`."""
-    if text is None:
-        return None
-    column, _, listed = text.partition(":")
-    try:
-        pairs = [part.rsplit("=", 1) for part in listed.split(",")]
-        return column, {value: int(k) for value, k in pairs}
-    except ValueError:
-        what = f"--k-by: {text!r} is not like device:phone=5,desktop=10"
-        raise ExperimentError(what) from None
-
-
 def check(loaded: "LoadedExperiment", json_file: Path | None, whole: bool, gate: bool) -> None:
     """Check the split and the logs, without a scorecard."""
     from abeval.progress import steps
@@ -248,7 +235,7 @@ replay = twin(
     flag(
         "relevance",
         str,
-        "click, long_click, dwell, similarity, truth, or an expression of the impression.",
+        "click, long_click, dwell, similarity, or an expression of the impression.",
         "click",
     ),
     flag("ties", Ties, "Order of items with equal scores."),
@@ -263,7 +250,6 @@ replay = twin(
         "bins", int, "Number of bins of the calibration curve and error.", 10, min=1, max=MAX_BINS
     ),
     flag("curve", int, "Metrics at each k up to this one, with their elbow.", min=3, max=MAX_CURVE),
-    flag("k_by", str, "k by a column, such as device:phone=5,desktop=10.", read=_cut_by),
     *(ALL, JSON, REPORT),
     widened_by="metric",
 )

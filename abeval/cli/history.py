@@ -23,7 +23,7 @@ def add(
     results: Annotated[
         list[Path],
         typer.Argument(
-            help="JSON of one experiment: of analyze or report; of agree, replay, windows.",
+            help="JSON of one experiment: of analyze or report; of agree, replay.",
             metavar="JSON",
         ),
         options.Reads("the result"),
@@ -63,13 +63,6 @@ def report(
         list[str] | None,
         typer.Option(help="An offline metric; repeat for more. Default: those most quoted."),
     ] = None,
-    shared_noise: Annotated[
-        float,
-        typer.Option(
-            help="Correlation of the errors of two metrics of the same units.",
-            metavar="R",
-        ),
-    ] = 0.0,
     whole: options.Whole = False,
     json_file: options.JsonFile = None,
     report: options.ReportFile = None,
@@ -82,21 +75,5 @@ def report(
     """
     from abeval.history.history import History
 
-    result = History(history).report(metrics=metric, offline=offline, shared=shared_noise)
+    result = History(history).report(metrics=metric, offline=offline)
     options.show(result, json_file, report, whole=whole)
-
-
-def prior(
-    history: _File,
-    metric: Annotated[str, typer.Option(help="The online metric.")],
-    json_file: options.JsonFile = None,
-) -> None:
-    """Print the prior of a metric's lifts, for the section inference of an experiment file.
-
-    Examples:
-    abeval history prior --history history.parquet --metric ctr
-    abeval history prior --history history.parquet --metric ctr --json prior.json
-    """
-    from abeval.history.history import History
-
-    options.show(History(history).prior(metric), json_file)

@@ -20,7 +20,7 @@ from typer.core import TyperGroup
 from abeval.cli.analyze import analyze, on_table_or_file, report
 from abeval.cli.assign import assign
 from abeval.cli.commands import aa, agree, audit, off_policy, power, replay, windows
-from abeval.cli.history import add, prior
+from abeval.cli.history import add
 from abeval.cli.history import report as history_report
 from abeval.cli.options import (
     Command,
@@ -96,7 +96,7 @@ app.add_typer(history, rich_help_panel="Explain")
 _add(app, "Trust", on_engine(aa), on_engine(audit))
 _add(app, "Tools", with_engine_flags(report), mcp)
 app.add_typer(tools, rich_help_panel="Tools")
-_add(history, None, add, history_report, prior)
+_add(history, None, add, history_report)
 _add(tools, None, assign, simulate, sql, metrics, schema)
 
 

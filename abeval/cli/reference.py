@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Iterable, Mapping
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -16,10 +15,6 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from abeval.drafts.run import Draft
-    from abeval.engines.duckdb import DuckDBEngine
-    from abeval.engines.statement import Analysis
-    from abeval.experiment.model import Experiment
-    from abeval.logs.run import Run
     from abeval.report.layout import Kind
 
 
@@ -70,18 +65,10 @@ def sql(
     dialect: Annotated[
         str, typer.Option(help="spark, bigquery, snowflake, trino, clickhouse, …")
     ] = "duckdb",
-    experiment: Annotated[
-        Path | None,
-        typer.Option(
-            help="Write the query with every view it reads, for the logs of this file.",
-            metavar="FILE",
-        ),
-        Reads(),
-    ] = None,
     sums: Annotated[
         Path | None,
         typer.Option(
-            help="Or write one statement of all sums of this experiment, for its tables there.",
+            help="Write one statement of all sums of this experiment, for its tables there.",
             metavar="FILE",
         ),
         Reads(),
@@ -95,7 +82,7 @@ def sql(
 
     Examples:
     abeval tools sql units/gauc --dialect bigquery
-    abeval tools sql units/logged_sums --experiment experiment.toml
+    abeval tools sql --sums experiment.toml --dialect snowflake
     """
     from abeval.engines.sql import query_names
 
@@ -105,15 +92,9 @@ def sql(
     if name is None:
         typer.echo("\n".join(query_names()))
         return
-    from abeval.engines.statement import plain_statement, statement
+    from abeval.engines.statement import plain_statement
 
-    if experiment is None:
-        typer.echo(plain_statement(name, dialect), nl=False)
-        return
-    from abeval.experiment.load import load_experiment
-
-    loaded = load_experiment(experiment)
-    typer.echo(statement(loaded, name, dialect, run_of(loaded, name)), nl=False)
+    typer.echo(plain_statement(name, dialect), nl=False)
 
 
 def _sums(file: Path, dialect: str, uri: str | None) -> str:
@@ -130,47 +111,6 @@ def _sums(file: Path, dialect: str, uri: str | None) -> str:
     with closing(connect(uri)) as warehouse:
         known = (warehouse.dialect, warehouse.types, warehouse.materializes)
         return sums_statement(experiment, *known).text
-
-
-def run_of(experiment: "Experiment", name: str) -> "Analysis":
-    """Return the analysis that runs a query: each folder of `queries/` belongs to one."""
-    runs = {"offline": _replay, "offline_policy": _off_policy}
-    run = runs.get(name.split("/")[0], partial(_analyze, name=name))
-
-    def on(engine: "DuckDBEngine") -> None:
-        from abeval.logs.run import Run
-
-        run(Run(experiment, engine))
-
-    return on
-
-
-def _analyze(run: "Run", name: str) -> None:
-    from abeval.aggregates.collect import run_definitions
-    from abeval.aggregates.row_pass import KERNELS
-    from abeval.engines.statement import OF_ARRAYS
-    from abeval.pipeline import analyze_on
-
-    of_arrays = {*OF_ARRAYS.values(), *(source.query for source in KERNELS)}
-    if name in of_arrays or "/quantile_" in name or name.startswith("catalogue/"):
-        run_definitions(run)
-    else:
-        analyze_on(run)
-
-
-def _replay(run: "Run") -> None:
-    from abeval.offline.replay import ReplayOptions, replay
-
-    replay(run, ReplayOptions())
-
-
-def _off_policy(run: "Run") -> None:
-    """Estimate the policy of another variant, from the log of control."""
-    from abeval.off_policy.log import PolicyChoice
-    from abeval.off_policy.run import OffPolicyOptions, off_policy
-
-    choice = PolicyChoice(to=run.experiment.treatments[0])
-    off_policy(run, run.experiment.control, choice, OffPolicyOptions())
 
 
 def simulate(

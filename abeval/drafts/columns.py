@@ -7,8 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from abeval.drafts import words
-from abeval.engines.protocol import Engine, row_count
-from abeval.engines.sql import literal, quoted
+from abeval.engines.sql import Engine, literal, quoted, row_count
 
 Kind = Literal["boolean", "integer", "real", "time", "text", "other"]
 

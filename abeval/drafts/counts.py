@@ -14,8 +14,7 @@ from typing import Literal, NamedTuple
 from abeval.drafts import words
 from abeval.drafts.columns import Table
 from abeval.drafts.guess import variant_candidates
-from abeval.engines.protocol import Engine
-from abeval.engines.sql import quoted
+from abeval.engines.sql import Engine, quoted
 from abeval.errors import LogError
 from abeval.experiment.sources import ROW_UNIT
 

@@ -6,8 +6,7 @@ from typing import Literal, NamedTuple
 
 from abeval.drafts import words
 from abeval.drafts.columns import FEW, Column, Origin, Table, look
-from abeval.engines.protocol import Engine, whole
-from abeval.engines.sql import literal, quoted
+from abeval.engines.sql import Engine, literal, quoted, whole
 
 Certainty = Literal["sure", "likely", "not sure"]
 

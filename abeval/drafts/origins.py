@@ -15,9 +15,8 @@ from abeval.drafts.columns import FEW, Column, Origin, Table
 from abeval.drafts.values import value_guesses
 from abeval.engines.copies import likely_encodings
 from abeval.engines.duckdb import DuckDBEngine
-from abeval.engines.protocol import Engine
 from abeval.engines.sources import Files, files_of, is_table
-from abeval.engines.sql import literal, quoted
+from abeval.engines.sql import Engine, literal, quoted
 from abeval.engines.text_files import decimal_commas
 from abeval.errors import LogError
 from abeval.experiment.load import reading

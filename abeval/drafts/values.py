@@ -10,8 +10,7 @@ from statistics import NormalDist
 from abeval.drafts import words
 from abeval.drafts.columns import FEW, Column, Table
 from abeval.drafts.guess import Arms, Guess, names_control, names_id, time_guess, variant_candidates
-from abeval.engines.protocol import Engine, whole
-from abeval.engines.sql import quoted
+from abeval.engines.sql import Engine, quoted, whole
 
 MOST_VALUES = 20
 """Columns that are listed as outcomes, or as doubtful; of a wider table the others are counted."""

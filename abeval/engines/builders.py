@@ -19,8 +19,7 @@ from numpy.typing import NDArray
 
 from abeval.assignment import SLOTS, SUB_BUCKETS, draws
 from abeval.assignment.draws import Draw, HexHash, Rule
-from abeval.engines.protocol import Engine
-from abeval.engines.sql import literal
+from abeval.engines.sql import Engine, literal
 
 if TYPE_CHECKING:
     from sqlglot import exp

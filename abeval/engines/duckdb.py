@@ -22,9 +22,8 @@ from abeval.engines.duckdb_connection import (
     query_errors,
 )
 from abeval.engines.duckdb_logs import Logs, Tables
-from abeval.engines.protocol import Cell, Engine, Result
 from abeval.engines.sources import files_there
-from abeval.engines.sql import literal, quoted
+from abeval.engines.sql import Cell, Engine, Result, literal, quoted
 from abeval.errors import QueryError
 
 if TYPE_CHECKING:

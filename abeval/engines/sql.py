@@ -1,13 +1,22 @@
-"""Pieces of SQL text, with names and values quoted, and the queries of `queries/`."""
+"""Pieces of SQL text, the queries of `queries/`, and what an engine that runs them can do."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import cache
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal, Protocol, TypeVar, runtime_checkable
 
 from abeval.errors import QueryError
+
+if TYPE_CHECKING:
+    import numpy as np
+    import pandas as pd
+    from numpy.typing import NDArray
+
+    from abeval.experiment.sources import LogSource
+
+    Columns = Mapping[str, NDArray[np.generic]]
 
 
 def quoted(name: str) -> str:
@@ -96,3 +105,150 @@ def query_names() -> tuple[str, ...]:
 def is_query(sql: str) -> bool:
     """Tell whether a text is that of a query in `queries/`."""
     return any(sql == query(name) for name in query_names())
+
+
+Cell = str | int | float | bool | None
+
+Result = TypeVar("Result")
+
+
+class Engine(Protocol):
+    """Runs DuckDB SQL over named relations, and fetches only small results.
+
+    SQL is always in the DuckDB dialect; an engine with another dialect transpiles it. What every
+    dialect writes differently, time and hash, are calls that DuckDB knows as macros and the last
+    step of a translation replaces (`builders.py`).
+    """
+
+    def add_log(self, name: str, source: "LogSource", reads: str | None = None) -> None:
+        """Make a log readable as the relation `name`.
+
+        Columns whose names do not stand in the text `reads`, if it is given, may be left out until
+        `complete` is called.
+        """
+
+    def add_frame(
+        self, name: str, frame: object, source: "LogSource | None" = None, reads: str | None = None
+    ) -> None:
+        """Make a frame of the caller's (anything with an Arrow stream) the relation `name`.
+
+        `source` is the log's entry in the experiment file, where the frame is a log.
+        """
+
+    def complete(self, name: str) -> None:
+        """Make every column of a log readable, where some were left out; by default, none are."""
+        return
+
+    def blank_rows(self, name: str) -> int:
+        """Count rows of a log that were not read, since no column has a value; by default none."""
+        return 0
+
+    def columns(self, relation: str) -> Mapping[str, str]:
+        """List column names and types of a relation, in order; of a log, also those left out."""
+
+    def view(self, name: str, sql: str) -> None:
+        """Name a query, to be run each time it is read."""
+
+    def table(self, name: str, sql: str) -> None:
+        """Run a query and keep its rows as the relation `name` for this run."""
+
+    def rows(self, sql: str) -> Sequence[tuple[Cell, ...]]:
+        """Run a query and fetch its rows as plain Python values."""
+
+    def frame(self, sql: str) -> "pd.DataFrame":
+        """Run a query and fetch its rows as a frame."""
+
+    def epoch_ms(self, timestamp: str) -> str:
+        """Write whole milliseconds since 1970 of a UTC timestamp expression, rounded down."""
+        return f"abeval_epoch_ms({timestamp})"
+
+    def utc_time(self, timestamp: str, timezone: str) -> str:
+        """Write the UTC timestamp of a local timestamp expression of a time zone."""
+        return f"abeval_utc_time({timestamp}, {literal(timezone)})"
+
+    def local_time(self, milliseconds: str, timezone: str) -> str:
+        """Write the local timestamp of an epoch-milliseconds expression."""
+        return f"abeval_local_time({milliseconds}, {literal(timezone)})"
+
+    def hash60(self, salt: str, unit: str) -> str:
+        """Write the `md5_60` of a salt and a unit expression."""
+        return f"abeval_hash60({literal(salt)}, {unit})"
+
+    def hash64(self, values: Sequence[str]) -> str:
+        """Write a whole number of 64 bits that stands for values, nulls among them."""
+
+    def arrays(self, sql: str) -> "Mapping[str, NDArray[np.generic]]":
+        """Run a query and fetch its columns as arrays, masked where something is null."""
+
+    def add_arrays(self, name: str, columns: "Columns") -> None:
+        """Make arrays of one length the columns of the relation `name`."""
+
+    def confine(self, logs: "Iterable[LogSource]", folders: Sequence[str] = ()) -> None:
+        """From now on, open the files of these logs and what is in these folders, and nothing else.
+
+        By default nothing: an engine elsewhere opens what statements name.
+        """
+        return
+
+    def watched(self) -> "Callable[[], float | None]":
+        """Return a function that tells how much of the running statement is done, if known."""
+        return lambda: None
+
+    def close(self) -> None:
+        """Release memory and files."""
+
+
+@runtime_checkable
+class ArrayEngine(Engine, Protocol):
+    """An engine in this process, which can fetch many rows as arrays."""
+
+    def chunks(self, sql: str) -> "Iterator[Columns]":
+        """Run a query of numbers without nulls and fetch some rows at a time, in any order.
+
+        No other query may run until all rows are fetched.
+        """
+
+
+class Spread(Protocol):
+    """The rows of a query on other machines, in parts."""
+
+    def each(self, work: "Callable[[Columns], Result]") -> "list[Result]":
+        """Run a function beside each part that has rows, and fetch what it returns."""
+
+    def close(self) -> None:
+        """Forget the rows."""
+
+
+@runtime_checkable
+class SpreadEngine(Engine, Protocol):
+    """An engine on other machines, which can run functions there."""
+
+    def spread(self, sql: str, by: str, parts: int) -> Spread:
+        """Run a query of numbers without nulls, and keep its rows in so many parts.
+
+        Rows that are equal in the column `by` are in one part.
+        """
+
+
+def whole_number(engine: Engine, sql: str) -> int:
+    """Fetch the single whole number that a query returns, such as a count; 0 if it is null."""
+    ((number,),) = engine.rows(sql)
+    return whole(number)
+
+
+def row_count(engine: Engine, relation: str) -> int:
+    """Count the rows of a relation."""
+    return whole_number(engine, f"select count(*) from {relation}")
+
+
+def whole(cell: Cell) -> int:
+    """Read a cell as a whole number; 0 if it is null."""
+    return int(cell or 0)
+
+
+@runtime_checkable
+class Watcher(Protocol):
+    """A display of progress."""
+
+    def watch(self, fraction: "Callable[[], float | None]") -> None:
+        """Show the progress that this function returns."""

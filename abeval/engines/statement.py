@@ -1,4 +1,4 @@
-"""DuckDB SQL → the SQL of another dialect, and one query of an analysis as a single statement.
+"""DuckDB SQL → the SQL of another dialect, and relations as a single statement.
 
 On the syntax tree `columns('regex')`, `group by all`, time and hash are written out. Rules keep the
 meaning for Spark (`spark/rules.py`); the other dialects rely on SQLGlot.
@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import sqlglot
-from duckdb import DuckDBPyConnection
 from sqlglot import exp
 from sqlglot.dialects.dialect import Dialect
 from sqlglot.errors import ErrorLevel, SqlglotError
@@ -19,16 +18,12 @@ from sqlglot.optimizer.scope import Scope, traverse_scope
 from sqlglot.transforms import eliminate_window_clause
 
 from abeval.engines import builders, warehouse_rules
-from abeval.engines.builders import sub_bucket_sql, written_out
+from abeval.engines.builders import written_out
 from abeval.engines.duckdb import DuckDBEngine
-from abeval.engines.protocol import Engine, Result
-from abeval.engines.sources import log_name, logs_of
 from abeval.engines.spark import rules as spark_rules
-from abeval.engines.sql import is_query, query
-from abeval.errors import QueryError, masked
-from abeval.experiment.model import Experiment
+from abeval.engines.sql import Engine, is_query, query
+from abeval.errors import QueryError
 from abeval.experiment.sections import EngineOptions
-from abeval.experiment.sources import LogSource
 
 ColumnsOf = Callable[[str], Sequence[str]]
 
@@ -191,10 +186,6 @@ def _of_column(item: exp.Expr, name: str, match: re.Match[str]) -> exp.Expr:
     return exp.alias_(held.this, exp.to_identifier(alias, quoted=column.this.quoted))
 
 
-Analysis = Callable[[DuckDBEngine], object]
-"""Analyses an experiment on an engine."""
-
-
 def plain_statement(name: str, dialect: str) -> str:
     """Write a query over the canonical views in a dialect.
 
@@ -207,7 +198,7 @@ def plain_statement(name: str, dialect: str) -> str:
 
     def columns(relation: str) -> Sequence[str]:
         what = f"the columns of {name} depend on the experiment"
-        raise QueryError(what, "name the experiment: --experiment FILE")
+        raise QueryError(what, "abeval tools sql --sums FILE writes the statement of its sums")
 
     translation = transpiled(parsed(text), dialect, columns, trusted=True, pretty=True)
     return "\n".join([_header(name, dialect), translation, ""])
@@ -239,17 +230,6 @@ class Relation:
     reads: Mapping[str, "Relation"]
 
 
-class _Reached(Exception):  # noqa: N818 (it reports a result, not an error)
-    """Stops an analysis at the query that was asked for."""
-
-    def __init__(self, relation: Relation) -> None:
-        self.relation = relation
-
-
-OF_ARRAYS = {"unit_names": "units/unit_names", "units": "units/units"}
-"""Relations that are made of arrays → the query that defines them."""
-
-
 class Recorder(DuckDBEngine):
     """Records every relation that is made, with those that it reads."""
 
@@ -273,109 +253,6 @@ class Recorder(DuckDBEngine):
         """Find the relations that a query reads."""
         named = {table.name for table in parsed(sql).find_all(exp.Table)}
         return {name: self.relations[name] for name in sorted(named) if name in self.relations}
-
-
-class _Analysed(Recorder):
-    """Runs an analysis until it reaches one query."""
-
-    def __init__(self, experiment: Experiment, name: str) -> None:
-        super().__init__(
-            EngineOptions(remote_files=experiment.engine.remote_files), experiment.folder
-        )
-        self.confine(logs_of(experiment).values())
-        self._target = query(name).strip()
-        of_log = experiment.logs.exposures is None and not experiment.schedule
-        self._salt = experiment.salt
-        self._is_placed_by_log = of_log and not experiment.assigns
-
-    def hash64(self, values: Sequence[str]) -> str:
-        """Write a whole number that stands for values, nulls among them, by MD5 as in `hash60`."""
-        whole = "''"
-        for value in values:
-            text = f"coalesce('=' || cast({value} as varchar), '')"
-            whole = f"{builders.HASH60}(cast({whole} as varchar), {text})"
-        return whole
-
-    def add_log(self, name: str, source: LogSource, reads: str | None = None) -> None:
-        super().add_log(name, source, reads)
-        self.record(name, None)
-
-    def _create(self, kind: str, name: str, sql: str) -> None:
-        self._stop_at_target(sql)
-        super()._create(kind, name, sql)
-
-    def _answer(self, sql: str, fetch: Callable[[DuckDBPyConnection], Result]) -> Result:
-        self._stop_at_target(sql)
-        return super()._answer(sql, fetch)
-
-    def _stop_at_target(self, sql: str) -> None:
-        if self._target in sql:
-            raise _Reached(Relation("answer", sql, [], self.reads(sql)))
-
-    def record(self, name: str, sql: str | None) -> None:
-        """Note a relation; of one that is made of arrays the query that defines it."""
-        if name in OF_ARRAYS:
-            if not self._is_placed_by_log:
-                raise QueryError(
-                    f"{name} cannot be written as SQL: the impressions alone do not place units",
-                    "with exposures, a rule of assignment or a schedule, let abeval read the log",
-                )
-            sql = query(OF_ARRAYS[name])
-            self._stop_at_target(sql)
-            if name == "units":
-                bucket = sub_bucket_sql(self, self._salt, "n.logged_id")
-                sql = (
-                    f"select p.*, {bucket} as sub_bucket "
-                    f"from ({sql}) p join unit_names n on p.unit_id = n.unit_id"
-                )
-        super().record(name, sql)
-
-
-class _Replayed(_Analysed):
-    """Hides a method of DuckDB, so that a replay runs queries instead of kernels over arrays."""
-
-    chunks = None  # type: ignore[assignment]
-
-
-def statement(experiment: Experiment, name: str, dialect: str, run: Analysis) -> str:
-    """Write a query with every view that it reads, down to the logs, as one statement.
-
-    The views depend on the logs: their columns, their types and whether they have duplicates.
-
-    Raises:
-        QueryError: The analysis `run` does not reach it, or it cannot be written in the dialect.
-    """
-    known_dialect(dialect)
-    return statement_text(experiment, name, dialect, recorded(experiment, name, run))
-
-
-def recorded(experiment: Experiment, name: str, run: Analysis) -> Relation:
-    """Return the query as an analysis runs it, with every relation that it reads."""
-    is_replayed = name.startswith("offline/")
-    recorder = (_Replayed if is_replayed else _Analysed)(experiment, name)
-    try:
-        run(recorder)
-    except _Reached as reached:
-        return reached.relation
-    finally:
-        recorder.close()
-    raise QueryError(
-        f"the analysis of {experiment.name!r} does not run {name}: none of its logs, metrics and "
-        "settings need it",
-        "for the query over the canonical views, remove --experiment",
-    )
-
-
-def statement_text(experiment: Experiment, name: str, dialect: str, answer: Relation) -> str:
-    """Write the statement in a dialect, after comments that say what it is."""
-    names = _names(answer)
-    text = joined(answer, dialect)
-    logs = [relation.name for relation in names if relation.sql is None]
-    notes = [_header(name, dialect), f"-- of the experiment {experiment.name!r}"]
-    notes += [f"-- {log}: {_place(experiment, log)}" for log in logs]
-    notes += [f"-- to be defined: {call}" for call in undefined(text)]
-    notes.append("-- written for these logs: write it again for other columns or new duplicates")
-    return "\n".join([*(" ".join(note.split()) for note in notes), text])
 
 
 def joined(
@@ -422,11 +299,3 @@ def _translated(sql: str, relation: Relation, dialect: str, names: Mapping[Relat
     tree, reads, trusted = parsed(sql), relation.reads, is_query(sql)
     renamed = {name: names[read] for name, read in reads.items() if names[read] != name}
     return transpiled(tree, dialect, lambda name: reads[name].columns, renamed, trusted, True)
-
-
-def _place(experiment: Experiment, relation: str) -> str:
-    """Say where a log is read from."""
-    source = experiment.logs.named.get(log_name(relation))
-    if source is None:
-        return "a separate input"
-    return f"table {source.table}" if source.table is not None else masked(", ".join(source.paths))

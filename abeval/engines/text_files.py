@@ -18,7 +18,7 @@ from abeval.engines.sql import by_value, cast_query, literal, quoted
 from abeval.errors import LogError
 from abeval.experiment.sources import IDS, LogSource, canonical_columns
 
-_NAMES = ("variant", "category", "model", "stage")
+_NAMES = ("variant", "category", "model")
 VARIANT = "variant"
 """The column of the variant where the files of a log say it."""
 _WHOLE = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT")

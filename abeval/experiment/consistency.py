@@ -182,7 +182,7 @@ def _unit_table(experiment: Experiment) -> Found:
     """Check a table of units: beside impressions it is joined, without them nothing else is."""
     logs, units = experiment.logs, experiment.logs.units
     if experiment.of_units:
-        for log in ("clicks", "items", "exposures", "scores", "truth", "training"):
+        for log in ("clicks", "items", "exposures", "scores", "training"):
             if getattr(logs, log) is not None:
                 yield log, _MISSING
         if units is not None and units.segments:

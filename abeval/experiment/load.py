@@ -41,9 +41,9 @@ def _entries(file: Path, includer: str = "") -> dict[str, Any]:
         raise ExperimentError(f"{named} is not valid TOML: {error}", _TOML_HINT) from error
     except RecursionError as error:
         raise ExperimentError(f"{named} is not valid TOML: it is nested too deeply") from error
-    for name in ("overrides", "language", "folder"):
+    for name in ("language", "folder"):
         if name in raw:
-            # They are no entries of a file: merging files and the API write them.
+            # They are no entries of a file: the API writes them.
             raise ExperimentError(f"{file} has 1 problem:\n  {name}: there is no such entry")
     return raw
 
@@ -99,10 +99,8 @@ def parse_experiment(
           variants: missing
           logs: missing
     """
-    if raw.get("include") is not None and "overrides" not in raw:
-        notes: list[str] = []
-        shared = _included(raw, Path(folder), (source,), notes)
-        raw = {**_joined(shared, raw, source, notes, keeps=False), "overrides": notes}
+    if raw.get("include") is not None:
+        raw = _joined(_included(raw, Path(folder), (source,)), raw, keeps=False)
     problems: list[Problem] = []
     try:
         experiment = Experiment.model_validate(
@@ -140,24 +138,22 @@ def reading(read: Mapping[str, Any]) -> dict[str, Any]:
     return dict(read)
 
 
-def _joined(
-    first: Entries, second: Entries, source: str, notes: list[str], *, keeps: bool
-) -> Entries:
-    """Join the entries of two files; those of the second replace others, which `notes` gets.
+def _joined(first: Entries, second: Entries, *, keeps: bool) -> Entries:
+    """Join the entries of two files; those of the second replace others.
 
     Metrics of the first are definitions: those of the second choose from them, by name, and without
     any they are all chosen. It `keeps` the others where the second is included itself.
     """
     library, chosen = first.get("metrics", []), second.get("metrics")
+    entries = _together(first, second)
     if not isinstance(chosen, list) or not isinstance(library, list):
-        return _together(first, second, source, notes)
-    own = {name: value for name, value in second.items() if name != "metrics"}
-    entries, names = _together(first, own, source, notes), {_name(one) for one in chosen}
+        return entries
+    names = {_name(one) for one in chosen}
     others = [one for one in library if keeps and _name(one) not in names]
-    return {**entries, "metrics": [*others, *_chosen(library, chosen, source, notes)]}
+    return {**entries, "metrics": [*others, *_chosen(library, chosen)]}
 
 
-def _included(raw: Entries, folder: Path, chain: tuple[str, ...], notes: list[str]) -> Entries:
+def _included(raw: Entries, folder: Path, chain: tuple[str, ...]) -> Entries:
     """Join all files that entries include, later ones before earlier ones."""
     names = raw.get("include", [])
     if not isinstance(names, list) or not all(isinstance(name, str) and name for name in names):
@@ -165,12 +161,11 @@ def _included(raw: Entries, folder: Path, chain: tuple[str, ...], notes: list[st
         raise ExperimentError(what, 'write include = ["metrics.toml"]')
     entries: Entries = {}
     for name in names:
-        one = _file(folder / name, chain, notes)
-        entries = _joined(entries, one, name, notes, keeps=True)
+        entries = _joined(entries, _file(folder / name, chain), keeps=True)
     return entries
 
 
-def _file(file: Path, chain: tuple[str, ...], notes: list[str]) -> Entries:
+def _file(file: Path, chain: tuple[str, ...]) -> Entries:
     """Read one included file, with what it includes itself."""
     name = str(file)
     if real(file) in {real(one) for one in chain}:
@@ -182,8 +177,7 @@ def _file(file: Path, chain: tuple[str, ...], notes: list[str]) -> Entries:
         for log in logs.values() if isinstance(logs, dict) else ():
             if isinstance(log, dict) and "path" in log:
                 log["path"] = _from_folder(log["path"], file.parent)
-    shared = _included(raw, file.parent, (*chain, name), notes)
-    return _joined(shared, own, file.name, notes, keeps=True)
+    return _joined(_included(raw, file.parent, (*chain, name)), own, keeps=True)
 
 
 def _from_folder(paths: object, folder: Path) -> object:
@@ -197,40 +191,30 @@ def _from_folder(paths: object, folder: Path) -> object:
     return str(folder / paths)
 
 
-def _together(
-    first: Entries, second: Entries, source: str, notes: list[str], path: str = ""
-) -> Entries:
-    """Join two tables of entries, and note what the second says in place of the first."""
+def _together(first: Entries, second: Entries) -> Entries:
+    """Join two tables of entries; those of the second replace others."""
     entries = dict(first)
     for name, value in second.items():
-        before, where = entries.get(name), f"{path}{name}"
+        before = entries.get(name)
         if isinstance(before, dict) and isinstance(value, dict):
-            entries[name] = _together(before, value, source, notes, f"{where}.")
-        else:
-            entries[name] = value
-            if before is not None and before != value:
-                notes.append(f"{where} of {source} is {value!r} in place of {before!r}.")
+            value = _together(before, value)
+        entries[name] = value
     return entries
 
 
-def _chosen(
-    library: Sequence[object], chosen: Sequence[object], source: str, notes: list[str]
-) -> list[object]:
+def _chosen(library: Sequence[object], chosen: Sequence[object]) -> list[object]:
     """Choose metrics by name: with what the library says of them, and what they are made of."""
     defined = {_name(one): one for one in library if isinstance(one, Mapping)}
     metrics = list[object]()
     for one in chosen:
         known = defined.get(_name(one))
-        if known is None or not isinstance(one, Mapping):
-            metrics.append(one)
-            continue
-        if any(name in one for name in _DEFINITION):
+        if known is not None and isinstance(one, Mapping):
             # A new definition replaces all of the old one.
-            kept = {name: value for name, value in known.items() if name not in _DEFINITION}
-            if {*known} - {*kept, *one}:
-                notes.append(f"metrics.{_name(one)} is defined by {source} anew.")
-            known = kept
-        metrics.append(_together(known, one, source, notes, f"metrics.{_name(one)}."))
+            replaced = _DEFINITION if any(name in one for name in _DEFINITION) else ()
+            kept = {key: value for key, value in known.items() if key not in replaced}
+            metrics.append(_together(kept, one))
+        else:
+            metrics.append(one)
     names = {_name(one) for one in metrics}
     parts = dict.fromkeys(part for one in metrics for part in _parts(one))
     added = [part for part in parts if part in defined and part not in names]

@@ -51,7 +51,6 @@ class Experiment(Section):
     privacy: sections.Privacy = sections.Privacy()
     engine: sections.EngineOptions = sections.EngineOptions()
     folder: SkipJsonSchema[Annotated[Path, Field(exclude=True)]] = Path()
-    overrides: SkipJsonSchema[Annotated[tuple[str, ...], Field(exclude=True)]] = ()
     language: SkipJsonSchema[Annotated[sections.Language, Field(exclude=True)]] = "toml"
 
     @model_validator(mode="before")

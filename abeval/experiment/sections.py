@@ -108,13 +108,6 @@ class Clicks(Section):
     long_seconds: Annotated[float, Field(gt=0, le=bounds.MAX_LONG_SECONDS)] = 30.0
 
 
-class Prior(Section):
-    """A normal prior for every lift: 0.05 is 5 %."""
-
-    mean: Annotated[float, Field(ge=-bounds.MAX_SIZE, le=bounds.MAX_SIZE)] = 0.0
-    sd: Annotated[float, Field(ge=1 / bounds.MAX_SIZE, le=bounds.MAX_SIZE)]
-
-
 Look = Annotated[float, Field(gt=0, le=1, strict=True)] | Moment
 Relative = Literal["fieller", "delta", "log_delta"]
 Adjust = Literal["none", "cuped", "regression", "stratify"]
@@ -134,7 +127,6 @@ class Inference(Section):
     planned_units: Annotated[int, Field(gt=0, le=int(bounds.MAX_VALUE))] | None = None
     planned_looks: Annotated[list[Look], Field(min_length=1)] | None = None
     spending: Literal["obrien_fleming", "pocock", "power"] = "obrien_fleming"
-    prior: Prior | None = None
     resample: Resample | None = None
     family: Family = "holm"
 
@@ -207,7 +199,6 @@ class AgreementColumns(Section):
     """Columns of the impressions by what they hold; `treated` is true where the treatment acts."""
 
     served_score: Name | None = None
-    explore: Name | None = None
     latency: Name | None = None
     empty: Name | None = None
     model_version: Name | None = None

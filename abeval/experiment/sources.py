@@ -142,10 +142,6 @@ class ScoreLog(LogSource):
     """One row per model, request and item: the model's score or rank of the item, for replays."""
 
 
-class TruthLog(LogSource):
-    """One row per request (or unit) and relevant item, with its grade, for replays."""
-
-
 class TrainingLog(LogSource):
     """One row per row of a model's training data, for the agreement of offline and online."""
 
@@ -163,7 +159,6 @@ class Logs(Section):
     items: ItemLog | None = None
     exposures: ExposureLog | None = None
     scores: ScoreLog | None = None
-    truth: TruthLog | None = None
     training: TrainingLog | None = None
     events: Mapping[Word, EventLog] = Field(default_factory=dict)
 
@@ -208,8 +203,7 @@ CANONICAL_COLUMNS: Mapping[str, tuple[str, ...]] = {
     "clicks": ("unit_id", "impression_id", "request_id", "item_id", "position", "ts", "dwell"),
     "items": ("item_id", "category", "embedding"),
     "exposures": ("unit_id", "ts", "variant"),
-    "scores": ("model", "stage", "request_id", "item_id", "score", "rank"),
-    "truth": ("request_id", "unit_id", "item_id", "grade"),
+    "scores": ("model", "request_id", "item_id", "score", "rank"),
     "training": ("unit_id", "item_id", "ts", "click", "policy"),
 }
 """abeval's names for the columns of each log."""

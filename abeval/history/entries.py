@@ -14,7 +14,7 @@ from abeval.results import codes
 from abeval.results.agreement import Agreement, AgreementRow
 from abeval.results.analysis import Result
 from abeval.results.effects import Row
-from abeval.results.history import Added, AddedSource, HistoryRow, Side, Source
+from abeval.results.history import Added, AddedSource, HistoryRow, Source
 from abeval.results.record import columns_of
 from abeval.results.replay import PairRow, ReplayResult
 from abeval.results.study import (
@@ -22,24 +22,19 @@ from abeval.results.study import (
     ANALYSIS,
     REPLAY,
     STUDY,
-    TIME,
     Study,
     Wanted,
     read_result,
 )
-from abeval.results.windows import TimeResult, WindowRow
 from abeval.stats.distributions import quantile, two_sided_quantile
 
-Addable = Result | ReplayResult | TimeResult | Agreement
+Addable = Result | ReplayResult | Agreement
 """What a history takes; of a study, these of its results."""
 
-EARLY, LATE = (3, 7), (7, 3)
-"""Days at the beginning and at the end that are kept, where they do not overlap the other end."""
-
 _WANTED = Wanted(
-    (ANALYSIS, REPLAY, TIME, AGREEMENT, STUDY),
+    (ANALYSIS, REPLAY, AGREEMENT, STUDY),
     "it has no effects for a history",
-    "name the JSON of abeval analyze or report, beside it that of agree, replay and windows",
+    "name the JSON of abeval analyze or report, beside it that of agree and replay",
 )
 
 _FIELDS = columns_of(HistoryRow)
@@ -60,7 +55,7 @@ def add(
     twice = next((source for source in sources if sources.count(source) > 1), None)
     if twice is not None:
         what = f"two results of the same kind ({twice}) of {experiment_of(read[0])!r} were named"
-        raise ExperimentError(what, "name one of each: analyze, replay, windows, agree")
+        raise ExperimentError(what, "name one of each: analyze, replay, agree")
     return _put(path, experiment_of(read[0]), parts)
 
 
@@ -117,8 +112,6 @@ def rows_of(result: Addable, shipped: frozenset[str] | None) -> tuple[HistoryRow
             content |= {} if shipped is None else {"shipped": sorted(shipped)}
         case ReplayResult():
             rows = tuple(_of_replay(result))
-        case TimeResult():
-            rows = tuple(_of_windows(result))
         case Agreement():
             rows = tuple(_of_agreement(result))
     text = json.dumps(content, sort_keys=True, default=str)
@@ -136,7 +129,7 @@ def _writable(row: HistoryRow) -> dict[str, Any]:
     return {name: text.encode("utf-8", "replace").decode() for name, text in texts.items()}
 
 
-def _lift(row: Row | WindowRow, alpha: float, boundary: float | None = None) -> dict[str, Any]:
+def _lift(row: Row, alpha: float, boundary: float | None) -> dict[str, Any]:
     """Return the numbers of a lift; at looks its interval is wider, by their boundary."""
     df = max(row.units_control + row.units - 2, 1)
     critical = -quantile(alpha / 2, df) if boundary is None else boundary
@@ -211,27 +204,3 @@ def _offline(
         se=_se(row.difference, row.low, row.high, two_sided_quantile(result.alpha)),
         alpha=result.alpha,
     )
-
-
-def _of_windows(result: TimeResult) -> Iterator[HistoryRow]:
-    """Return effects in the first and the last days, whole calendar days of the log."""
-    days, partial = result.days, {*result.partial}
-    whole = [row for row in result.windows if row.axis == "calendar" and not row.partial]
-    if not days or partial & {days[0], days[-1]}:
-        return
-    ends: list[tuple[int, Side, str]] = [
-        *((n, "early", "first") for n in EARLY if n + min(LATE) <= len(days)),
-        *((n, "late", "last") for n in LATE if n + min(EARLY) <= len(days)),
-    ]
-    for length, side, words in ends:
-        for row in whole:
-            is_early = row.kind == "cumulative" and side == "early"
-            is_late = row.kind == "rolling" and side == "late" and row.end == days[-1]
-            if row.days == length and (is_early or is_late):
-                yield HistoryRow(
-                    **_lift(row, result.alpha),
-                    experiment=result.name,
-                    source="windows",
-                    side=side,
-                    window=f"{words} {length} days",
-                )

@@ -8,11 +8,9 @@ from abeval.bounds import check_between
 from abeval.errors import ExperimentError
 from abeval.files import check_writable
 from abeval.history.entries import Addable, add
-from abeval.history.measures import measures_of
-from abeval.history.predictions import Options
-from abeval.history.report import named, prior, report
+from abeval.history.report import report
 from abeval.history.table import Kept, kind_of, read_rows
-from abeval.results.history import Added, HistoryPrior, HistoryReport, HistoryRow
+from abeval.results.history import Added, HistoryReport, HistoryRow
 from abeval.results.record import frame
 from abeval.results.study import Study
 
@@ -54,7 +52,7 @@ class History:
         What was added before with the same content changes nothing.
 
         Args:
-            *results: Of `analyze`, `replay`, `windows` and `agree`, a study, or the JSON of these.
+            *results: Of `analyze`, `replay` and `agree`, a study, or the JSON of these.
             shipped: The variant that was shipped, or several; an empty list if none was. Without
                 it the verdict decides.
 
@@ -80,33 +78,18 @@ class History:
         *,
         metrics: Sequence[str] | None = None,
         offline: Sequence[str] | None = None,
-        shared: float = 0.0,
         alpha: float = 0.05,
     ) -> HistoryReport:
         """Report which metric predicts which, how often each moves, and what was really gained.
 
         Without `metrics`, online ones, it reports goals and guardrails; without `offline`, those
-        that most teams quote. `shared` is the correlation of the errors of two metrics, where it
-        was not measured; `alpha` is the level of the intervals.
+        that most teams quote. `alpha` is the level of the intervals.
 
         Raises:
             ExperimentError: There are too few experiments, or no such metric.
         """
         check_between("alpha", alpha, 0.0001, 0.5)
-        check_between("shared", shared, -0.99, 0.99)
-        return report(self.path, self._filled(), metrics, offline, Options(alpha, shared))
-
-    def prior(self, metric: str, *, alpha: float = 0.05) -> HistoryPrior:
-        """Fit the normal prior of an online metric's lifts, as `[inference] prior` takes it.
-
-        Intervals of its mean and standard deviation have level `alpha`.
-
-        Raises:
-            ExperimentError: There are too few experiments, or no such metric.
-        """
-        check_between("alpha", alpha, 0.0001, 0.5)
-        measures = measures_of(self._filled().rows).of("online")
-        return prior(named(measures, [metric], "online")[0], alpha)
+        return report(self.path, self._filled(), metrics, offline, alpha)
 
     def _filled(self) -> Kept:
         if not self.path.exists():

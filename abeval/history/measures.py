@@ -19,18 +19,15 @@ class Effect(NamedTuple):
     value: float
     se: float
     p_value: float | None
-    start: str | None
-    end: str | None
 
 
 class Measure(NamedTuple):
-    """A metric, offline or over some days, and its effect in every experiment.
+    """A metric, offline or online, and its effect in every experiment.
 
     Attributes:
         direction: Which way is better; None if no row says, as `increase`.
     """
 
-    name: str
     metric: str
     side: Side
     direction: str | None
@@ -67,9 +64,9 @@ class Measures(NamedTuple):
     shipped: frozenset[Case]
     left_out: Mapping[str, int]
 
-    def of(self, *sides: Side) -> list[Measure]:
-        """Return the measures of some sides."""
-        return [measure for measure in self.measures if measure.side in sides]
+    def of(self, side: Side) -> list[Measure]:
+        """Return the measures of one side."""
+        return [measure for measure in self.measures if measure.side == side]
 
 
 class _Analyses:
@@ -103,7 +100,7 @@ class _Analyses:
             return "no effect with an error"
         if (*case, row.metric) in self.untrusted:
             return "untrusted"
-        return case, Effect(row.effect, row.se, row.p_value, row.start, row.end)
+        return case, Effect(row.effect, row.se, row.p_value)
 
     def is_other_traffic(self, row: HistoryRow) -> bool:
         """Tell whether an offline row is not of control's traffic."""
@@ -126,7 +123,7 @@ def measures_of(rows: Sequence[HistoryRow]) -> Measures:
                 left_out[answer] += 1
                 continue
             case, effect = answer
-            groups.setdefault((row.side, name_of(row)), (row, {}))[1][case] = effect
+            groups.setdefault((row.side, row.metric), (row, {}))[1][case] = effect
     last = {row.metric: row for row in analyses.rows}
     measures = tuple(_measure(row, last.get(row.metric), own) for row, own in groups.values())
     shipped = frozenset((r.experiment, r.variant) for r in analyses.rows if r.shipped)
@@ -137,9 +134,4 @@ def _measure(row: HistoryRow, judged: HistoryRow | None, effects: Mapping[Case, 
     """Return the measure of a row; an online one is turned as the last analysis has it."""
     source = row if row.side == "offline" else judged
     direction, role = (None, None) if source is None else (source.direction, source.role)
-    return Measure(name_of(row), row.metric, row.side, direction, role, effects)
-
-
-def name_of(row: HistoryRow) -> str:
-    """Return the measure of a row: its metric, and its days where they are not all."""
-    return row.metric if row.window is None else f"{row.metric}, {row.window}"
+    return Measure(row.metric, row.side, direction, role, effects)

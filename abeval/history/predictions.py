@@ -1,4 +1,4 @@
-"""Which metric predicts which: offline or early against online effects, corrected for noise."""
+"""Which metric predicts which: offline against online effects, corrected for noise."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -7,19 +7,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from abeval.history.measures import Case, Effect, Measure, Measures
+from abeval.history.measures import Case, Measure
 from abeval.results.history import Choice, Prediction
 from abeval.stats import latent
 from abeval.stats.proportions import Count, interval
 from abeval.stats.records import Floats, Refusal
 from abeval.stats.shrinkage import FEWEST, spreads
-
-
-class Options(NamedTuple):
-    """The level, and the correlation of errors that is assumed."""
-
-    alpha: float = 0.05
-    shared: float = 0.0
 
 
 class Predicted(NamedTuple):
@@ -36,37 +29,25 @@ class Predicted(NamedTuple):
     error: Mapping[Case, float]
 
 
-def predicted(
-    predictor: Measure, target: Measure, history: Measures, options: Options
-) -> Predicted | None:
+def predicted(predictor: Measure, target: Measure, alpha: float) -> Predicted | None:
     """Estimate how well one measure predicts another; None if no experiment has both.
 
-    Effects are turned so that more is better. Early days that reach into the target's are no
-    prediction.
+    Effects are turned so that more is better.
     """
-    cases = [
-        case
-        for case, effect in predictor.effects.items()
-        if case in target.effects
-        if target.side != "late" or _is_before(effect, target.effects[case])
-    ]
+    cases = [case for case in predictor.effects if case in target.effects]
     if not cases:
         return None
     (x, x_se), (y, y_se) = _columns(predictor, cases), _columns(target, cases)
     groups = [experiment for experiment, _ in cases]
-    # Without a minus before zero.
-    shared = predictor.sign * target.sign * options.shared + 0.0
     agree = int(np.sum(np.sign(x) == np.sign(y)))
     varies = len(cases) > 2 and np.ptp(x) > 0 and np.ptp(y) > 0
-    low, high = interval(Count(agree, len(cases)), options.alpha)
+    low, high = interval(Count(agree, len(cases)), alpha)
     row = Prediction(
-        predictor=predictor.name,
-        target=target.name,
-        side=predictor.side,
+        predictor=predictor.metric,
+        target=target.metric,
         experiments=len({*groups}),
         effects=len(cases),
         naive=float(np.corrcoef(x, y)[0, 1]) if varies else None,
-        shared=shared,
         agree=agree,
         agree_share=agree / len(cases),
         agree_low=low,
@@ -74,11 +55,11 @@ def predicted(
         base=float(np.mean(y > 0)),
     )
     try:
-        fitted = latent.fit(x, x_se, y, y_se, shared, groups)
+        fitted = latent.fit(x, x_se, y, y_se, groups)
     except Refusal as refusal:
         return Predicted(replace(row, reason=refusal.reason), 1.0, {}, {})
-    correlation = latent.correlation(fitted, options.alpha)
-    slope = latent.slope(fitted, options.alpha)
+    correlation = latent.correlation(fitted, alpha)
+    slope = latent.slope(fitted, alpha)
     step, typical = float(np.median(np.abs(x))), float(np.median(x_se))
     held_out = latent.held_out(fitted)
     error = ((y - held_out.without) ** 2 - y_se**2) * held_out.precision
@@ -98,10 +79,6 @@ def predicted(
     )
     by_case = (dict(zip(cases, v.tolist(), strict=True)) for v in (held_out.gain, error))
     return Predicted(row, correlation.p_value, *by_case)
-
-
-def _is_before(early: Effect, late: Effect) -> bool:
-    return early.end is not None and late.start is not None and early.end < late.start
 
 
 def _columns(measure: Measure, cases: Sequence[Case]) -> tuple[Floats, Floats]:
@@ -150,7 +127,6 @@ def chosen(predictions: Sequence[Predicted], alpha: float) -> Choice | None:
     row = fitted[0].row
     choice = Choice(
         target=row.target,
-        side=row.side,
         predictors=len(fitted),
         experiments=len(experiments),
         best=None if best == len(fitted) else fitted[best].row.predictor,
@@ -168,9 +144,9 @@ def _sum_of(values: Mapping[Case, float], cases: Sequence[Case], experiment: str
 
 def _sentence(choice: Choice, fitted: Sequence[Predicted], alpha: float) -> str:
     if choice.best is None:
-        who = f"none of {choice.predictors} {choice.side} metrics predicts"
+        who = f"none of {choice.predictors} offline metrics predicts"
         if choice.predictors == 1:
-            who = f"the {choice.side} metric {fitted[0].row.predictor} does not predict"
+            who = f"the offline metric {fitted[0].row.predictor} does not predict"
         return f"{who} {choice.target} better than its own mean does"
     best = next(one for one in fitted if one.row.predictor == choice.best)
     row = best.row

@@ -9,7 +9,7 @@ import numpy as np
 from abeval.errors import ExperimentError
 from abeval.experiment.problems import suggestion
 from abeval.history.measures import Measure, Measures, measures_of
-from abeval.history.predictions import Options, Predicted, chosen, predicted, signal
+from abeval.history.predictions import Predicted, chosen, predicted, signal
 from abeval.history.table import Kept
 from abeval.results import history as records
 from abeval.stats import shrinkage
@@ -31,7 +31,7 @@ def report(
     kept: Kept,
     metrics: Sequence[str] | None,
     offline: Sequence[str] | None,
-    options: Options,
+    alpha: float,
 ) -> records.HistoryReport:
     """Report what a history says, as `History.report` asks for it."""
     history = measures_of(kept.rows)
@@ -39,32 +39,28 @@ def report(
     _check(path, names, history)
     online = _online(history, metrics)
     before = _offline(history, offline)
-    wanted = {measure.metric for measure in online}
-    ends = [m for m in history.of("early", "late") if m.metric in wanted]
-    early, late = ([m for m in ends if m.side == side] for side in ("early", "late"))
     predictions = [
         one
-        for target in (*online, *late)
-        for predictor in (before if target.side == "online" else early)
+        for target in online
+        for predictor in before
         if predictor.sign and target.sign
-        if (one := predicted(predictor, target, history, options)) is not None
+        if (one := predicted(predictor, target, alpha)) is not None
     ]
-    of_targets = groupby(predictions, key=lambda one: (one.row.target, one.row.side))
-    choices = [chosen([*group], options.alpha) for _, group in of_targets]
-    shown = (*before, *online, *ends)
+    of_targets = groupby(predictions, key=lambda one: one.row.target)
+    choices = [chosen([*group], alpha) for _, group in of_targets]
     unsigned = () if kept.is_signed else (_UNSIGNED,)
     return records.HistoryReport(
         schema_version=records.HISTORY_SCHEMA_VERSION,
         history=str(path),
-        alpha=options.alpha,
+        alpha=alpha,
         experiments=names,
         predictions=tuple(one.row for one in predictions),
         choices=tuple(choice for choice in choices if choice is not None),
-        sensitivity=tuple(_sensitivity(m, options.alpha) for m in (*online, *ends)),
-        gained=tuple(_gained(m, history, options.alpha) for m in online),
-        effects=tuple(e for m in shown for e in _effects(m, history, options.alpha)),
+        sensitivity=tuple(_sensitivity(m, alpha) for m in online),
+        gained=tuple(_gained(m, history, alpha) for m in online),
+        effects=tuple(e for m in (*before, *online) for e in _effects(m, history, alpha)),
         left_out=tuple(history.left_out.items()),
-        notes=(*_notes(history, before, online, predictions, options), *unsigned),
+        notes=(*_notes(history, before, online, predictions), *unsigned),
     )
 
 
@@ -111,19 +107,16 @@ def _notes(
     before: Sequence[Measure],
     online: Sequence[Measure],
     predictions: Sequence[Predicted],
-    options: Options,
 ) -> Iterable[str]:
     if predictions:
-        assumed = f"{options.shared:g}" if options.shared else "none"
         yield (
-            "noise that two metrics share because the same units are behind both is not known; "
-            f"assumed correlation of their errors: {assumed}. It makes correlations too high if it "
-            "is positive"
+            "noise that two metrics share because the same units are behind both is not known: it "
+            "makes correlations too high if it is positive"
         )
     hidden = len(history.of("offline")) - len(before)
     if hidden > 0:
         yield f"{hidden} more offline metrics are in the history: name them to see them"
-    sideless = [m.name for m in (*before, *online) if not m.sign]
+    sideless = [m.metric for m in (*before, *online) if not m.sign]
     if sideless:
         yield f"not compared, as neither more nor less is better: {', '.join(sideless)}"
     yield (
@@ -132,17 +125,6 @@ def _notes(
     )
     if not before:
         yield "no offline metrics: add the JSON of abeval replay with that of analyze"
-    if not history.of("early"):
-        yield "no early and late days: add the JSON of abeval windows"
-
-
-def prior(measure: Measure, alpha: float) -> records.HistoryPrior:
-    """Fit the normal distribution of a metric's true lifts."""
-    if measure.experiments < FEWEST:
-        what = f"{measure.name} has an effect in {measure.experiments} experiments of the history"
-        raise ExperimentError(what, f"a prior needs {FEWEST} or more: add their results")
-    fitted = shrinkage.prior(measure.values, measure.ses, alpha)
-    return records.HistoryPrior(measure.name, *fitted, measure.experiments)
 
 
 def _gained(measure: Measure, history: Measures, alpha: float) -> records.Gained:
@@ -152,11 +134,11 @@ def _gained(measure: Measure, history: Measures, alpha: float) -> records.Gained
     naive = float(values[shipped].sum())
     counts = int(shipped.sum()), len(values)
     if measure.experiments < FEWEST:
-        return records.Gained(measure.name, *counts, naive, reason="too_few_units")
+        return records.Gained(measure.metric, *counts, naive, reason="too_few_units")
     fitted = shrinkage.prior(values, ses, alpha)
     total = shrinkage.total(values, ses, shipped, alpha)
     numbers = total.value, total.low, total.high, fitted.mean, fitted.sd
-    return records.Gained(measure.name, *counts, naive, *numbers)
+    return records.Gained(measure.metric, *counts, naive, *numbers)
 
 
 def _effects(measure: Measure, history: Measures, alpha: float) -> Iterable[records.HistoryEffect]:
@@ -169,7 +151,7 @@ def _effects(measure: Measure, history: Measures, alpha: float) -> Iterable[reco
     for (case, effect), (value, low, high) in zip(measure.effects.items(), shrunk, strict=True):
         half = reach * effect.se
         measured = effect.value, effect.value - half, effect.value + half
-        head = (*case, measure.name, measure.side, measure.direction, *measured)
+        head = (*case, measure.metric, measure.side, measure.direction, *measured)
         yield records.HistoryEffect(*head, value, low, high, case in history.shipped)
 
 
@@ -182,8 +164,7 @@ def _sensitivity(measure: Measure, alpha: float) -> records.Sensitivity:
     values, ses = measure.values, measure.ses
     enough = measure.experiments >= FEWEST
     return records.Sensitivity(
-        measure=measure.name,
-        side=measure.side,
+        measure=measure.metric,
         experiments=measure.experiments,
         effects=len(tested),
         moved=moved,

@@ -121,7 +121,7 @@ def notes(analysis: Analysis) -> tuple[str, ...]:
         *_of_the_split(experiment, aggregates),
     )
     own = (_NOTES[key].format(**slots) for key, slots in said)
-    return (*own, *experiment.overrides, *aggregates.notes)
+    return (*own, *aggregates.notes)
 
 
 def _of_the_plan(experiment: Experiment, metrics: Sequence[Metric]) -> Iterator[_Note]:

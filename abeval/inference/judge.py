@@ -84,7 +84,6 @@ def judge(experiment: Experiment, metrics: Sequence[Metric], aggregates: Aggrega
         segment_tests=segments.segment_tests(analysis),
         segment_contrasts=tuple(segments.segment_contrasts(analysis, moved)),
         boundaries=tuple(scorecard.boundaries(comparisons)),
-        beliefs=tuple(scorecard.beliefs(analysis, comparisons)),
         family_intervals=tuple(family_intervals(analysis, comparisons)),
         aa=() if aa is None else aa.metrics,
         ramps=context.ramps(entry_stretches(experiment, aggregates.entered)),

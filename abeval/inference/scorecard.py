@@ -1,4 +1,4 @@
-"""Write comparisons as the rows that people read: scorecard, slices, adjustments, beliefs."""
+"""Write comparisons as the rows that people read: scorecard, slices, adjustments."""
 
 from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -11,10 +11,9 @@ from abeval.inference.comparison import Arms, Comparison, Comparisons, Reason, R
 from abeval.inference.context import partial_days
 from abeval.inference.means_and_ratios import compare_within
 from abeval.metrics.definition import Metric, scales
-from abeval.results import Adjustment, Belief, Boundary, RangeRow, Row, SliceRow, Status
+from abeval.results import Adjustment, Boundary, RangeRow, Row, SliceRow, Status
 from abeval.results import format as fmt
 from abeval.stats import decisions
-from abeval.stats.records import Refusal
 
 ENOUGH_POWER = 0.8
 """A test with this power for the effect that it shows overstates it by at most an eighth."""
@@ -181,46 +180,16 @@ def adjustments(analysis: Analysis, comparisons: Comparisons) -> Iterator[Adjust
         )
 
 
-def beliefs(analysis: Analysis, comparisons: Comparisons) -> Iterator[Belief]:
-    """Yield the posterior of each lift, where the experiment states a prior."""
-    stated = analysis.experiment.inference.prior
-    for metric, variant in analysis.rows if stated is not None else ():
-        effect = comparisons[metric.name, variant].effect
-        if stated is None or effect is None or metric.has_target:
-            continue
-        sign, size = metric.direction.sign, abs(effect.control)
-        prior = decisions.Prior(sign * stated.mean, stated.sd).on_absolute_scale(effect.control)
-        gain, alpha = sign * effect.difference, analysis.experiment.alpha
-        try:
-            posterior = decisions.normal_normal(gain, effect.se, prior, alpha)
-        except Refusal:
-            continue
-        low, high = sorted((sign * posterior.low / size, sign * posterior.high / size))
-        yield Belief(
-            metric=metric.name,
-            variant=variant,
-            prior_mean=stated.mean,
-            prior_sd=stated.sd,
-            lift=sign * posterior.mean / size,
-            lift_low=low,
-            lift_high=high,
-            chance_to_beat_control=posterior.chance_to_beat,
-            expected_loss=posterior.loss_treatment / size,
-            expected_loss_of_control=posterior.loss_control / size,
-        )
-
-
 def winners_curse(
     analysis: Analysis, comparisons: Comparisons, rows: Sequence[Row]
 ) -> Iterator[str]:
     """Yield a sentence for each goal that is significant, though its test has little power for it.
 
     Were the true effect as large as the estimate, significant estimates would still be larger on
-    average (type M error; Gelman and Carlin 2014). With several looks, or with a prior, none:
-    planned ends and posteriors have a correction of their own.
+    average (type M error; Gelman and Carlin 2014). With several looks, none:
+    planned ends have a correction of their own.
     """
-    inference = analysis.experiment.inference
-    if inference.looks != "fixed" or inference.prior is not None:
+    if analysis.experiment.inference.looks != "fixed":
         return
     for row in rows:
         effect = comparisons[row.metric, row.variant].effect

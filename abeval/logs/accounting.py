@@ -6,8 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from abeval.engines.protocol import Engine, whole
-from abeval.engines.sql import query
+from abeval.engines.sql import Engine, query, whole
 from abeval.errors import LogError
 from abeval.experiment.model import Experiment
 from abeval.experiment.problems import meant_by
@@ -39,11 +38,6 @@ class DayRows(NamedTuple):
     impressions: int
     first_ms: int | None
     last_ms: int | None
-
-
-SeenUnits = tuple[str | None, str | None, str | None, str | None, int]
-"""First and last name of the variants that units were seen in, the earliest, where their rule
-places them (None without a rule), and how many units."""
 
 
 def accounts(prepared: Prepared, engine: Engine) -> list[LogRows]:
@@ -221,18 +215,6 @@ def day_text(day: int) -> str | None:
         '2024-10-04'
     """
     return None if day == arrays.NO_DAY else str(np.datetime64(day, "D"))
-
-
-def seen_in(prepared: Prepared) -> list[SeenUnits]:
-    """Return where units were seen first and at all, and where their rule places them."""
-    logged, expected = prepared.placed.logged, prepared.placed.expected
-    first = np.where(logged.crosses, logged.first, arrays.NONE)
-    ruled = np.full(len(first), arrays.NONE) if expected is None else expected
-    names = [*logged.names, None]
-    return [
-        (names[low], names[high], names[own], names[rule], count)
-        for low, high, own, rule, count in arrays.counted(logged.low, logged.high, first, ruled)
-    ]
 
 
 _OTHER = "variant:"

@@ -8,8 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from abeval.engines.protocol import ArrayEngine, Cell, Engine, row_count, whole
-from abeval.engines.sql import query, quoted
+from abeval.engines.sql import ArrayEngine, Cell, Engine, query, quoted, row_count, whole
 from abeval.errors import LogError
 from abeval.logs import unit_arrays as arrays
 from abeval.logs.checks import check_clicks

@@ -2,8 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
-from abeval.engines.protocol import Engine
-from abeval.engines.sql import quoted
+from abeval.engines.sql import Engine, quoted
 from abeval.errors import LogError
 from abeval.experiment.model import Experiment
 from abeval.experiment.problems import suggestion

@@ -8,8 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from abeval.engines.protocol import ArrayEngine, Engine, row_count, whole_number
-from abeval.engines.sql import query, quoted
+from abeval.engines.sql import ArrayEngine, Engine, query, quoted, row_count, whole_number
 from abeval.experiment.sections import Cleaning
 from abeval.logs.mapping import LogColumns
 

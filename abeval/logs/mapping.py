@@ -32,7 +32,7 @@ _NOTHING = '"NULL"'
 """The type of a column that is null in every row."""
 
 _NUMBERS = ("click", "dwell", "score", "position", "rank", "propensity", "grade", *SERVED_FLAGS)
-_NAMES = ("variant", "category", "model", "stage")
+_NAMES = ("variant", "category", "model")
 _TYPE_HINT = (
     "map another column, or change the type where the log is written; one text value makes a whole "
     "column of a CSV or JSON file text"

@@ -16,8 +16,7 @@ from numpy.typing import NDArray
 
 from abeval.assignment import SLOTS, Assignment
 from abeval.engines.builders import local_ms
-from abeval.engines.protocol import Engine
-from abeval.engines.sql import numbered
+from abeval.engines.sql import Engine, numbered
 from abeval.experiment.model import Experiment
 from abeval.experiment.sections import moment
 from abeval.experiment.sources import ROW_UNIT

@@ -12,8 +12,7 @@ from functools import cached_property
 from zoneinfo import ZoneInfo
 
 from abeval.engines.builders import sub_bucket_sql
-from abeval.engines.protocol import Engine
-from abeval.engines.sql import literal, query, quoted
+from abeval.engines.sql import Engine, literal, query, quoted
 from abeval.errors import AbevalError, ExperimentError, LogError, QueryError
 from abeval.experiment.model import Experiment
 from abeval.experiment.sections import moment

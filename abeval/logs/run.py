@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias, TypedDict
 
-from abeval.engines.protocol import Engine, Watcher, row_count
 from abeval.engines.sources import logs_of, relation_of
+from abeval.engines.sql import Engine, Watcher, row_count
 from abeval.errors import ExperimentError, LogError, QueryError
 from abeval.experiment.model import Experiment
 from abeval.experiment.problems import speaking, suggestion
@@ -64,8 +64,8 @@ class Inputs(TypedDict, total=False):
 
     Attributes:
         logs: Frames (pandas, Polars, Arrow, DuckDB relations) by log name: `impressions`,
-            `clicks`, `items`, `exposures`, outcome logs by their names, for a replay also `scores`
-            and `truth`; the others are read from where the file says.
+            `clicks`, `items`, `exposures`, outcome logs by their names, for a
+            replay also `scores`; the others are read from where the file says.
         connection: The caller's DuckDB, whose tables `logs.*.table` names.
         engine: `duckdb`, `spark` or the caller's `SparkSession`, whose tables `logs.*.table` names
             and whose frames `logs` may be; without, what the experiment says.

@@ -12,8 +12,7 @@ from numpy.typing import NDArray
 from abeval.assignment import SLOTS, SUB_BUCKETS
 from abeval.assignment.draws import Rule
 from abeval.engines.builders import rule_sql, sub_bucket_sql
-from abeval.engines.protocol import Engine, row_count
-from abeval.engines.sql import literal, numbered, query, quoted
+from abeval.engines.sql import Engine, literal, numbered, query, quoted, row_count
 from abeval.experiment.model import Experiment
 from abeval.logs import unit_arrays as arrays
 from abeval.logs import views

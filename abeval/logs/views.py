@@ -5,9 +5,8 @@ First the columns of one log under canonical names, then the view of each log.
 
 from collections.abc import Sequence
 
-from abeval.engines.protocol import Engine
 from abeval.engines.sources import relation_of
-from abeval.engines.sql import literal, quoted
+from abeval.engines.sql import Engine, literal, quoted
 from abeval.experiment.model import Experiment
 from abeval.experiment.problems import NOT_JOINED
 from abeval.experiment.sections import Period

@@ -7,8 +7,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from abeval.engines.protocol import Engine, whole_number
-from abeval.engines.sql import literal, query, quoted
+from abeval.engines.sql import Engine, literal, query, quoted, whole_number
 from abeval.errors import ExperimentError, LogError
 from abeval.experiment.model import Experiment
 from abeval.experiment.problems import suggestion

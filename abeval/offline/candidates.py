@@ -9,8 +9,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from abeval.engines.protocol import Engine, whole, whole_number
-from abeval.engines.sql import literal, query
+from abeval.engines.sql import Engine, literal, query, whole, whole_number
 from abeval.offline.metrics import Ties
 from abeval.offline.rows import Rows
 from abeval.results.replay import POOLED

@@ -161,11 +161,9 @@ class Estimates:
 
 
 def pairs(estimates: Estimates, control: str | None) -> Iterator[replay.PairRow]:
-    """Compare each scored model with control at its own stage, else control, else the first."""
+    """Compare each scored model with control, else with the first."""
     for model in estimates.models:
-        own = (f"{model.rpartition('/')[0]}/{control}", control)
-        first = next((name for name in own if name in estimates.models), None)
-        first = first or estimates.models[0]
+        first = control if control in estimates.models else estimates.models[0]
         if first == model:
             continue
         for traffic, mask in estimates.masks.items():

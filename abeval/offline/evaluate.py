@@ -10,8 +10,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from abeval.engines.duckdb import DuckDBEngine
-from abeval.engines.protocol import Engine
-from abeval.engines.sql import quoted
+from abeval.engines.sql import Engine, quoted
 from abeval.errors import ExperimentError, LogError
 from abeval.experiment.sources import LogSource
 from abeval.offline import candidates

@@ -11,7 +11,7 @@ from abeval.logs.run import Run
 from abeval.logs.shape import LogShape
 from abeval.metrics.definition import Metric, Need, RowTerm
 from abeval.offline.candidates import UNIT_GROUPS, finite_sql, name_rows, write_traffic
-from abeval.offline.other_logs import SIMILARITY, TRUTH, with_truth, write_similar_items
+from abeval.offline.other_logs import SIMILARITY, write_similar_items
 
 PLAIN_MODEL = "score"
 """The name of the model of a log with one plain `score` column."""
@@ -54,18 +54,17 @@ class Relevance:
     """What makes an item relevant.
 
     Attributes:
-        name: `click`, `long_click`, `dwell`, `similarity`, `truth`, or an expression.
-        truth: The key of the truth log, `request_id` or `unit_id`; None unless relevance is that.
+        name: `click`, `long_click`, `dwell`, `similarity`, or an expression.
+        metric: What an expression sums; None for any other relevance.
     """
 
     name: str
     metric: Metric | None
-    truth: str | None = None
 
 
 def relevance_metric(experiment: Experiment, relevance: str) -> Metric | None:
     """Return the metric of a relevance that is an expression over the impression, else None."""
-    if relevance in ("click", "dwell", SIMILARITY, TRUTH):
+    if relevance in ("click", "dwell", SIMILARITY):
         return None
     if relevance == "long_click":
         long_ms = round(experiment.clicks.long_seconds * 1000)
@@ -80,7 +79,7 @@ def check_relevance(shape: LogShape, relevance: str) -> None:
     if "item_id" not in shape.impressions and "position" not in shape.impressions:
         what = "a replay needs the items that were shown, but there is no column item_id"
         raise LogError(what, hint)
-    if relevance in (SIMILARITY, TRUTH) and "item_id" not in shape.impressions:
+    if relevance == SIMILARITY and "item_id" not in shape.impressions:
         what = f"relevance = {relevance!r} needs item_id, which the impressions lack"
         raise LogError(what, hint)
     for need in _NEEDS.get(relevance, ()):
@@ -92,7 +91,7 @@ def check_relevance(shape: LogShape, relevance: str) -> None:
 
 
 def _grade(experiment: Experiment, shape: LogShape, relevance: Relevance) -> str:
-    """Return SQL of the grade of an impression, for any relevance but `truth`."""
+    """Return SQL of the grade of an impression."""
     if relevance.metric is not None and relevance.metric.value is not None:
         column = shape.component(relevance.metric.value, experiment.control)
         return f"greatest({column} * {RESOLUTION!r}, 0.0e0)"
@@ -125,12 +124,8 @@ def name_impressions(run: Run, shape: LogShape, relevance: Relevance, where: str
             "impressions left join (select unit_id as of_unit, item_id as of_item, similarity "
             "from similar_items) as s on unit_id = of_unit and item_id = of_item"
         )
-    if relevance.truth is None:
-        grade = _grade(experiment, shape, relevance)
-        rows = f"{shown}, {grade} as grade from {source} where {where}"
-    else:
-        engine.view("shown_rows", f"{shown} from impressions where {where}")
-        rows = with_truth(engine, relevance.truth, [f"m_{i}" for i in range(len(columns))])
+    grade = _grade(experiment, shape, relevance)
+    rows = f"{shown}, {grade} as grade from {source} where {where}"
     name_rows(
         engine, rows, "select s.* from candidate_rows s join units u on s.unit_id = u.unit_id"
     )

@@ -1,16 +1,14 @@
-"""Read the logs beside the impressions: vectors of items, the truth log, the scores log."""
+"""Read the logs beside the impressions: vectors of items, the scores log."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from abeval.engines.protocol import Engine, whole_number
-from abeval.engines.sql import literal, query, quoted
+from abeval.engines.sql import Engine, literal, query, quoted, whole_number
 from abeval.errors import ExperimentError, LogError
-from abeval.experiment.sources import ROW_UNIT
 from abeval.logs.mapping import LogColumns, map_columns
 from abeval.logs.run import Run, open_log
 from abeval.offline.candidates import TIE, counted, finite_sql, listed_candidates, write_truth
@@ -92,111 +90,8 @@ def rows_without_vector(engine: Engine) -> int:
     )
 
 
-TRUTH = "truth"
-"""The name of relevance that the truth log defines."""
-
-
-def open_truth(run: Run) -> str:
-    """Make `truth_log` (`whose`, `item_id`, `grade`) of the truth log; without a grade it is 1.
-
-    Return its key: `request_id`, or `unit_id` where it holds for all requests of a unit.
-    """
-    experiment, engine, source = run.experiment, run.engine, run.experiment.logs.truth
-    if source is None:
-        what = f"relevance = {TRUTH!r} needs a ground truth, but the experiment has no logs.truth"
-        raise LogError(
-            what, '[logs.truth] path = "...", of request_id (or the unit), item_id, grade'
-        )
-    open_log(run, "truth")
-    types = engine.columns("raw_truth")
-    by_name = experiment.unit != ROW_UNIT and experiment.unit in types
-    unit = experiment.unit if by_name and "unit_id" not in source.columns else None
-    log = map_columns("truth", source, types, unit)
-    if "item_id" not in log:
-        raise LogError("logs.truth: no column item_id", f"map it; {log.listed}")
-    key = next((name for name in ("request_id", "unit_id") if name in log), None)
-    if key is None:
-        what = "logs.truth: neither a column request_id nor a unit column"
-        raise LogError(what, f'map one: columns = {{ request_id = "..." }}; {log.listed}')
-    item, whose = (quoted(log.mapped[name]) for name in ("item_id", key))
-    grade = finite_sql(quoted(log.mapped["grade"])) if "grade" in log else "1.0e0"
-    rows = f"select {whose} as whose, {item} as item_id, {grade} as grade from raw_truth"
-    if key == "unit_id":
-        rows = (
-            f"select n.unit_id as whose, r.item_id, r.grade from ({rows}) as r "
-            "left join unit_names n on r.whose = n.logged_id"
-        )
-    engine.table("truth_rows_read", rows)
-    engine.view(
-        "truth_log",
-        "select whose, item_id, greatest(grade, 0.0e0) as grade from truth_rows_read "
-        "where whose is not null and item_id is not null and grade is not null",
-    )
-    return key
-
-
-def with_truth(engine: Engine, key: str, scores: Sequence[str]) -> str:
-    """Make `true_items`; return SQL of `shown_rows` graded, and of relevant items never shown.
-
-    The columns of `scores` are null for items that were never shown.
-    """
-    engine.view(
-        "truth_keys", f"select distinct unit_id, request_id, {key} as whose from shown_rows"
-    )
-    engine.table("true_items", query("offline/true_items"))
-    return (
-        "select coalesce(s.unit_id, t.unit_id) as unit_id, coalesce(s.request_id, t.request_id) as "
-        "request_id, coalesce(s.item_id, t.item_id) as item_id, "
-        f"{', '.join(['position', 'category', *scores])}, coalesce(t.grade, 0.0e0) as grade "
-        "from shown_rows s full join true_items t on s.unit_id = t.unit_id "
-        "and s.request_id = t.request_id and s.item_id = t.item_id "
-        "where s.unit_id is not null or t.grade > 0"
-    )
-
-
-def longest_shown(engine: Engine) -> int:
-    """Count the items of the longest list that was shown for a request with a relevant item."""
-    return whole_number(
-        engine,
-        "select max(n) from (select count(distinct s.item_id) as n from shown_rows s "
-        "semi join (select * from true_items where grade > 0) t "
-        "on s.unit_id = t.unit_id and s.request_id = t.request_id "
-        "group by s.unit_id, s.request_id) as l",
-    )
-
-
-def truth_accounts(engine: Engine) -> list[tuple[str, int]]:
-    """Count rows of the truth log that were left out, merged, or about items never shown."""
-    return counted(
-        engine,
-        "select (select count(*) from truth_rows_read where item_id is null or grade is null), "
-        "(select count(*) from truth_log) - (select count(*) from "
-        "(select distinct whose, item_id from truth_log) as d), "
-        "(select count(*) from truth_log t anti join truth_keys a on t.whose = a.whose) + "
-        "(select count(*) from truth_rows_read where whose is null and item_id is not null "
-        "and grade is not null), "
-        "(select count(*) from true_items t anti join shown_rows s on "
-        "s.unit_id = t.unit_id and s.request_id = t.request_id and s.item_id = t.item_id "
-        "where t.grade > 0)",
-        *("truth_rows_without_usable_item_or_grade", "truth_rows_repeated"),
-        *("truth_rows_of_unknown_requests_or_units", "relevant_items_never_shown"),
-    )
-
-
-SERVED = "served"
-"""The order in which items were shown, compared with the stages before it."""
-
-
-class ScoreLog(NamedTuple):
-    """The models of a scores log, with SQL of their candidates."""
-
-    sql: dict[str, str]
-    stages: dict[str, str | None]
-    accounts: list[tuple[str, int]]
-
-
 def open_scores(run: Run) -> LogColumns | None:
-    """Make `scores` (`model, stage, request_id, item_id, score`); None without a scores log."""
+    """Make `scores` (`model, request_id, item_id, score`); None without a scores log."""
     source, engine = run.experiment.logs.scores, run.engine
     if source is None:
         return None
@@ -209,55 +104,42 @@ def open_scores(run: Run) -> LogColumns | None:
         hint = f'map it: columns = {{ {lacks[0].split()[0]} = "..." }}; {log.listed}'
         raise LogError(f"logs.scores: no column {lacks[0]}", hint)
     own = {name: quoted(column) for name, column in log.mapped.items()}
-    model, stage = "'scores'", "cast(null as varchar)"
+    model = "'scores'"
     if "model" in own:
         model = f"coalesce(cast({own['model']} as varchar), {model})"
-    if "stage" in own:
-        stage = f"cast({own['stage']} as varchar)"
-        model = f"coalesce({stage} || '/', '') || {model}"
     score = own["score"] if "score" in own else f"-{own['rank']}"
     engine.view(
         "scores",
-        f"select {model} as model, {stage} as stage, {own['request_id']} as request_id, "
+        f"select {model} as model, {own['request_id']} as request_id, "
         f"{own['item_id']} as item_id, {finite_sql(score)} as score from raw_scores",
     )
     return log
 
 
 def judge_scores(
-    engine: Engine, log: LogColumns | None, ties: Ties, own: Mapping[str, str], has_positions: bool
-) -> ScoreLog:
+    engine: Engine, log: LogColumns | None, ties: Ties, own: Mapping[str, str]
+) -> tuple[dict[str, str], list[tuple[str, int]]]:
     """Make candidates of the models of the scores log; items that a model leaves out rank last.
 
-    Where the log names stages, a model is `STAGE/MODEL`, and the order in which items were shown is
-    one more model. `own` has the models with scores in the impressions; no model may be in both.
+    `own` has the models with scores in the impressions; no model may be in both.
+
+    Returns:
+        SQL of the candidates by model, and scores that were left out or merged, counted.
     """
     if log is None:
-        return ScoreLog({}, {}, [])
-    # Stages with more items come first.
-    known = engine.rows(
-        "select model, stage, sum(count(*)) over (partition by stage) from scores "
-        "group by model, stage order by 3 desc, coalesce(stage, ''), model"
-    )
-    stages = {str(m): None if stage is None else str(stage) for m, stage, _ in known}
-    both = [name for name in stages if name in own]
-    if both:
+        return {}, []
+    models = [str(name) for (name,) in engine.rows("select distinct model from scores order by 1")]
+    if both := [name for name in models if name in own]:
         what = f"model {both[0]!r} has scores in the impressions and in logs.scores"
         raise ExperimentError(what, "rename one of them")
     write_truth(engine, "select unit_id, request_id, item_id, grade from replay_rows")
     sql, accounts = {}, list[tuple[str, int]]()
     tie = TIE["text" if ties == "text" else "item"]
-    for i, name in enumerate(stages):
+    for i, name in enumerate(models):
         listed = "select request_id, item_id, score, 0 as place from scores"
         sql[name] = listed_candidates(engine, i, f"{listed} where model = {literal(name)}", tie)
         accounts += _left_out(engine, i, name)
-    if "stage" in log and has_positions:
-        sql[SERVED] = (
-            "select unit_id, request_id, item_id, cast(-position as double) as score, "
-            "item_id as tie, grade, category from replay_rows"
-        )
-        stages[SERVED] = SERVED
-    return ScoreLog(sql, stages, accounts)
+    return sql, accounts
 
 
 def _left_out(engine: Engine, number: int, model: str) -> list[tuple[str, int]]:

@@ -4,19 +4,18 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from abeval.bounds import MAX_BINS, MAX_CURVE, MAX_CUTOFF, check_between
+from abeval.bounds import MAX_BINS, MAX_CURVE, check_between
 from abeval.errors import ExperimentError, LogError
 from abeval.logs.mapping import LogColumns
 from abeval.logs.prepare import prepare
 from abeval.logs.run import Run
 from abeval.logs.shape import LogShape
-from abeval.offline import candidates, impressions, metrics, other_logs, slices
+from abeval.offline import candidates, curves, impressions, metrics, other_logs
 from abeval.offline.estimates import Estimates, result_of
 from abeval.offline.kernels import without_kernel
 from abeval.offline.metrics import NoRelevant, OfflineMetric, Scoring, Ties
 from abeval.offline.rows import Rows, read_rows
 from abeval.offline.sums import Sums, run_models
-from abeval.results import replay as results
 from abeval.results.replay import ReplayModel, ReplayResult
 
 Accounts = list[tuple[str, int]]
@@ -35,8 +34,8 @@ class ReplayOptions:
         compat: Library whose metrics and policies to use: `trec`, `ranx`, `rectools`,
             `recommenders`, `sklearn` or `xgboost`; None for abeval's own.
         relevance: What makes an item relevant: `click`, `long_click`, `dwell` (seconds),
-            `similarity` (to the items the unit clicked, by their vectors), `truth` (the truth
-            log), or an SQL expression over the impression.
+            `similarity` (to the items the unit clicked, by their vectors), or an SQL expression
+            over the impression.
         ties: Which of two equal scores ranks higher: the larger item id (`item`; as text, `text`)
             or the one shown first (`position`); None for that of `compat`, or `item`.
         no_relevant: Requests without a relevant item are left out (`drop`), or count as zero
@@ -46,7 +45,6 @@ class ReplayOptions:
             corrected for it. None where all were kept.
         bins: Bins of the calibration curve and of the calibration error, from 1.
         curve: Compute metrics at each k from 1 to this; None for no curves.
-        k_by: A column of the impressions, and its value → cut-off; None for the same k everywhere.
     """
 
     k: Sequence[int] = (1, 5, 10)
@@ -59,7 +57,6 @@ class ReplayOptions:
     kept_negatives: float | None = None
     bins: int = 10
     curve: int | None = None
-    k_by: tuple[str, Mapping[str, int]] | None = None
 
 
 def scoring_of(options: ReplayOptions, alpha: float) -> Scoring:
@@ -84,11 +81,9 @@ def _check_numbers(options: ReplayOptions) -> None:
             f"threshold {options.threshold} is not a finite number", "such as threshold=0.5"
         )
     check_between("bins", options.bins, 1, MAX_BINS)
-    for k in [] if options.k_by is None else options.k_by[1].values():
-        check_between("k_by", k, 1, MAX_CUTOFF)
     if options.curve is not None:
         check_between("curve", options.curve, 1, MAX_CURVE)
-        if not slices.curve_metrics(options.metrics, options.curve):
+        if not curves.curve_metrics(options.metrics, options.curve):
             what = "no metric has a cut-off k, so there is no curve"
             raise ExperimentError(what, "name one, such as ndcg@10[lin], or name no metric")
 
@@ -133,15 +128,13 @@ class ReplayRun:
         scoring = scoring_of(options, experiment.alpha)
         metric = impressions.relevance_metric(experiment, options.relevance)
         if shape is None:
-            divided = [] if options.k_by is None else [options.k_by[0]]
-            columns = [*impressions.score_columns(experiment), *divided]
+            columns = impressions.score_columns(experiment)
             shape = prepare(run, [] if metric is None else [metric], columns).shape
         run.step("candidates")
         reader = other_logs.needs_vectors(scoring.metrics, options.relevance)
         if reader is not None:
             other_logs.write_vectors(engine, shape.items, reader)
-        truth = other_logs.open_truth(run) if options.relevance == other_logs.TRUTH else None
-        relevance = impressions.Relevance(options.relevance, metric, truth)
+        relevance = impressions.Relevance(options.relevance, metric)
         control = experiment.variants[experiment.control].model
         log = other_logs.open_scores(run)
         return cls(run, shape, log, relevance, options, scoring, control)
@@ -165,14 +158,12 @@ class ReplayRun:
         ties, rows = scoring.policy.ties, self._rows(scores, units)
         queried = bool(without_kernel(scoring.metrics, rows))
         accounts = candidates.write_rows(engine, unique=rows is not None, queried=queried)
-        if self.relevance.truth is not None:
-            accounts += other_logs.truth_accounts(engine)
         if other_logs.needs_vectors(scoring.metrics, self.relevance.name):
             without = other_logs.rows_without_vector(engine)
             accounts.append(("rows_of_items_without_a_vector", without))
-        own, placed = candidates.shown_candidates(scores, ties), "position" in shape.impressions
-        log = other_logs.judge_scores(engine, self.score_log, ties, own, placed)
-        sql = own | log.sql
+        own = candidates.shown_candidates(scores, ties)
+        listed, left_out = other_logs.judge_scores(engine, self.score_log, ties, own)
+        sql = own | listed
         if not sql:
             raise LogError(
                 "there is no model to replay",
@@ -180,14 +171,10 @@ class ReplayRun:
                 "[logs.scores]",
             )
         # Models of a scores log have one score for an item of a request; so have all, beside them.
-        points = {} if log.sql else candidates.shown_points(scores)
-        listed = candidates.Candidates(sql, *self._beyond(), rows, points)
-        sums = run_models(engine, listed, units, scoring, self.run.step)
-        if self.relevance.truth is not None:
-            # Relevant items that were never shown are in no list.
-            sums = replace(sums, longest=other_logs.longest_shown(engine))
-        models = (ReplayModel(name, log.stages.get(name)) for name in sql)
-        return sums, accounts + log.accounts, tuple(models)
+        points = {} if listed else candidates.shown_points(scores)
+        judged = candidates.Candidates(sql, *self._beyond(), rows, points)
+        sums = run_models(engine, judged, units, scoring, self.run.step)
+        return sums, accounts + left_out, tuple(map(ReplayModel, sql))
 
     def _beyond(self) -> tuple[str | None, str | None]:
         """Return SQL of clicks of the pre-period and of the catalogue; None where unknown."""
@@ -229,49 +216,8 @@ def replay(run: Run, options: ReplayOptions, shape: LogShape | None = None) -> R
         accounting=accounts,
         notes=notes_of(options, "request_id" in prepared.shape.impressions),
     )
-    if run.experiment.cuts:
-        result = _with_cuts(result, prepared)
     if options.curve is not None:
         run.step("curves")
-        by_k = slices.curve_metrics(options.metrics, options.curve)
-        result = replace(result, curves=tuple(slices.curves(prepared.estimates(by_k))))
-    if options.k_by is not None:
-        result = replace(result, by_value=_by_value(prepared, *options.k_by))
+        by_k = curves.curve_metrics(options.metrics, options.curve)
+        result = replace(result, curves=tuple(curves.curves(prepared.estimates(by_k))))
     return replace(result, questions=tuple(run.experiment.questions))
-
-
-def _with_cuts(result: ReplayResult, prepared: ReplayRun) -> ReplayResult:
-    """Add the metrics of every cell that need no whole lists."""
-    by_cut = slices.metrics_by_cut(prepared.scoring.metrics)
-    if not by_cut or prepared.relevance.truth is not None:
-        why = "a ground truth names items that no cell has shown" if by_cut else _NO_CUTS
-        return replace(result, notes=(*result.notes, f"no metrics by cut: {why}"))
-    rows, pairs = list[results.ReplayCutRow](), list[results.ReplayCutPair]()
-    notes = list(result.notes)
-    for cut in prepared.run.experiment.cuts:
-        prepared.run.step(f"cut {cut}")
-        cells = slices.cut_parts(prepared.run, prepared.shape, cut)
-        notes += cells.notes
-        for cell, where in cells.parts.items():
-            estimates, units = prepared.estimates(by_cut, where), cells.units[cell]
-            rows += slices.cell_rows(cut, cell, estimates, units)
-            pairs += slices.cell_pairs(cut, cell, estimates, prepared.control, units)
-    return replace(
-        result, cut_rows=tuple(rows), cut_pairs=tuple(slices.adjusted(pairs)), notes=tuple(notes)
-    )
-
-
-_NO_CUTS = "all of these metrics need whole lists, and a cut takes rows out of them"
-
-
-def _by_value(prepared: ReplayRun, column: str, ks: Mapping[str, int]) -> results.CutByValue:
-    known = slices.parts_of_column(prepared.run.engine, prepared.shape.impressions, column)
-    if missing := sorted(set(ks) - set(known)):
-        raise ExperimentError(f"k by {column!r}: no impression has the value {missing[0]!r}")
-    cut = dict.fromkeys(m.definition for m in prepared.scoring.metrics if m.k is not None)
-    estimates = {
-        value: prepared.estimates([OfflineMetric(d, ks[value]) for d in cut], where)
-        for value, where in known.items()
-        if value in ks
-    }
-    return slices.cut_by_value(column, ks, estimates, prepared.control)

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from abeval.engines.protocol import ArrayEngine, Engine, row_count
+from abeval.engines.sql import ArrayEngine, Engine, row_count
 from abeval.stats.records import Bools, Floats, Integers
 
 Kind = TypeVar("Kind", bound=np.generic)

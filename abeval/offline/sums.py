@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from abeval.engines.protocol import Engine, whole, whole_number
-from abeval.engines.sql import literal, query
+from abeval.engines.sql import Engine, literal, query, whole, whole_number
 from abeval.errors import LogError
 from abeval.offline import kernels, metrics
 from abeval.offline.candidates import Candidates, Units

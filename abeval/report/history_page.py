@@ -77,7 +77,6 @@ def _turned(one: HistoryEffect, scale: float) -> fig.Interval:
 
 def history_page_html(result: HistoryReport) -> str:
     """Write the page."""
-    predictions = [one for s in short.SIDES if (one := short.prediction_table(result, s)).rows]
     learned, *said = short.sentences(result)
     return sections_html(
         "History",
@@ -88,7 +87,7 @@ def history_page_html(result: HistoryReport) -> str:
             "Predictions",
             "Effects are turned so that more is better. Correlations are of true effects, "
             f"corrected for the noise of both metrics, with {fmt.level(result.alpha)} intervals.",
-            (*_scatters(result), *(one._replace(lead="") for one in predictions)),
+            (*_scatters(result), short.prediction_table(result)._replace(lead="")),
         ),
         Section.of(
             short.sensitivity_table(result),
@@ -119,20 +118,20 @@ def _scatters(result: HistoryReport) -> tuple[FigureView, ...]:
 
 def _drawn(result: HistoryReport) -> list[Prediction]:
     fitted = [row for row in result.predictions if row.correlation is not None]
-    best = {(choice.target, choice.side): choice.best for choice in result.choices}
-    chosen = {(row.target, row.side): row for row in fitted}
+    best = {choice.target: choice.best for choice in result.choices}
+    chosen = {row.target: row for row in fitted}
 
     def rank(row: Prediction) -> tuple[bool, float]:
-        return row.predictor == best.get((row.target, row.side)), abs(row.quality or 0.0)
+        return row.predictor == best.get(row.target), abs(row.quality or 0.0)
 
-    return list((chosen | {(r.target, r.side): r for r in sorted(fitted, key=rank)}).values())
+    return list((chosen | {r.target: r for r in sorted(fitted, key=rank)}).values())
 
 
 def _pairs(
     effects: Sequence[HistoryEffect], row: Prediction
 ) -> list[tuple[HistoryEffect, HistoryEffect]]:
     by_case = {(e.experiment, e.variant): e for e in effects if e.measure == row.target}
-    own = [e for e in effects if e.measure == row.predictor and e.side == row.side]
+    own = [e for e in effects if e.measure == row.predictor]
     return [
         (e, by_case[e.experiment, e.variant]) for e in own if (e.experiment, e.variant) in by_case
     ]

@@ -5,14 +5,13 @@ from collections.abc import Iterator
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from abeval.report.tables import TextTable, interval, table, text_of
+from abeval.report.tables import TextTable, interval, table
 from abeval.results import format as fmt
 
 if TYPE_CHECKING:
     from abeval.results.history import (
         Added,
         Gained,
-        HistoryPrior,
         HistoryReport,
         Prediction,
         Sensitivity,
@@ -20,8 +19,6 @@ if TYPE_CHECKING:
 
 _LISTED = 3
 """Metrics that a sentence names."""
-
-SIDES = {"offline": "Offline against online", "early": "First against last days"}
 
 
 def added_parts(result: "Added") -> tuple[str, ...]:
@@ -43,19 +40,10 @@ def _added(result: "Added", i: int) -> str:
     return f"{what} added: {one.rows} rows{bare}"
 
 
-def prior_parts(result: "HistoryPrior") -> tuple[str, ...]:
-    """Write the entry of an experiment file, and how sure it is."""
-    shown = (text_of(fmt.lift(*interval(result, name))) for name in ("mean", "sd"))
-    mean, sd = (one.replace("+", "") for one in shown)
-    lifts = f"{result.metric}: {result.effects} lifts of {result.experiments} experiments"
-    return f"prior = {result.toml}", f"{lifts}; mean {mean}, sd {sd}"
-
-
 def history_tables(result: "HistoryReport") -> tuple[TextTable | str, ...]:
     """Say what was learned, and what cannot be said yet; then list every table that has rows."""
-    predictions = (prediction_table(result, side) for side in SIDES)
-    filled = (one for one in predictions if one.rows)
-    return (*sentences(result), *filled, sensitivity_table(result), gained_table(result))
+    tables = (prediction_table(result), sensitivity_table(result), gained_table(result))
+    return (*sentences(result), *(one for one in tables if one.rows))
 
 
 def sentences(result: "HistoryReport") -> tuple[str, ...]:
@@ -82,9 +70,8 @@ def sentences(result: "HistoryReport") -> tuple[str, ...]:
 
 def _signs(result: "HistoryReport") -> Iterator[str]:
     """Say for each target how often the signs of its offline metrics agreed, best first."""
-    offline = [one for one in result.predictions if one.side == "offline"]
-    for target in dict.fromkeys(one.target for one in offline):
-        own = [one for one in offline if one.target == target]
+    for target in dict.fromkeys(one.target for one in result.predictions):
+        own = [one for one in result.predictions if one.target == target]
         own.sort(key=lambda one: -one.agree_share)
         listed = (f"{o.predictor} in {o.agree} of {o.effects} ({_agreement(o)})" for o in own)
         more = f"; {len(own) - _LISTED} more below" if len(own) > _LISTED else ""
@@ -147,13 +134,13 @@ def _unsaid(result: "HistoryReport") -> Iterator[str]:
         yield f"Cannot be said yet: {'; '.join(said)}"
 
 
-def prediction_table(result: "HistoryReport", side: str) -> TextTable:
-    """Tabulate what predicts what: offline metrics, or first days."""
+def prediction_table(result: "HistoryReport") -> TextTable:
+    """Tabulate which offline metric predicts what."""
     level = fmt.level(result.alpha)
     return table(
-        SIDES[side],
+        "Offline against online",
         f"correlation of true effects, corrected for noise in both, {level} interval.",
-        [row for row in result.predictions if row.side == side],
+        result.predictions,
         *("predictor", "target"),
         ("experiments", lambda row: str(row.experiments), "spare"),
         ("correlation", _correlation, "number"),

@@ -1,4 +1,4 @@
-"""Build the parts of the page that a replay fills: models, stages, curves, calibration."""
+"""Build the parts of the page that a replay fills: models, curves, calibration."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from math import sqrt
@@ -70,7 +70,7 @@ def family_figure(result: ReplayResult, metrics: Sequence[str]) -> fig.Figure | 
     """Draw differences as shares of the baseline's value, by traffic; None without any."""
     rivals = {(one.baseline, one.model) for one in short.rivals_of(result)}
     series: dict[str, list[fig.Spot]] = {}
-    for pair in short.pairs_of(result):
+    for pair in result.pairs:
         is_drawn = (pair.control, pair.model) in rivals and pair.metric in metrics
         if is_drawn and pair.value_control:
             share = scaled(1 / abs(pair.value_control), pair.difference, pair.low, pair.high)
@@ -92,7 +92,7 @@ def offline_part(result: ReplayResult) -> tuple[Block, ...]:
     facts = assets.block(
         "offline.html",
         result=result,
-        rivals=[*short.rivals_of(result)],
+        rivals=short.rivals_of(result),
         traffics=[*units.items()],
         level=fmt.level(result.alpha),
     )
@@ -106,8 +106,6 @@ def offline_part(result: ReplayResult) -> tuple[Block, ...]:
         blocks.append(Closed(f"{family.title}: all {count} metrics, on every traffic", tables))
         over_k = tuple(view for name, view in _curves(result) if name == family.title)
         blocks += [Closed(f"{family.title}: over k", over_k)] * bool(over_k)
-    if cuts := tuple(one for traffic in units for one in short.by_cut(result, traffic)):
-        blocks.append(Closed("Cuts: parts of the traffic, of which a unit may see several", cuts))
     return (
         *blocks,
         Closed("Definitions, coverage, rows set aside and policies", _accounts(result)),

@@ -1,8 +1,8 @@
 """Tabulate a replay: a table for each family of metrics, as terminal, Markdown and page show it."""
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import NamedTuple, TypeVar
+from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple
 
 from abeval.offline.metrics import DEFINITIONS
 from abeval.report.layout import Kind
@@ -10,9 +10,6 @@ from abeval.report.tables import Cell, TextTable, estimate_of, full, interval_of
 from abeval.results import codes, replay
 from abeval.results import format as fmt
 from abeval.results.replay import POOLED, PairRow, ReplayResult, ReplayRow
-
-_BY_CUT = ("auc", "gauc[impressions]", "q_ctr", "log_loss")
-"""Metrics that the terminal shows by cut, as far as the replay has them."""
 
 ROWS = 12
 """Metrics a cut-off, and without one, that a short table shows; so many are all drawn."""
@@ -54,28 +51,18 @@ def replay_tables(result: ReplayResult, whole: bool) -> tuple[TextTable | str, .
     if not whole and (hidden := len(metrics) - len(shown)):
         parts.append(f"{hidden} more metrics, and each variant's traffic: --all")
     parts += [coverage(result), *(f"{name}. {said}" for name, said, _ in curves(result))]
-    parts += by_cut(result, main_traffic(result), _BY_CUT)
     return tuple(parts)
 
 
 def metrics_of(result: ReplayResult) -> list[str]:
-    """List every metric, those with a cut-off by value last."""
-    return list(dict.fromkeys(row.metric for row in _rows(result)))
-
-
-def _rows(result: ReplayResult) -> tuple[ReplayRow, ...]:
-    return (*result.rows, *(() if result.by_value is None else result.by_value.rows))
-
-
-def pairs_of(result: ReplayResult) -> tuple[PairRow, ...]:
-    """List every comparison, those with a cut-off by value last."""
-    return (*result.pairs, *(() if result.by_value is None else result.by_value.pairs))
+    """List every metric."""
+    return list(dict.fromkeys(row.metric for row in result.rows))
 
 
 def shown_metrics(result: ReplayResult) -> list[str]:
     """Choose the metrics of a short table: those of most teams that have a value."""
     pooled = main_traffic(result)
-    valued = {r.metric for r in _rows(result) if r.traffic == pooled and r.value is not None}
+    valued = {r.metric for r in result.rows if r.traffic == pooled and r.value is not None}
     return chosen(metrics_of(result), valued)
 
 
@@ -125,7 +112,7 @@ def family_of(metric: str) -> str:
     """Name the family of a metric.
 
     Example:
-        >>> [family_of(name) for name in ("ndcg@5[lin]", "recall@device", "auc", "novelty@5[miuf]")]
+        >>> [family_of(name) for name in ("ndcg@5[lin]", "recall@5", "auc", "novelty@5[miuf]")]
         ['Ranking', 'Ranking', 'Classification', 'Beyond accuracy']
     """
     name, _, variant = _Id.of(metric)
@@ -140,11 +127,10 @@ def family_of(metric: str) -> str:
 
 def families(result: ReplayResult, traffic: str, metrics: Sequence[str]) -> Iterator[Family]:
     """Set the models beside each other on a traffic, a table for each family of metrics."""
-    rows, compared = _keyed(_rows(result), traffic), _keyed(pairs_of(result), traffic)
     where = "all traffic" if traffic == POOLED else f"traffic of {traffic}"
     for title in dict.fromkeys(map(family_of, metrics)):
         own = tuple(metric for metric in metrics if family_of(metric) == title)
-        if lines := _lines(result, rows, compared, [(metric, "") for metric in own]):
+        if lines := _lines(result, traffic, own):
             yield Family(title, own, _tabulated(result, f"{title}, {where}", lines))
 
 
@@ -166,98 +152,50 @@ def main_traffic(result: ReplayResult) -> str:
 class Rivals(NamedTuple):
     """A model, and the one that it is compared with; empty without one."""
 
-    stage: str
     baseline: str
     model: str
 
-    @property
-    def names(self) -> tuple[str, str]:
-        """Return both without their stage."""
-        stage = f"{self.stage}/"
-        return self.baseline.removeprefix(stage), self.model.removeprefix(stage)
 
-
-def rivals_of(result: ReplayResult) -> Iterator[Rivals]:
-    """Set each model beside the baseline of its stage; those without a stage first."""
-    stages: dict[str, list[str]] = {}
-    for one in sorted(result.models, key=lambda model: model.stage is not None):
-        stages.setdefault(one.stage or "", []).append(one.name)
-    for stage, names in stages.items():
-        controls = (pair.control for pair in result.pairs if {pair.control, pair.model} <= {*names})
-        first = next(controls, names[0])
-        for name in [name for name in names if name != first] or [first]:
-            yield Rivals(stage, "" if name == first else first, name)
-
-
-Kept = TypeVar("Kept", bound=replay.OfModel | PairRow)
-Value = ReplayRow | replay.ReplayCutRow
-Keyed = Mapping[tuple[str, str, str], Kept]
-"""Cell of a cut, empty of the whole traffic, metric and model → the record."""
+def rivals_of(result: ReplayResult) -> list[Rivals]:
+    """Set each model beside the one that it is compared with."""
+    names = [model.name for model in result.models]
+    first = next((pair.control for pair in result.pairs), names[0])
+    others = [Rivals(first, name) for name in names if name != first]
+    return others or [Rivals("", first)]
 
 
 class _Line(NamedTuple):
-    """A metric of a model, in a cell if there are cuts, beside that of its baseline."""
+    """A metric of a model, beside that of its baseline."""
 
     metric: str
-    cell: str
     of: Rivals
-    before: Value | None
-    value: Value | None
+    before: ReplayRow | None
+    value: ReplayRow | None
     change: PairRow | None
 
 
-def _keyed(rows: Iterable[Kept], traffic: str, cut: str = "") -> dict[tuple[str, str, str], Kept]:
-    return {
-        (getattr(row, "cell", ""), row.metric, row.model): row
-        for row in rows
-        if row.traffic == traffic and getattr(row, "cut", "") == cut
-    }
-
-
-def by_cut(
-    result: ReplayResult, traffic: str, only: Sequence[str] | None = None
-) -> Iterator[TextTable]:
-    """Put models beside each other in every cell, with p after Holm."""
-    metrics = list(dict.fromkeys(row.metric for row in result.cut_rows))
-    for cut in dict.fromkeys(row.cut for row in result.cut_rows):
-        rows = _keyed(result.cut_rows, traffic, cut)
-        pairs = _keyed(result.cut_pairs, traffic, cut)
-        listed = dict.fromkeys((m, cell) for cell, m, _ in rows if only is None or m in only)
-        places = sorted(listed, key=lambda place: metrics.index(place[0]))
-        if lines := _lines(result, rows, pairs, places):
-            title = f"Models by cut {cut}, {traffic}; p is Holm's over its cells"
-            yield _tabulated(result, title, lines, cut)
-
-
-def _lines(
-    result: ReplayResult,
-    rows: Keyed[Value],
-    pairs: Keyed[PairRow],
-    places: Iterable[tuple[str, str]],
-) -> list[_Line]:
-    """List the models of each metric and cell, as far as they have a row."""
-    rivals = [*rivals_of(result)]
+def _lines(result: ReplayResult, traffic: str, metrics: Sequence[str]) -> list[_Line]:
+    """List the models of each metric on a traffic, as far as they have a row."""
+    rows = {(row.metric, row.model): row for row in result.rows if row.traffic == traffic}
+    pairs = {(one.metric, one.model): one for one in result.pairs if one.traffic == traffic}
     lines = (
         _Line(
             metric,
-            cell,
             one,
-            rows.get((cell, metric, one.baseline)),
-            rows.get((cell, metric, one.model)),
-            pairs.get((cell, metric, one.model)) if one.baseline else None,
+            rows.get((metric, one.baseline)),
+            rows.get((metric, one.model)),
+            pairs.get((metric, one.model)) if one.baseline else None,
         )
-        for metric, cell in places
-        for one in rivals
+        for metric in metrics
+        for one in rivals_of(result)
     )
     return [line for line in lines if line.value is not None]
 
 
-def _tabulated(
-    result: ReplayResult, title: str, lines: Sequence[_Line], cut: str = ""
-) -> TextTable:
+def _tabulated(result: ReplayResult, title: str, lines: Sequence[_Line]) -> TextTable:
     """Make a table of lines, without columns that are empty or the same in all of them."""
-    firsts = {line.of.names[0] for line in lines} - {""}
-    models = {line.of.names[1] for line in lines}
+    firsts = {line.of.baseline for line in lines} - {""}
+    models = {line.of.model for line in lines}
     first, model = (
         next(iter(names)) if len(names) == 1 else other
         for names, other in ((firsts, "baseline"), (models, "value"))
@@ -265,9 +203,7 @@ def _tabulated(
     level = fmt.level(result.alpha)
     columns: list[tuple[str, Kind, list[str]]] = [
         ("metric", "name", [line.metric for line in lines]),
-        (cut, "name", [(line.cell or "(none)") if cut else "" for line in lines]),
-        ("stage", "name", [line.of.stage for line in lines]),
-        ("model", "name", [line.of.names[1] if len(models) > 1 else "" for line in lines]),
+        ("model", "name", [line.of.model if len(models) > 1 else "" for line in lines]),
         (first, "number", [cells[0] for cells in map(_values, lines)]),
         (model, "number", [cells[1] for cells in map(_values, lines)]),
         (f"difference [{level} interval]", "name", [_difference(line.change) for line in lines]),
@@ -286,7 +222,7 @@ def _values(line: _Line) -> tuple[str, ...]:
     return tuple("" if row is None else _value(row, places, bool(known)) for row in of)
 
 
-def _value(row: Value, places: int, has_interval: bool) -> str:
+def _value(row: ReplayRow, places: int, has_interval: bool) -> str:
     text, interval = fmt.estimate(row.value, row.low, row.high, places)
     note = codes.reason(row.reason)
     number = row.value or 0
@@ -308,10 +244,7 @@ def _difference(change: PairRow | None) -> str:
 
 
 def _p(change: PairRow | None) -> str:
-    if change is None:
-        return ""
-    p = change.p_adjusted if isinstance(change, replay.ReplayCutPair) else change.p_value
-    return fmt.p_value(p)
+    return "" if change is None else fmt.p_value(change.p_value)
 
 
 def coverage(result: ReplayResult) -> TextTable:

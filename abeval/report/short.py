@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from abeval.report import tables
 from abeval.report.agreement_short import agreement_tables
-from abeval.report.history_short import added_parts, history_tables, prior_parts
+from abeval.report.history_short import added_parts, history_tables
 from abeval.report.tables import WHY_NOT, TextTable, decisive_p, difference_of, table
 from abeval.report.time_short import time_tables
 from abeval.results import codes
@@ -15,7 +15,7 @@ from abeval.results.trust import worst_first
 if TYPE_CHECKING:
     from abeval.results.agreement import Agreement
     from abeval.results.analysis import CheckResult, Pairwise
-    from abeval.results.history import Added, HistoryPrior, HistoryReport
+    from abeval.results.history import Added, HistoryReport
     from abeval.results.off_policy import OffPolicyResult, OffPolicyRow, Realised
     from abeval.results.power import DecisionPlan, Plans
     from abeval.results.replay import ReplayResult
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 Brief: TypeAlias = (
     "TimeResult | AAResult | Plans | Pairwise | ReplayResult | OffPolicyResult | AuditResult "
-    "| CheckResult | Added | HistoryPrior | HistoryReport | Agreement"
+    "| CheckResult | Added | HistoryReport | Agreement"
 )
 """Results that are shown as tables; `Result` has a page of its own."""
 
@@ -280,7 +280,6 @@ _PARTS: Mapping[str, Callable[[Any, bool], tuple[Part, ...]]] = {
     "AuditResult": lambda result, _: _audit(result),
     "CheckResult": _checks,
     "Added": lambda result, _: added_parts(result),
-    "HistoryPrior": lambda result, _: prior_parts(result),
     "HistoryReport": lambda result, _: history_tables(result),
 }
 

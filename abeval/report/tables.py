@@ -220,7 +220,7 @@ def checks_table(title: str, lead: str, checks: Iterable[Check]) -> TextTable:
 
 def tables(result: Result) -> tuple[TextTable, ...]:
     """List the tables that have rows."""
-    return _filled(result, _adjustments, _boundaries, _beliefs)
+    return _filled(result, _adjustments, _boundaries)
 
 
 def segment_tables(result: Result) -> tuple[TextTable, ...]:
@@ -293,26 +293,6 @@ def _boundaries(result: Result) -> TextTable:
 
 def _information(share: float) -> str:
     return fmt.percent(share) if share <= 1 else f"{share:,.3g}×"
-
-
-def _beliefs(result: Result) -> TextTable:
-    lead = ""
-    for first in result.beliefs[:1]:
-        lead = (
-            f"with the prior that a lift is normal around {100 * first.prior_mean:g}%, standard "
-            f"deviation {100 * first.prior_sd:g}%: a credible interval, the probability to be "
-            "better, and the average loss of each choice."
-        )
-    return table(
-        "Beliefs",
-        lead,
-        result.beliefs,
-        *(called(result), "variant"),
-        ("lift", lift_of),
-        ("beats control", lambda one: f"{100 * one.chance_to_beat_control:.1f}%"),
-        ("loss", lambda one: f"{100 * one.expected_loss:.3g}%"),
-        ("loss with control", lambda one: f"{100 * one.expected_loss_of_control:.3g}%"),
-    )
 
 
 def _segment_tests(result: Result) -> TextTable:

@@ -265,7 +265,7 @@ def _windows_sentence(rows: Sequence[WindowRow]) -> str:
 def entry_views(study: Study) -> Iterator[tuple[str, FigureView]]:
     """Draw effects by days since entry, with the fit of their decay where it has a word."""
     novelty = () if study.time is None else study.time.novelty
-    fits = {(n.metric, n.variant): n for n in novelty if n.cohort == "all"}
+    fits = {(n.metric, n.variant): n for n in novelty}
     for cell in cells(study):
         rows = cell.of("exposure", "daily")
         if any(row.lift is not None for row in rows):

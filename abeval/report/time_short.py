@@ -107,7 +107,6 @@ def _novelty(rows: "list[Novelty]") -> TextTable:
         "effects that change with the days since a unit's entry.",
         rows,
         *("metric", "variant"),
-        ("units entered", lambda row: row.cohort),
         ("word", lambda row: row.word or "none"),
         ("p", lambda row: fmt.p_value(row.p_value)),
         ("at entry", _at_entry, "spare"),

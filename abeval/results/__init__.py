@@ -8,7 +8,6 @@ from abeval.results.analysis import Ramp as Ramp
 from abeval.results.analysis import Schedule as Schedule
 from abeval.results.analysis import VariantInfo as VariantInfo
 from abeval.results.effects import Adjustment as Adjustment
-from abeval.results.effects import Belief as Belief
 from abeval.results.effects import Boundary as Boundary
 from abeval.results.effects import FamilyInterval as FamilyInterval
 from abeval.results.effects import RangeRow as RangeRow

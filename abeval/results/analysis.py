@@ -169,7 +169,6 @@ class Result(Tabled[effects.Row], DrawnRecord):
     segment_tests: tuple[effects.SegmentTest, ...] = ()
     segment_contrasts: tuple[effects.SegmentContrast, ...] = ()
     boundaries: tuple[effects.Boundary, ...] = ()
-    beliefs: tuple[effects.Belief, ...] = ()
     family_intervals: tuple[effects.FamilyInterval, ...] = ()
     aa: tuple[AAMetric, ...] = ()
     ramps: tuple[Ramp, ...] = ()

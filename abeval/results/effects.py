@@ -255,25 +255,6 @@ class Boundary(OfVariant):
     crossed: bool
 
 
-class Belief(OfVariant):
-    """Posterior of a lift, from the normal prior of the experiment.
-
-    Attributes:
-        lift: Posterior mean, as a fraction, with its central credible interval at `1 - alpha`.
-        chance_to_beat_control: Probability that the variant is better in the metric's direction.
-        expected_loss: Expected loss of choosing the variant, as a fraction of control.
-    """
-
-    prior_mean: float
-    prior_sd: float
-    lift: float
-    lift_low: float
-    lift_high: float
-    chance_to_beat_control: float
-    expected_loss: float
-    expected_loss_of_control: float
-
-
 class RangeRow(OfVariant):
     """The value of a guardrail whose margin is a range.
 

@@ -7,26 +7,25 @@
 from dataclasses import field
 from typing import TYPE_CHECKING, ClassVar, Literal
 
-from abeval.results.record import Frozen, PageRecord, Record, Tabled
+from abeval.results.record import Frozen, PageRecord, Tabled
 
 if TYPE_CHECKING:
     import pandas as pd
 
-Source = Literal["analysis", "replay", "windows", "agreement"]
+Source = Literal["analysis", "replay", "agreement"]
 Change = Literal["added", "replaced", "unchanged"]
-Side = Literal["offline", "online", "early", "late"]
+Side = Literal["offline", "online"]
 
 
 class HistoryRow(Frozen, kw_only=True):
     """One metric of one variant in one experiment, as the history file keeps it.
 
     Attributes:
-        source: The result that it comes from: `analysis`, `replay`, `windows`, `agreement`.
+        source: The result that it comes from: `analysis`, `replay`, `agreement`.
         digest: Of the content of that result, and of what was said of it when it was added.
         control: The variant, or the model, that it is compared with.
-        side: `offline`; `online`, over the whole experiment; `early` and `late`, over some days.
+        side: `offline` or `online`.
         traffic: The variant whose traffic a metric of a replay is of, or `pooled`; else None.
-        window: Such as `first 3 days`; None for the whole experiment.
         direction: Which way is better: `increase`, `decrease`, `toward VALUE`, or None.
         scale: Of the effect: `lift` (a fraction of control) or `difference`.
         se: Standard error of the effect, from its interval.
@@ -43,7 +42,6 @@ class HistoryRow(Frozen, kw_only=True):
     metric: str
     side: Side
     traffic: str | None = None
-    window: str | None = None
     start: str | None = None
     end: str | None = None
     role: str | None = None
@@ -89,25 +87,6 @@ class Added(Tabled[AddedSource]):
     experiments: int
 
 
-class HistoryPrior(Record):
-    """The normal prior of a lift that past experiments give, as a fraction."""
-
-    metric: str
-    mean: float
-    sd: float
-    mean_low: float
-    mean_high: float
-    sd_low: float
-    sd_high: float
-    effects: int
-    experiments: int
-
-    @property
-    def toml(self) -> str:
-        """Return it as `[inference] prior` takes it."""
-        return f"{{ mean = {self.mean:.4g}, sd = {self.sd:.4g} }}"
-
-
 HISTORY_SCHEMA_VERSION = "1"
 
 FEWEST = 5
@@ -118,14 +97,13 @@ class Sensitivity(Frozen, kw_only=True):
     """How often a metric moves at all.
 
     Attributes:
-        measure: The metric, with its days if it is not over the whole experiment.
+        measure: The metric.
         moved: Effects whose p-value is below alpha.
         spread: Standard deviation of true effects; None with a `reason`.
         signal: Share of true effects in the variance of the estimates.
     """
 
     measure: str
-    side: Side
     experiments: int
     effects: int
     moved: int
@@ -144,11 +122,10 @@ class Prediction(Frozen, kw_only=True):
     Effects are turned so that more is better, by the direction of either metric.
 
     Attributes:
-        predictor: The metric known before: offline, or online in the first days.
-        target: The online metric, over the whole experiment or its last days.
+        predictor: The offline metric.
+        target: The online metric.
         correlation: Correlation of true effects, corrected for noise in both; None with a `reason`.
         slope: True effect on the target by one of the predictor.
-        shared: Correlation of the errors that was assumed.
         step: A typical gain of the predictor: the median size of its effects.
         chance: Probability that the true effect on the target is a gain, after one of `step`.
         chance_loss: Probability of a gain after a loss of `step`.
@@ -160,7 +137,6 @@ class Prediction(Frozen, kw_only=True):
 
     predictor: str
     target: str
-    side: Side
     experiments: int
     effects: int
     naive: float | None
@@ -170,7 +146,6 @@ class Prediction(Frozen, kw_only=True):
     slope: float | None = None
     slope_low: float | None = None
     slope_high: float | None = None
-    shared: float
     agree: int
     agree_share: float
     agree_low: float
@@ -196,7 +171,6 @@ class Choice(Frozen):
     """
 
     target: str
-    side: Side
     predictors: int
     experiments: int
     best: str | None

@@ -10,7 +10,7 @@ from dataclasses import replace
 from operator import attrgetter
 from typing import TYPE_CHECKING, ClassVar, TypeVar
 
-from abeval.results.record import DrawnRecord, Frozen, Tabled, columns_of, named
+from abeval.results.record import DrawnRecord, Frozen, Tabled, named
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -23,10 +23,9 @@ POOLED = "pooled"
 
 
 class ReplayModel(Frozen):
-    """A model by its name in the rows, and its stage in the scores log, or `served`."""
+    """A model, by its name in the rows."""
 
     name: str
-    stage: str | None = None
 
 
 class OfModel(Frozen):
@@ -38,13 +37,13 @@ class OfModel(Frozen):
 
 
 class Measured(OfModel):
-    """The value of a metric on a traffic, or a part of it.
+    """The value of a metric on a traffic.
 
     Attributes:
         value: The metric; None if it has no value, for `reason`.
         low: Lower end of its interval, clustered by unit; of a share with few hits or few misses,
             and one request a unit, Wilson's (1927).
-        units: Units in the traffic; of a cell of a cut, those with an impression in it.
+        units: Units in the traffic.
         counted: The denominator: requests, impressions, clicks, pairs, lists or units.
     """
 
@@ -59,16 +58,6 @@ class ReplayRow(Measured):
     """The value of a metric, and the requests, units or rows that its definition leaves out."""
 
     left_out: tuple[tuple[str, int], ...]
-    reason: str | None
-
-
-class ReplayCutRow(Measured):
-    """The value of a metric on the impressions of one cell of a cut."""
-
-    FIRST: ClassVar = ("cut", "cell")
-
-    cut: str
-    cell: str
     reason: str | None
 
 
@@ -90,19 +79,6 @@ class PairRow(Frozen):
     p_value: float | None
     units: int
     reason: str | None
-
-
-class ReplayCutPair(PairRow):
-    """A model compared with control's on the impressions of one cell, in pairs by unit.
-
-    `p_adjusted` is Holm over the cells of the cut, for these models, traffic and metric.
-    """
-
-    FIRST: ClassVar = ("cut", "cell", *columns_of(PairRow)[:-2], "p_adjusted")
-
-    cut: str
-    cell: str
-    p_adjusted: float | None
 
 
 class ModelCoverage(Frozen):
@@ -157,23 +133,11 @@ class Curve(OfModel):
     elbow: int | None
 
 
-class CutByValue(Frozen):
-    """Metrics whose cut-off depends on the value of a column, over all requests that have one.
-
-    The column is part of the ids: `recall@device`; `ks` has its values and their cut-offs.
-    """
-
-    column: str
-    ks: tuple[tuple[str, int], ...]
-    rows: tuple[ReplayRow, ...]
-    pairs: tuple[PairRow, ...]
-
-
 class ReplayResult(Tabled[ReplayRow], DrawnRecord):
     """The result of a replay.
 
     `definitions` are formulas by metric id; `policy` says how cases that they leave open were
-    treated. `cut_rows` are of metrics that need no whole lists.
+    treated.
     """
 
     ROWS: ClassVar = ("rows", "metric", "model", "traffic")
@@ -191,9 +155,6 @@ class ReplayResult(Tabled[ReplayRow], DrawnRecord):
     calibration: tuple[CalibrationBin, ...]
     notes: tuple[str, ...]
     curves: tuple[Curve, ...] = ()
-    by_value: CutByValue | None = None
-    cut_rows: tuple[ReplayCutRow, ...] = ()
-    cut_pairs: tuple[ReplayCutPair, ...] = ()
     questions: tuple[str, ...] = ()
 
     def row(self, metric: str, model: str | None = None, traffic: str | None = None) -> ReplayRow:
@@ -209,7 +170,7 @@ class ReplayResult(Tabled[ReplayRow], DrawnRecord):
         return self._frame("pairs")
 
 
-Row = TypeVar("Row", ReplayRow, PairRow, ReplayCutRow, ReplayCutPair)
+Row = TypeVar("Row", ReplayRow, PairRow)
 
 
 def of_metrics(result: ReplayResult, metrics: Sequence[str]) -> ReplayResult:
@@ -224,8 +185,6 @@ def of_metrics(result: ReplayResult, metrics: Sequence[str]) -> ReplayResult:
         definitions=tuple((name, known[name]) for name in places if name in known),
         rows=_ordered(result.rows, places, "model", "traffic"),
         pairs=_ordered(result.pairs, places, "control", "model", "traffic"),
-        cut_rows=_ordered(result.cut_rows, places, "cut", "cell", "model", "traffic"),
-        cut_pairs=_ordered(result.cut_pairs, places, "cut", "cell", "control", "model", "traffic"),
     )
 
 

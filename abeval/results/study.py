@@ -69,7 +69,7 @@ _WRITERS = {
     **{"causes": "agree", "provenance": "analyze --report", "realised": "off-policy"},
     **{"plans": "power", "matrix": "audit"},
     **{"family": "analyze --pairs", "trust": "analyze --checks"},
-    **{"predictions": "history report", "toml": "history prior", "sources": "history add"},
+    **{"predictions": "history report", "sources": "history add"},
 }
 """A field that only one kind of JSON has, once those before it have not → the command."""
 

@@ -142,14 +142,12 @@ class Novelty(OfVariant):
     """Whether an effect decays with the days since a unit's entry: a + b exp(-t / tau).
 
     Attributes:
-        cohort: `all`, or the entry days of the units.
         word: `novelty` (it wears off), `primacy` (it grows), or None without a decay.
-        p_value: Of no decay, over all time constants tried; of a cohort, at the constant of all.
+        p_value: Of no decay, over all time constants tried.
         start: Fitted effect on the day of entry: a + b.
         long_run: Long-run effect: a; its interval covers all time constants that fit.
     """
 
-    cohort: str
     word: Literal["novelty", "primacy"] | None
     p_value: float | None
     days: int

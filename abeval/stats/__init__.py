@@ -1,8 +1,8 @@
 """The statistics: pure functions of numbers, to be used with or without the rest of abeval.
 
 Effects and lifts: `means`, `proportions`, `skewed`, `quantiles`, `effects`. Less variance:
-`adjustment`. Many looks: `sequential`. Many tests: `multiplicity`. Planning: `design`. Conclusions
-and beliefs: `decisions`. Segments: `heterogeneity`, `composition`. Days: `shapes`.
+`adjustment`. Many looks: `sequential`. Many tests: `multiplicity`. Planning: `design`. Conclusions:
+`decisions`. Segments: `heterogeneity`, `composition`. Days: `shapes`.
 Sub-buckets: `resampling`, `replay`, `catalogue`. Many experiments: `latent`, `shrinkage`. Traffic:
 `srm`. Other policies: `off_policy`. All of it stands on
 `moments`, `records` and `distributions`. Each is imported when it is named.

@@ -1,4 +1,4 @@
-"""From an effect to a decision: margins, beliefs, and how wrong a significant result may be."""
+"""From an effect to a decision: margins, and how wrong a significant result may be."""
 
 import math
 from typing import Literal, NamedTuple
@@ -96,63 +96,6 @@ def equivalent(gain: Gain, margin: float) -> bool:
         (True, False)
     """
     return not_worse(gain, margin) and gain.high < margin
-
-
-class Prior(NamedTuple):
-    """A normal prior of the effect, on the effect's scale; an infinite `sd` says nothing."""
-
-    mean: float
-    sd: float
-
-    def on_absolute_scale(self, control: float) -> "Prior":
-        """Turn the prior of a lift into one of the difference: times the control's size (D7)."""
-        return Prior(self.mean * abs(control), self.sd * abs(control))
-
-
-class Posterior(NamedTuple):
-    """Posterior of an effect.
-
-    The interval is central. `chance_to_beat` is the probability of a positive effect; losses are
-    expected ones, `E max(-effect, 0)` of choosing treatment and `E max(effect, 0)` of control.
-    """
-
-    mean: float
-    sd: float
-    low: float
-    high: float
-    chance_to_beat: float
-    loss_treatment: float
-    loss_control: float
-
-
-def normal_normal(difference: float, se: float, prior: Prior, alpha: float = 0.05) -> Posterior:
-    """Combine a normal likelihood with a normal prior on the same scale.
-
-    For a difference, the prior of a lift is turned by `Prior.on_absolute_scale`. The credible
-    interval holds 1 − alpha. Source: Deng (WWW 2015); Stucchio (2015), "Bayesian A/B testing at
-    VWO", for the loss. Refusals: `zero_variance` for a standard error or prior sd that is not
-    positive; `not_finite`.
-
-    Example:
-        >>> belief = normal_normal(0.03, 0.02, Prior(0.0, 0.3))
-        >>> round(belief.chance_to_beat, 6), round(belief.loss_treatment, 6)
-        (0.932761, 0.000589)
-    """
-    if not all(map(math.isfinite, (difference, se, prior.mean))) or math.isnan(prior.sd):
-        raise Refusal("not_finite", "effect, standard error and prior mean must be finite")
-    if se <= 0 or prior.sd <= 0:
-        raise Refusal("zero_variance", "standard error and prior sd must be positive")
-    shrink = 1 / (1 + (se / prior.sd) ** 2)
-    mean, sd = prior.mean + shrink * (difference - prior.mean), se * math.sqrt(shrink)
-    width = two_sided_quantile(alpha) * sd
-    z = mean / sd
-    losses = sd * _normal_loss(z), sd * _normal_loss(-z)
-    return Posterior(mean, sd, mean - width, mean + width, float(ndtr(z)), *losses)
-
-
-def _normal_loss(z: float) -> float:
-    """E max(-X, 0) for X ~ N(z, 1)."""
-    return _density(z) - z * float(ndtr(-z))
 
 
 class Retrodesign(NamedTuple):

@@ -1,6 +1,6 @@
 """Correlation and slope of true effects on two metrics, when both are seen with noise.
 
-Errors have known sizes, and known covariances where the same units are behind both metrics. Nothing
+Errors have known sizes. Nothing
 is assumed of how true effects are distributed: variances and covariance are those of the estimates
 less the noise, and intervals follow from how much the products of single experiments vary.
 """
@@ -61,7 +61,7 @@ class Moments(NamedTuple):
 class Fit(NamedTuple):
     """Pairs of effects with their standard errors, and the moments of the true effects behind them.
 
-    `shared` are covariances of the two errors of a pair; `groups` the experiment of each pair, from
+    `groups` has the experiment of each pair, from
     0: variants of one are left out together. Weights of pairs in means (`weight`) and in moments
     (`share`) sum to 1. Noise can make `total` negative, to which each group adds its `parts`;
     `least` are the variances that noise alone feigns, as their errors without true effects.
@@ -71,7 +71,6 @@ class Fit(NamedTuple):
     x_se: Floats
     y: Floats
     y_se: Floats
-    shared: Floats
     groups: NDArray[np.intp]
     weight: Floats
     share: Floats
@@ -117,17 +116,15 @@ def fit(
     x_se: ArrayLike,
     y: ArrayLike,
     y_se: ArrayLike,
-    shared: ArrayLike = 0.0,
     groups: ArrayLike | None = None,
 ) -> Fit:
     """Estimate variances and covariance of true effects from pairs of estimates.
 
     A pair counts by what its errors leave visible of effects that spread as these do. Source:
     Fuller (1987), moments of effects with known errors. Refusals: `too_few_units` for fewer than
-    `FEWEST` experiments; `zero_variance`; `not_applicable` for a correlation of errors outside (-1,
-    1); `inconsistent`. Arrays have the shape (pairs,): effects on two metrics, with positive
-    standard errors; `shared` is the correlation of the two errors, 0 where different units are
-    behind them; `groups` the experiment of each pair, its own without it.
+    `FEWEST` experiments; `zero_variance`; `inconsistent`. Arrays have the shape (pairs,):
+    effects on two metrics, with positive standard errors; `groups` has the experiment of each
+    pair, its own without it.
 
     Example:
         >>> offline = [0.01, 0.02, -0.01, 0.00, 0.03, -0.02]
@@ -138,7 +135,6 @@ def fit(
     """
     one, one_se, other, other_se = map(finite, (x, x_se, y, y_se))
     rows = len(one)
-    together = np.broadcast_to(finite(shared), (rows,))
     own = np.arange(rows) if groups is None else np.unique(groups, return_inverse=True)[1]
     if any(column.shape != (rows,) for column in (one, one_se, other, other_se, own)):
         raise Refusal("inconsistent", "both metrics need one effect and error for each experiment")
@@ -147,9 +143,7 @@ def fit(
         raise Refusal("too_few_units", f"a correlation needs {got}")
     if np.any(one_se <= 0) or np.any(other_se <= 0):
         raise Refusal("zero_variance", "every effect needs a positive standard error")
-    if np.any(np.abs(together) >= 1):
-        raise Refusal("not_applicable", "a correlation of errors lies between -1 and 1")
-    covariance, own = together * one_se * other_se, own.astype(np.intp)
+    own = own.astype(np.intp)
     of_x, of_y = spreads(one, one_se).expected, spreads(other, other_se).expected
     weight = 1 / np.sqrt((of_x + one_se**2) * (of_y + other_se**2))
     weight /= weight.sum()
@@ -159,7 +153,7 @@ def fit(
     from_x, from_y = one - weight @ one, other - weight @ other
     terms = (
         weight * from_x**2 / whole - share * one_se**2,
-        weight * from_x * from_y / whole - share * covariance,
+        weight * from_x * from_y / whole,
         weight * from_y**2 / whole - share * other_se**2,
     )
     parts = Moments._make(np.bincount(own, term) for term in terms)
@@ -167,7 +161,7 @@ def fit(
     x_least, y_least = (np.sqrt(2 * np.sum((share * se**2) ** 2)) for se in (one_se, other_se))
     ends = one, one_se, other, other_se
     least = Moments(x_least, np.asarray(-np.inf), y_least)
-    return Fit(*ends, covariance, own, weight, share, total, parts, least)
+    return Fit(*ends, own, weight, share, total, parts, least)
 
 
 def correlation(fitted: Fit, alpha: float = 0.05) -> Association:
@@ -220,7 +214,7 @@ def chance_positive(fitted: Fit, x: float, x_se: float) -> float:
     straight = float(_sloped(plain).value)
     between, seen = straight * plain.xx, plain.xx + x_se**2
     pull, away = between / seen, x - fitted.weight @ fitted.x
-    errors = fitted.y_se**2 + (pull * fitted.x_se) ** 2 - 2 * pull * fitted.shared
+    errors = fitted.y_se**2 + (pull * fitted.x_se) ** 2
     unsure = np.sum((parts.xy - straight * parts.xx) ** 2) / seen**2
     spread = plain.yy - pull * between
     middle = plain.yy + pull**2 * plain.xx - 2 * pull * between
@@ -230,9 +224,6 @@ def chance_positive(fitted: Fit, x: float, x_se: float) -> float:
 
 def held_out(fitted: Fit) -> HeldOut:
     """Predict the effects of each experiment on `y` from a fit to the others.
-
-    The covariance of errors that `x` and `y` share is taken out of the gain: it would make the
-    prediction of an estimate look better than that of the true effect is.
 
     Example:
         >>> x = [0.01, 0.02, -0.01, 0.00, 0.03, -0.02]
@@ -247,7 +238,7 @@ def held_out(fitted: Fit) -> HeldOut:
     without = _mean_of_others(fitted, precision, fitted.y)
     predicted = without + pull * (fitted.x - _mean_of_others(fitted, precision, fitted.x))
     closer = (fitted.y - without) ** 2 - (fitted.y - predicted) ** 2
-    gain = precision * (closer - 2 * pull * fitted.shared)
+    gain = precision * closer
     return HeldOut(predicted, without, precision, gain)
 
 
@@ -312,11 +303,10 @@ def _if_normal(fitted: Fit, own: _Coefficient, values: Floats) -> Floats:
     steeper = np.maximum(values**2 - own.value**2, 0.0)[:, None] if own.spreads else 0.0
     a = plain.xx + fitted.x_se**2
     b = plain.yy + steeper * plain.xx + fitted.y_se**2
-    c = between + fitted.shared
     of_x, of_y = (values * own.of_x)[:, None], (values * own.of_y)[:, None]
     turned = a * of_x, b * of_y
-    squares = 2 * turned[0] ** 2 + 2 * turned[1] ** 2 - 4 * c * (turned[0] + turned[1])
-    each = a * b + c * c * (1 + 4 * of_x * of_y) + squares
+    squares = 2 * turned[0] ** 2 + 2 * turned[1] ** 2 - 4 * between * (turned[0] + turned[1])
+    each = a * b + between**2 * (1 + 4 * of_x * of_y) + squares
     # Nothing is left of effects that are one line without noise, but for rounding.
     variances: Floats = np.sum(np.maximum(each, _ROUNDING * a * b) * fitted.share**2, axis=1)
     return variances

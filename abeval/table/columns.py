@@ -12,8 +12,7 @@ from sqlglot import exp
 
 from abeval.bounds import MAX_METRICS
 from abeval.drafts import words
-from abeval.engines.protocol import Cell, Engine, whole
-from abeval.engines.sql import literal, quoted
+from abeval.engines.sql import Cell, Engine, literal, quoted, whole
 from abeval.errors import ExperimentError, LogError
 from abeval.experiment.problems import near_miss, suggestion
 from abeval.logs.mapping import is_number

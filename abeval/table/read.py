@@ -8,9 +8,8 @@ from typing import Any
 
 from abeval.drafts.guess import are_near_equal, names_control
 from abeval.engines.duckdb import DuckDBEngine
-from abeval.engines.protocol import Engine, row_count, whole
 from abeval.engines.sources import entry, files_of
-from abeval.engines.sql import cast_query, quoted
+from abeval.engines.sql import Engine, cast_query, quoted, row_count, whole
 from abeval.engines.text_files import decimal_commas
 from abeval.errors import ExperimentError, LogError
 from abeval.experiment.load import parse_experiment, reading

@@ -14,8 +14,7 @@ from abeval.aggregates.sums import BUCKET, DAY, MOMENT_COLUMNS, SEGMENT, WHOLE
 from abeval.drafts.columns import look
 from abeval.drafts.counts import DAY_UNIT, MOST_ROWS, Named, counts_of
 from abeval.engines.duckdb import DuckDBEngine
-from abeval.engines.protocol import Cell
-from abeval.engines.sql import quoted
+from abeval.engines.sql import Cell, quoted
 from abeval.errors import ExperimentError, LogError
 from abeval.experiment.load import parse_experiment
 from abeval.experiment.metrics import named_metrics

@@ -17,9 +17,8 @@ from sqlglot.errors import SqlglotError
 from abeval.assignment import SLOTS, Assignment
 from abeval.engines import statement
 from abeval.engines.duckdb import DuckDBEngine
-from abeval.engines.protocol import Engine
 from abeval.engines.sources import logs_of, relation_of
-from abeval.engines.sql import by_value, literal, query, quoted
+from abeval.engines.sql import Engine, by_value, literal, query, quoted
 from abeval.engines.statement import Recorder, known_dialect
 from abeval.engines.warehouse_rules import strange
 from abeval.errors import ExperimentError, LogError, QueryError

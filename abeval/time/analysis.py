@@ -33,7 +33,7 @@ class MetricOverTime:
     windows: Sequence[WindowRow]
     looks: tuple[Look, ...]
     stability: Stability | None = None
-    novelty: tuple[Novelty, ...] = ()
+    novelty: Novelty | None = None
     events: tuple[EventRow, ...] = ()
 
 
@@ -78,7 +78,7 @@ def time_result(line: Timeline, metrics: Sequence[Metric]) -> TimeResult:
         days=line.days,
         partial=tuple(sorted(line.partial)),
         stability=tuple(one.stability for one in parts if one.stability is not None),
-        novelty=tuple(row for one in parts for row in one.novelty),
+        novelty=tuple(one.novelty for one in parts if one.novelty is not None),
         windows=tuple(chain(*rows)),
         looks=tuple(row for one in parts for row in one.looks),
         events=tuple(row for one in parts for row in one.events),
@@ -109,7 +109,7 @@ def metric_over_time(line: Timeline, metric: Metric) -> list[MetricOverTime]:
         course = axes.Course(metric, name, axis, of_variant)
         windows = axes.windows_of(course, line.rule, line.widths)
         rows = [axes.row_of(course, *window) for window in windows]
-        since.append((rows, change.find_decays(course, line.days)))
+        since.append((rows, change.find_decay(course)))
     # Sums by days since entry and those of the calendar are large: one is gone before the other.
     del axis, course
     axis = axes.calendar(by_day.sums(by_day.days), control, strata, line.days, line.partial)
@@ -130,14 +130,14 @@ def _of_windows(
 
 
 def _on_calendar(
-    line: Timeline, course: axes.Course, since: tuple[Sequence[WindowRow], change.Decays]
+    line: Timeline, course: axes.Course, since: tuple[Sequence[WindowRow], tuple[Novelty, float]]
 ) -> MetricOverTime:
-    metric, (rows_since, decays) = course.metric, since
+    metric, (rows_since, decay) = course.metric, since
     windows = line.cuts.get((metric.name, course.variant))
     if windows is None:
         windows = axes.windows_of(course, line.rule, line.widths)
     rows = [axes.row_of(course, *window) for window in windows]
-    verdict, series = change.stability_of(course, decays)
+    verdict, series = change.stability_of(course, decay)
     looks, window_days, more = _looks(line, course, windows)
     sign_share, significance_share = change.agreement(metric, rows)
     dated = () if series is None else line.experiment.events
@@ -149,7 +149,7 @@ def _on_calendar(
         sign_share=sign_share,
         significance_share=significance_share,
     )
-    return MetricOverTime([*rows, *rows_since], looks, verdict, decays.rows, events)
+    return MetricOverTime([*rows, *rows_since], looks, verdict, decay[0], events)
 
 
 def _looks(

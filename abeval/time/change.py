@@ -3,7 +3,7 @@
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -176,95 +176,40 @@ _FITS = 3.841458820694124
 """Time constants whose chi-square is this close to the best's fit as well, at 95 %."""
 
 
-class Decays(NamedTuple):
-    """The decay over all units, then by cohort of entry.
-
-    `z` is the size of the first in standard errors, 0 if it is not significant.
-    """
-
-    rows: tuple[Novelty, ...]
-    z: float = 0.0
-
-
-def find_decays(course: Course, dates: Sequence[str]) -> Decays:
-    """Fit a decay over all units, then by cohort of entry, dated: the first day, then by week."""
-    bare = Novelty(course.metric.name, course.variant, "all", None, None, 0)
+def find_decay(course: Course) -> tuple[Novelty, float]:
+    """Fit a decay over all units; its size in standard errors is 0 if it is not significant."""
+    bare = Novelty(course.metric.name, course.variant, None, None, 0)
     try:
         series = series_of(course)
         change = find_change(series)
     except Refusal as refusal:
-        return Decays((replace(bare, reason=str(refusal)),))
+        return replace(bare, reason=str(refusal)), 0.0
     decays = [match for match in change.matches if match.shape.kind == "decay"]
     if not decays:
         short = f"{len(series.times)} days since entry are too few for a decay"
-        return Decays((replace(bare, days=len(series.times), reason=short),))
+        return replace(bare, days=len(series.times), reason=short), 0.0
     best = max(decays, key=lambda match: abs(match.z))
     # The long run is known over the time constants that fit as well.
     alike = [match.shape for match in decays if match.z**2 >= best.z**2 - _FITS]
     fits = [series.fit(change.design, np.array(shape.values)) for shape in alike]
-    level = float(fits[alike.index(best.shape)].coefficients[0])
-    significant = change.kind == "decay"
-    of_all = replace(
-        _novelty(bare, course.metric, series, fits, (level, best.coefficient), significant),
-        p_value=change.p_value,
-        tau=best.shape.at,
-    )
-    cohorts = [_of_cohort(of_all, course, group, dates) for group in _groups(course)]
-    rows = (of_all, *(row for row in cohorts if row is not None))
-    return Decays(rows, max(abs(match.z) for match in decays) if significant else 0.0)
-
-
-def _novelty(
-    bare: Novelty,
-    metric: Metric,
-    series: Series,
-    fits: Sequence[shapes.Fit],
-    best: tuple[float, float],
-    significant: bool,
-) -> Novelty:
-    """Return the row of a decay, from its fits, whose first coefficient is the long run.
-
-    `best` has long run and height in the best fit; novel is what is first better than later.
-    """
-    level, height = best
+    level, height = float(fits[alike.index(best.shape)].coefficients[0]), best.coefficient
     ends = [(float(fit.coefficients[0]), math.sqrt(fit.covariance[0, 0])) for fit in fits]
-    word: Literal["novelty", "primacy"]
-    word = "novelty" if height * metric.direction.sign > 0 else "primacy"
-    return replace(
+    # Novel is what is better at first than later.
+    is_better = height * course.metric.direction.sign > 0
+    is_significant = change.kind == "decay"
+    row = replace(
         bare,
-        word=word if significant else None,
+        word=("novelty" if is_better else "primacy") if is_significant else None,
+        p_value=change.p_value,
         days=len(series.times),
         scale=series.windows.scale,
         start=level + height,
         long_run=level,
         long_run_low=min(at - _Z * se for at, se in ends),
         long_run_high=max(at + _Z * se for at, se in ends),
+        tau=best.shape.at,
     )
-
-
-def _groups(course: Course) -> list[tuple[int, ...]]:
-    """Return the first day's cohort, then those of each week from it on."""
-    cohorts = [cohort for group in course.strata for cohort in group]
-    first, last = min(cohorts), max(cohorts)
-    weeks = [range(s, min(s + WEEK, last + 1)) for s in range(first + 1, last + 1, WEEK)]
-    return [(first,), *(tuple(week) for week in weeks)]
-
-
-def _of_cohort(
-    of_all: Novelty, course: Course, cohorts: tuple[int, ...], dates: Sequence[str]
-) -> Novelty | None:
-    """Return the fit of some cohorts at the time constant of all; None where they are too small."""
-    try:
-        series = series_of(replace(course, cohorts=cohorts))
-        (same,) = (one for one in shapes.decays(series.times, math.inf) if one.at == of_all.tau)
-        fit = series.fit(series.nuisance, np.array(same.values))
-    except Refusal:
-        return None
-    level, height = float(fit.coefficients[0]), float(fit.coefficients[-1])
-    p_value = two_sided(height / math.sqrt(fit.covariance[-1, -1]))
-    row = _novelty(of_all, course.metric, series, [fit], (level, height), p_value < LEVEL)
-    days = dict.fromkeys([dates[cohorts[0]], dates[cohorts[-1]]])
-    return replace(row, cohort=" to ".join(days), p_value=p_value)
+    return row, abs(best.z) if is_significant else 0.0
 
 
 def _inside(event: Event, series: Series, labels: Sequence[str]) -> Bools:
@@ -307,7 +252,7 @@ TOLERANCE = 0.05
 """Share of control: a change smaller than this, or than the effect, leaves an effect stable."""
 
 
-def stability_of(course: Course, decays: Decays) -> tuple[Stability, Series | None]:
+def stability_of(course: Course, decay: tuple[Novelty, float]) -> tuple[Stability, Series | None]:
     """Judge one metric in one variant by calendar day; return its daily effects too, if any."""
     bare = Stability(course.metric.name, course.variant, "too_early", "")
     try:
@@ -316,7 +261,7 @@ def stability_of(course: Course, decays: Decays) -> tuple[Stability, Series | No
         row = _evidence(bare, series, change, course.axis.labels)
     except Refusal as refusal:
         return replace(bare, reason=str(refusal)), None
-    verdict, reason = _verdict(series, change, row, decays, course.metric.unit)
+    verdict, reason = _verdict(series, change, row, decay, course.metric.unit)
     return replace(row, verdict=verdict, reason=reason), series
 
 
@@ -365,12 +310,13 @@ def _late_less_early(series: Series) -> Floats:
 
 
 def _verdict(
-    series: Series, change: Change, row: Stability, decays: Decays, unit: str
+    series: Series, change: Change, row: Stability, decay: tuple[Novelty, float], unit: str
 ) -> tuple[StabilityVerdict, str]:
     weeks, windows = row.weeks, series.windows
     caveat = "" if weeks >= 2 else "; in fewer than two whole weeks a weekly rhythm looks the same"
-    if decays.z and decays.z >= abs(0.0 if change.shape is None else change.shape.z):
-        tau = decays.rows[0].tau
+    novelty, z = decay
+    if z and z >= abs(0.0 if change.shape is None else change.shape.z):
+        tau = novelty.tau
         return "settling", f"the effect changes with days since entry, time constant {tau:g} days"
     if change.shape is not None:
         if change.kind == "trend" or _drifts_on(series, change):

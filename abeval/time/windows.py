@@ -80,14 +80,13 @@ class Axis:
 class Course:
     """One metric in one variant along an axis.
 
-    `known` says how skewed its values are; only `cohorts` are compared, all where None.
+    `known` says how skewed its values are.
     """
 
     metric: Metric
     variant: str
     axis: Axis
     known: Known | None = None
-    cohorts: tuple[int, ...] | None = None
 
     @property
     def arms(self) -> Arms:
@@ -97,8 +96,7 @@ class Course:
     @property
     def strata(self) -> Strata:
         """Groups of the cohorts that are compared."""
-        strata = self.axis.strata
-        return strata if self.cohorts is None else _kept(strata, self.cohorts)
+        return self.axis.strata
 
     def each_day(self) -> list[means_and_ratios.Pair]:
         """Return moments of (y, x) over the units of each day, in control and in the variant."""

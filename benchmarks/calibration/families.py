@@ -1,4 +1,4 @@
-"""Calibration of families of tests, of segments and of credible intervals."""
+"""Calibration of families of tests, and of segments."""
 
 from typing import get_args
 
@@ -6,7 +6,6 @@ import numpy as np
 
 from abeval.stats import (
     composition,
-    decisions,
     heterogeneity,
     means,
     multiplicity,
@@ -144,16 +143,3 @@ def ramped_segments(seed: int, runs: int) -> list[Outcome]:
         flags[0, run] = multiplicity.adjust(p_values, "holm").min() <= ALPHA
     data = "1 % then 50 %, 12 segments of 5,000 down to 2 units"
     return outcomes([("srm.stratified, Holm", "at_most")], data, flags)
-
-
-def credible(seed: int, runs: int) -> list[Outcome]:
-    """Credible intervals of effects that are drawn from the prior."""
-    rng = np.random.default_rng([seed, 20])
-    prior, se = decisions.Prior(0.01, 0.03), 0.02
-    effects = rng.normal(prior.mean, prior.sd, runs)
-    covered = np.zeros(runs, dtype=bool)
-    for run, (effect, noise) in enumerate(zip(effects, rng.normal(0, se, runs), strict=True)):
-        posterior = decisions.normal_normal(float(effect + noise), se, prior)
-        covered[run] = posterior.low <= effect <= posterior.high
-    data = "effects drawn from the prior"
-    return outcomes(nominal("bayes.normal_normal"), data, None, covered[None])

@@ -5,8 +5,8 @@
 Every world goes through the report of a history. True effects on an offline and an online metric
 are normal; or zero on both in three quarters of experiments; or have heavy tails (t with three
 degrees of freedom, both metrics large in the same experiments, or each on its own); or are skewed
-(lognormal). Errors are small or large, of one size or from one to ten, independent or shared by the
-same users. What is significantly better is shipped.
+(lognormal). Errors are small or large, of one size or from one to ten. What is significantly
+better is shipped.
 Gains: fifty experiments with normal true effects, of which the significant ones are shipped.
 """
 
@@ -19,9 +19,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy import special
 
-from abeval.history import report as history_gains
 from abeval.history.measures import measures_of
-from abeval.history.predictions import Options
 from abeval.history.report import report
 from abeval.history.table import Kept
 from abeval.results.history import HistoryRow
@@ -38,7 +36,6 @@ class Pair(NamedTuple):
     Attributes:
         correlation: Of true effects, before they are made skewed.
         online: Spread of true online effects over their standard error.
-        shared: Correlation of the errors.
         experiments: How many there are.
         sizes: Standard deviation of the log of the errors' size between experiments.
         shape: How true effects are distributed: `normal`, `null`, `heavy`, `apart` or `skewed`.
@@ -47,7 +44,6 @@ class Pair(NamedTuple):
 
     correlation: float
     online: float
-    shared: float = 0.0
     experiments: int = 30
     sizes: float = 0.0
     shape: str = "normal"
@@ -122,25 +118,24 @@ class Gained(NamedTuple):
 
 PAIRS = (
     *(
-        Pair(r, ratio, 0.0, n, offline=ratio)
+        Pair(r, ratio, n, offline=ratio)
         for n in (20, 40, 80)
         for ratio in (SMALL, MIDDLE, LARGE)
         for r in (0.0, 0.6, 0.9)
     ),
-    *(Pair(r, MIDDLE, 0.0, n) for n in (5, 8, 12) for r in (0.0, 0.9)),
+    *(Pair(r, MIDDLE, n) for n in (5, 8, 12) for r in (0.0, 0.9)),
     *(
-        Pair(r, ratio, 0.0, n, shape=shape, offline=ratio)
+        Pair(r, ratio, n, shape=shape, offline=ratio)
         for n in (12, 20, 40, 80)
         for ratio in (MIDDLE, LARGE)
         for shape, r in (("null", 0.0), ("null", 0.8), ("heavy", 0.0))
     ),
     *(
-        Pair(r, ratio, 0.0, 40, shape=shape, offline=ratio)
+        Pair(r, ratio, 40, shape=shape, offline=ratio)
         for ratio in (MIDDLE, LARGE)
         for shape, r in (("heavy", 0.8), ("apart", 0.0), ("skewed", 0.0), ("skewed", 0.8))
     ),
-    *(Pair(r, MIDDLE, 0.0, 40, 0.66, shape) for r in (0.0, 0.8) for shape in ("normal", "null")),
-    *(Pair(r, MIDDLE, 0.5, 40, shape=shape) for r in (0.0, 0.8) for shape in ("normal", "null")),
+    *(Pair(r, MIDDLE, 40, 0.66, shape) for r in (0.0, 0.8) for shape in ("normal", "null")),
 )
 GAINS = (
     *(Gain(), Gain(experiments=20), Gain(experiments=10), Gain(experiments=5)),
@@ -164,7 +159,7 @@ def _reported(world: Pair, random: np.random.Generator) -> tuple[float, ...]:
     x, x_se, y, y_se, true = drawn(world, random, world.experiments)
     rows = [row for i in range(len(x)) for row in _rows(i, x[i], x_se[i], y[i], y_se[i])]
     kept = Kept(tuple(rows), is_signed=True)
-    outcome = report(Path("history.parquet"), kept, None, None, Options(0.05, world.shared))
+    outcome = report(Path("history.parquet"), kept, None, None, 0.05)
     (row,), (gained,) = outcome.predictions, outcome.gained
     said = any(choice.sentence.startswith("auc predicts") for choice in outcome.choices)
     expected = _true_correlation(world)
@@ -172,7 +167,8 @@ def _reported(world: Pair, random: np.random.Generator) -> tuple[float, ...]:
     total = float(true[shipped].sum())
     each = [one for one in outcome.effects if one.shrunk is not None]
     held = [_held(e.shrunk_low, t, e.shrunk_high) for e, t in zip(each, true, strict=True)]
-    prior = history_gains.prior(measures_of(rows).of("online")[0], 0.05)
+    online = measures_of(rows).of("online")[0]
+    prior = shrinkage.prior(online.values, online.ses)
     # A next experiment whose estimate is of the size that the report speaks of.
     ahead = drawn(world, random, 200)
     nearest = np.argmin(np.abs(ahead[0] - _number(row.step)))
@@ -217,8 +213,7 @@ def drawn(
     true_x, true_y = _true(world, random, experiments)
     size = np.exp(world.sizes * random.standard_normal(experiments))
     x_se, y_se = size / world.offline, size / world.online
-    error_x, own = random.standard_normal((2, experiments))
-    error_y = world.shared * error_x + np.sqrt(1 - world.shared**2) * own
+    error_x, error_y = random.standard_normal((2, experiments))
     return true_x + x_se * error_x, x_se, true_y + y_se * error_y, y_se, true_y
 
 

@@ -11,11 +11,12 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
 
-from abeval.assignment import Assignment
+from abeval.assignment import SLOTS, Assignment
 from abeval.assignment.plan import Layer, Plan
 from abeval.assignment.platforms import GrowthBook
 from abeval.audit import independence
@@ -30,7 +31,7 @@ def moved_by_ramp(units: Sequence[str]) -> dict[float, int]:
     plan = Plan(Assignment("ramp", HALVES), traffic=0.1)
     before, moved = np.asarray(plan.rule().variants(units), dtype=object), {}
     for traffic in (0.2, 0.5):
-        plan = plan.ramped(traffic)
+        plan = replace(plan, traffic=traffic)
         after = np.asarray(plan.rule().variants(units), dtype=object)
         enrolled = pd.notna(before)
         moved[traffic] = int((before[enrolled] != after[enrolled]).sum())
@@ -40,10 +41,9 @@ def moved_by_ramp(units: Sequence[str]) -> dict[float, int]:
 
 def in_two(units: Sequence[str]) -> tuple[list[int], int]:
     """Units in each of four exclusive experiments of a layer, and in more than one."""
-    layer = Layer("layer")
     names = [f"experiment_{i}" for i in range(4)]
-    for name in names:
-        layer = layer.allocate(name, 0.25)
+    quarter = SLOTS // 4
+    layer = Layer("layer", {n: (i * quarter, (i + 1) * quarter) for i, n in enumerate(names)})
     counts = np.zeros(len(units), dtype=int)
     sizes = []
     for name in names:

@@ -53,7 +53,7 @@ class World:
         attention: Position p is looked at with probability 1 / log2(1 + p) to this power.
         explore: Share of the requests whose list is of random candidates.
         launched: Whether the candidate serves the variant; else the baseline does.
-        columns: Whether features, their times, training data and `explore` are logged; else only
+        columns: Whether features, their times, and training data are logged; else only
             the served score is.
     """
 
@@ -67,8 +67,7 @@ class World:
     @property
     def true(self) -> frozenset[str]:
         """The causes that may be named if there is a gap."""
-        of_position = {"position"} if self.attention else set[str]()
-        return frozenset(of_position | ({"exploration"} if self.explore else set()))
+        return frozenset({"position"} if self.attention else ())
 
 
 _MUCH, _BETTER, _SLIGHTLY, _WORSE = 1.5, 0.9, 0.7, 0.3
@@ -212,7 +211,6 @@ def logged(world: World, known: Pools, shown: Lists, rng: np.random.Generator) -
             "score_baseline": 1 / (1 + np.exp(-of(known.baseline))),
             "score_candidate": 1 / (1 + np.exp(-of(known.candidate))),
             "served_score": 1 / (1 + np.exp(-shown.served.ravel())),
-            "explored": wide(known.explored),
             "surface": np.where(wide(known.user + known.at) % 5 < 2, "web", "app"),
             "timeout": wide(late.astype(np.int64)),
             "latency_ms": wide(60 * rng.lognormal(0, 0.4, known.user.size)),
@@ -237,7 +235,6 @@ def drawn(world: World, seed: int, users: int = USERS) -> Log:
 _SERVED = {"served_score": "served_score"}
 _ALL = {
     **_SERVED,
-    "explore": "explored",
     "latency": "latency_ms",
     "model_time": "model_trained",
     "feature_time": "features_written",

@@ -59,7 +59,6 @@ STUDIES: Sequence[Study] = (
     Study(families.exact_split, 4),
     Study(families.small_segments),
     Study(families.ramped_segments),
-    Study(families.credible, 4),
 )
 
 

@@ -16,7 +16,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import abeval
-from abeval.aggregates.collect import run_median
 from abeval.aggregates.kernels import rows
 from abeval.aggregates.kernels.reach import NO_CATALOGUE, Reach, Sizes
 from abeval.aggregates.metric_queries import scored_rows
@@ -45,6 +44,7 @@ from abeval.metrics.definition import (
 )
 from abeval.stats.moments import Moments
 from abeval.stats.quantiles import PARTS, place
+from tests.definitions import run_median
 
 DAY, HOUR, MINUTE = 86_400_000, 3_600_000, 60_000
 BACK = 19_800 * DAY + 6 * HOUR

@@ -12,7 +12,6 @@ from abeval.agreement.case import Case
 from abeval.agreement.causes.days import reversal
 from abeval.agreement.causes.facts import backtest, eligibility, split, trust, window
 from abeval.agreement.causes.shares import support
-from abeval.agreement.causes.strata import exploration
 from abeval.agreement.compare import compare, explanation
 from abeval.agreement.standing import Gain, standing
 from abeval.results.agreement import Agreement, AgreementRow, Backtest
@@ -106,29 +105,6 @@ def test_support_counts_items_that_control_never_showed(plain: Case) -> None:
     assert finding.evidence[3].value == pytest.approx(50**2 / 100 / 100)
     same = sides.assign(unsupported=5)
     assert not support.judge(replace(plain, facts={"support": same, "weights": weights})).exceeds
-
-
-def test_exploration_compares_the_models_on_random_traffic(plain: Case) -> None:
-    units = np.arange(400)
-    noise = np.random.default_rng(5).integers(-3, 4, size=400)
-    parts = {"explore": 60, "rest": 40}
-    pairs = pd.concat(
-        pd.DataFrame(
-            {
-                "part": part,
-                "variant": "control",
-                "cluster": units,
-                "pairs": 100,
-                "baseline_halves": 100 + noise,
-                "candidate_halves": won * 2 + np.roll(noise, 7),
-            }
-        )
-        for part, won in parts.items()
-    )
-    finding = exploration.judge(replace(plain, facts={"pairs:explore": pairs}))
-    assert finding.exceeds
-    assert finding.p_value < 1e-6
-    assert [round(e.value, 2) for e in finding.evidence[:2]] == [0.1, -0.1]
 
 
 def test_a_changed_split_a_short_window_and_a_failed_check_are_facts(plain: Case) -> None:
@@ -266,9 +242,7 @@ def test_a_missing_column_is_named_and_fails_no_run(tmp_path: Path) -> None:
     assert agreement.rows == ()
     assert agreement["position"].needs == ("position",)
     assert agreement["support"].needs == ("item_id",)
-    assert agreement["drift"].needs == ("ts",)
-    assert agreement["exploration"].needs == ("[agreement] explore",)
-    assert "would show" in agreement["exploration"].message
+    assert "would show" in agreement["position"].message
 
 
 def few(models: dict[str, str | None]) -> Agreement:

@@ -126,12 +126,6 @@ def seen(share: float) -> Frames:
     return {"learned": sides(counts, counts), "pairs:learned": by_part}
 
 
-def days(falls: float) -> Frames:
-    own = {str(day): (0.7, 0.7) for day in range(6)}
-    others = {str(day): (0.7, 0.75 - falls * day / 5) for day in range(6)}
-    return {"pairs:day": pd.concat([pairs(own), pairs(others, "treatment")])}
-
-
 FOUND: list[tuple[str, Frames, Frames, str]] = [
     (
         "serving",
@@ -163,7 +157,6 @@ FOUND: list[tuple[str, Frames, Frames, str]] = [
     ("candidates", wanted(100), wanted(4), "25.0% is of items, above all of news, that"),
     ("overfitting", trained(0.62), trained(0.89), "0.900 on its training data and 0.620 on"),
     ("overlap", seen(0.5), seen(0.0), "Overlap: 50.0% of control's rows"),
-    ("drift", days(0.1), days(0.0), "candidate changes by -0.100"),
 ]
 
 

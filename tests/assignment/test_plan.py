@@ -20,7 +20,7 @@ def test_a_ramp_moves_no_enrolled_unit() -> None:
     plan = Plan(EVEN, traffic=0.1)
     before = plan.place_many(UNITS).variant
     for traffic in (0.2, 0.5, 1.0):
-        after_plan = plan.ramped(traffic)
+        after_plan = Plan(EVEN, traffic=traffic)
         after = after_plan.place_many(UNITS).variant
         enrolled = before.notna()
         assert (after[enrolled] == before[enrolled]).all()
@@ -29,9 +29,7 @@ def test_a_ramp_moves_no_enrolled_unit() -> None:
         plan, before = after_plan, after
 
 
-def test_the_same_traffic_is_no_ramp_and_no_traffic_moves_nobody() -> None:
-    half = Plan(EVEN, traffic=0.5)
-    assert half.ramped(0.5) == half
+def test_no_traffic_moves_nobody() -> None:
     assert Plan(EVEN, traffic=0).moved(Plan(EVEN)) == 0
     assert Plan(EVEN).moved(Plan(EVEN, traffic=0)) == 1
 
@@ -43,15 +41,18 @@ def test_variants_that_change_places_or_names_move_every_unit() -> None:
     assert Plan(EVEN).moved(renamed) == 0.5
 
 
-def test_less_traffic_is_refused_and_other_weights_move_units() -> None:
-    with pytest.raises(ExperimentError, match="units would leave a variant"):
-        Plan(EVEN, traffic=0.5).ramped(0.2)
+def test_slots_of_a_layer_are_owned_once() -> None:
+    with pytest.raises(ExperimentError, match=r"'x' and 'y' share slots 5 to 10"):
+        Layer("l", {"x": (0, 10), "y": (5, 20)})
+
+
+def test_other_weights_move_units() -> None:
     heavier = Plan(Assignment("exp", {"control": 0.9, "treatment": 0.1}))
     assert Plan(EVEN).moved(heavier) == 0.4
 
 
 def test_experiments_of_a_layer_share_no_unit() -> None:
-    layer = Layer("ranker").allocate("one", 0.3).allocate("two", 0.7)
+    layer = Layer("ranker", {"one": (0, 300_000), "two": (300_000, SLOTS)})
     one, two = (
         Plan(Assignment(name, {"a": 1, "b": 1}), layer=(layer, name)).place_many(UNITS)
         for name in ("one", "two")
@@ -62,32 +63,6 @@ def test_experiments_of_a_layer_share_no_unit() -> None:
     assert one.variant.notna().mean() == pytest.approx(0.3, abs=0.015)
 
 
-def test_the_allocator_fills_the_first_gap_and_refuses_what_does_not_fit() -> None:
-    layer = Layer("l").allocate("a", 0.2).allocate("b", 0.2).allocate("c", 0.2)
-    layer = layer.release("b")
-    assert layer.free() == [(200_000, 400_000), (600_000, 1_000_000)]
-    assert layer.allocate("d", 0.1).owned["d"] == (200_000, 300_000)
-    assert layer.allocate("d", 0.3).owned["d"] == (600_000, 900_000)
-    with pytest.raises(ExperimentError, match=r"widest free range has 400,000"):
-        layer.allocate("d", 0.5)
-    with pytest.raises(ExperimentError, match="is in layer"):
-        layer.allocate("a", 0.1)
-    with pytest.raises(ExperimentError, match=r"'x' and 'y' share slots 5 to 10"):
-        Layer("l", {"x": (0, 10), "y": (5, 20)})
-
-
-def test_a_layer_is_allocated_to_its_last_slot() -> None:
-    layer = Layer("l").allocate("one", 1e-6)
-    assert layer.owned["one"] == (0, 1)
-    full = layer.allocate("rest", 1 - 1e-6)
-    assert full.owned["rest"] == (1, SLOTS)
-    assert full.free() == []
-    with pytest.raises(ExperimentError, match=r"no 1 free slots.*\n.*widest free range has 0"):
-        full.allocate("more", 1e-6)
-    with pytest.raises(ExperimentError, match="no 0 free slots"):
-        layer.allocate("nobody", 0)
-
-
 def test_a_share_is_from_0_to_1() -> None:
     assert Plan(EVEN, traffic=1, holdout=Holdout("hold", 1)).place("1").reason == "holdout"
     assert Plan(EVEN, traffic=1, holdout=Holdout("hold", 0)).place("1").reason == "split"
@@ -96,8 +71,6 @@ def test_a_share_is_from_0_to_1() -> None:
             Plan(EVEN, traffic=share)
         with pytest.raises(ExperimentError, match="share of the holdout"):
             Holdout("hold", share)
-        with pytest.raises(ExperimentError, match="share of the layer"):
-            Layer("l").allocate("a", share)
 
 
 def test_the_unit_in_the_slot_after_a_holdout_is_in_the_experiment() -> None:

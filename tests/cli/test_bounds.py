@@ -42,8 +42,6 @@ ENTRIES = {
         "logs.clicks.attribution_hours",
         '[logs.clicks]\npath = "c.parquet"\nattribution_hours = inf\n',
     ),
-    "narrow prior": ("inference.prior.sd", "[inference]\nprior = { sd = 1e-300 }\n"),
-    "far prior": ("inference.prior.mean", "[inference]\nprior = { mean = 1e300, sd = 1 }\n"),
     "threads": ("engine.threads", "[engine]\nthreads = 1000000000\n"),
     "weight of a metric": (
         "metrics[0].weight",
@@ -133,7 +131,6 @@ def test_the_api_has_the_same_bounds(tmp_path: Path) -> None:
         lambda: loaded.replay(bins=10**9),
         lambda: loaded.replay(curve=10**8),
         lambda: loaded.replay(k=[2**63]),
-        lambda: loaded.replay(k_by=("position", {"1": 0})),
     ):
         with pytest.raises(ExperimentError, match=r"number|negative"):
             work()

@@ -100,13 +100,10 @@ def numbers(rows: int = 700, seed: int = 1) -> dict[str, object]:
     items["embedding"] = [None if i % 6 == 5 else list(vectors[i]) for i in range(20)]
     exposed = pd.DataFrame({"who": np.uint64(2**63) + np.arange(60, dtype=np.uint64)})
     exposed["time"] = start - 86_400_000 + np.arange(60) * 3_600_000
-    liked = log.iloc[::9][["who", "item_id"]].assign(grade=2.0)
-    liked.loc[liked.index[:3], "grade"] = None
     return {
         "impressions": pd.concat([log, log.iloc[:12]], ignore_index=True),
         "clicks": pd.concat([clicks, clicks.iloc[:10]], ignore_index=True),
         "items": items,
-        "truth": liked,
         "exposures": exposed,
     }
 
@@ -265,7 +262,7 @@ OWN: list[dict[str, Any]] = [
     {"name": "revenue", "value": "price * click * 1.1 + tax"},
     {"name": "per_position", "value": "1 / (position - 1)"},
     {"name": "rounded", "value": "cast(price / 0.3 as int) + floor(price) + round(price / 2.5)"},
-    {"name": "logs", "value": "ln(price) + log(price) + sqrt(price - 1)"},
+    {"name": "logs", "value": "ln(price) + ln(price) + sqrt(price - 1)"},
     {
         "name": "ratio",
         "numerator": "greatest(dwell, 1.5) * click",
@@ -280,7 +277,7 @@ def words_experiment(**entries: Any) -> LoadedExperiment:
     segments = {
         "device": "lower(trim(Device))",
         "band": "floor(price / 2.5)",
-        "label": "concat(Device, '-', position)",
+        "label": "Device || '-' || position",
         "weekday": "extract(dow from ts)",
     }
     base: dict[str, Any] = {
@@ -303,7 +300,7 @@ def agreed_experiment() -> LoadedExperiment:
     return words_experiment(
         variants={"Ä": {"model": "x"}, "it's \\b": {"model": "y"}},
         models={"x": {"score": "model_score"}, "y": {"score": "tax"}},
-        agreement={"explore": "click", "latency": "dwell", "model_version": "Device"},
+        agreement={"latency": "dwell", "model_version": "Device"},
     )
 
 
@@ -325,7 +322,6 @@ def numbers_experiment(**entries: Any) -> LoadedExperiment:
             "clicks": {"columns": columns, "time_unit": "ms", "dwell_unit": "ms"},
             "items": {},
             "exposures": {"columns": columns, "time_unit": "ms"},
-            "truth": {},
         },
         "cleaning": {"duplicate_key": ["request_id", "item_id", "position"]},
         "segments": {"big": "case when amount > 0 then 'plus' else 'minus' end"},

@@ -11,8 +11,7 @@ from typing import Any
 import pandas as pd
 
 from abeval.engines.duckdb import DuckDBEngine
-from abeval.engines.protocol import Engine
-from abeval.engines.sql import query, query_names
+from abeval.engines.sql import Engine, query, query_names
 
 TOLERANCE = 1e-9
 

@@ -14,13 +14,14 @@ import sqlglot
 from sqlglot import exp
 from sqlglot.tokens import TokenType
 
-from abeval.aggregates.collect import collect, run_definitions
+from abeval.aggregates.collect import collect
 from abeval.engines.duckdb import DuckDBEngine
 from abeval.engines.sql import query, query_names, quoted
 from abeval.errors import QueryError
 from abeval.experiment.load import parse_experiment
 from abeval.experiment.metrics import chosen_metrics, known_metrics
 from abeval.logs.run import Run
+from tests.definitions import run_definitions
 from tests.logs.small import PERIOD, small_log
 
 Types = Mapping[str, str]

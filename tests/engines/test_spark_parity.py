@@ -17,7 +17,6 @@ import pandas as pd
 import pytest
 
 import abeval
-from abeval.aggregates.collect import run_definitions
 from abeval.agreement.agree import read_offline
 from abeval.assignment import Assignment, Holdout, Layer, Plan
 from abeval.engines.duckdb import DuckDBEngine
@@ -34,13 +33,13 @@ from abeval.metrics.definition import Metric
 from abeval.off_policy.log import PolicyChoice
 from abeval.off_policy.run import OffPolicyOptions, off_policy
 from abeval.offline.replay import ReplayOptions, replay
-from abeval.pipeline import analyze_on
 from abeval.table.warehouse import write_totals
 from abeval.time.analysis import windows
 from abeval.time.time_sums import aa
 from benchmarks.plants.run import simulate_plant
 from tests.aggregates import events_world
 from tests.assignment.schemes import SETTINGS, WEIGHTS, odd_ids, scheme
+from tests.definitions import analyze_on, run_definitions
 from tests.engines import nasty, test_copies
 from tests.engines.expressions import EXPRESSIONS, NASTY, REFUSED, listed
 from tests.engines.parity import Both, difference, first_difference
@@ -205,16 +204,11 @@ RUNS: dict[str, Callable[[Any], object]] = {
         ReplayOptions(
             k=(3,),
             metrics=[*OFFLINE, "ild@3[vectors]", "recall@3", "gauc[units]"],
-            relevance="truth",
         ),
     ),
     "vectors of numbers": lambda e: replay(
         Run(NUMBERS, e, nasty.numbers()),
         ReplayOptions(k=(3,), metrics=["dcg@3[lin]"], relevance="similarity"),
-    ),
-    "replay by cut": lambda e: replay(
-        Run(nasty.words_experiment(cuts={"where": 'lower("Device")'}).experiment, e, nasty.words()),
-        ReplayOptions(k=(3,), metrics=["auc", "gauc[impressions]", "q_ctr"]),
     ),
     "agreement of words": lambda e: read_offline(
         Run(AGREED, e, nasty.words()), ReplayOptions(k=(3,), metrics=["auc", "q_ctr"])

@@ -1,8 +1,7 @@
-"""Past experiments with known true effects, as results of `analyze`, `replay` and `windows`."""
+"""Past experiments with known true effects, as results of `analyze` and `replay`."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -10,9 +9,7 @@ import numpy as np
 
 from abeval.results import Verdict
 from abeval.results.analysis import Result
-from abeval.results.record import columns_of
 from abeval.results.replay import REPLAY_SCHEMA_VERSION, PairRow, ReplayModel, ReplayResult
-from abeval.results.windows import TIME_SCHEMA_VERSION, TimeResult, WindowRow
 from tests import builders
 
 Z = 1.959963984540054
@@ -57,38 +54,6 @@ def replayed(name: str, differences: dict[str, tuple[float, float]]) -> ReplayRe
         (ReplayModel("ranker_v1"), ReplayModel("ranker_v2")),
         *((), (), (), pairs, (), (), (), ()),
     )
-
-
-def windows(name: str, early: dict[str, float], late: dict[str, float], se: float) -> TimeResult:
-    """Effects in the first and last seven of fourteen days."""
-    days = tuple(f"2026-09-{day:02}" for day in range(14, 28))
-    rows = [
-        *_windows("cumulative", days[:3], early, se * 1.5),
-        *_windows("cumulative", days[:7], early, se),
-        *_windows("rolling", days[-7:], late, se),
-        *_windows("rolling", days[-3:], late, se * 1.5),
-        *_windows("cumulative", days, late, se / 2),
-    ]
-    return TimeResult(
-        *(TIME_SCHEMA_VERSION, name, 0.05, days, (), (), (), tuple(rows), (), (), (), {}, ())
-    )
-
-
-def _windows(kind: str, days: Sequence[str], lifts: dict[str, float], se: float) -> list[WindowRow]:
-    return [
-        WindowRow(
-            **dict(zip(columns_of(WindowRow), values, strict=True)),
-        )
-        for metric, lift in lifts.items()
-        for values in [
-            (
-                *(metric, "treatment", "calendar", kind, len(days), days[0], days[-1], False),
-                *(10_000, 10_000, 0.1, 0.1 * (1 + lift), 0.1 * lift),
-                *(0.1 * (lift - Z * se), 0.1 * (lift + Z * se), lift, lift - Z * se),
-                *(lift + Z * se, _p(lift / se), None),
-            )
-        ]
-    ]
 
 
 def past(experiments: int, seed: int = 0, spread: float = 0.01, se: float = 0.01) -> list[Past]:

@@ -21,7 +21,7 @@ from abeval.history.measures import measures_of
 from abeval.results.agreement import Agreement, AgreementRow
 from abeval.results.study import Study
 from abeval.scratch import Scratch
-from tests.history.past import online, past, replayed, windows
+from tests.history.past import online, past, replayed
 
 BOTH = pytest.mark.parametrize("suffix", [".parquet", ".duckdb"])
 
@@ -122,22 +122,6 @@ def test_rows_without_an_effect_are_kept_and_counted(tmp_path: Path) -> None:
     history = abeval.History(tmp_path / "h.parquet")
     assert history.add(unbounded).sources[0].without_effect == 1
     assert [row.se is None for row in history.rows()] == [False, True]
-
-
-def test_first_and_last_days_that_do_not_overlap(tmp_path: Path) -> None:
-    history = abeval.History(tmp_path / "h.parquet")
-    history.add(one(), windows("e", {"ctr": 0.03}, {"ctr": 0.01}, 0.01))
-    kept = {(row.side, row.window): row.effect for row in history.rows()}
-    assert kept == {
-        ("online", None): 0.02,
-        ("early", "first 3 days"): 0.03,
-        ("early", "first 7 days"): 0.03,
-        ("late", "last 7 days"): 0.01,
-        ("late", "last 3 days"): 0.01,
-    }
-    partial = replace(windows("e", {"ctr": 0.03}, {"ctr": 0.01}, 0.01), partial=("2026-09-14",))
-    assert not history.add(partial).sources
-    assert history.rows()
 
 
 def test_other_tables_of_a_database_stay(tmp_path: Path) -> None:
@@ -386,7 +370,7 @@ def test_a_study_gives_every_result_that_it_has_and_its_agreement_too(tmp_path: 
     (offline,) = [one for one in history.rows() if one.side == "offline"]
     assert (offline.metric, offline.variant, offline.effect) == ("auc", "treatment", 0.02)
     assert offline.se == pytest.approx(0.01 / 1.96, rel=1e-3)
-    measures = {one.name: one for one in measures_of(history.rows()).of("offline")}
+    measures = {one.metric: one for one in measures_of(history.rows()).of("offline")}
     assert list(measures["auc"].effects) == [(name, "treatment")]
     with pytest.raises(ExperimentError, match="the study has no effects"):
         history.add(Study())

@@ -18,7 +18,7 @@ from abeval.history.table import changing
 from abeval.report.history_page import history_page_html
 from abeval.report.history_short import sentences
 from tests.cli.test_cli import call
-from tests.history.past import online, past, replayed, windows
+from tests.history.past import online, past, replayed
 from tests.report.pages import Page, figures, whole
 
 
@@ -26,11 +26,8 @@ from tests.report.pages import Page, figures, whole
 def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("history") / "h.parquet"
     results: list[Addable] = []
-    for i, each in enumerate(past(40, seed=3)):
-        early = {"ctr": each.true + 0.004 * math.sin(i)}
-        late = {"ctr": each.true, "dwell_per_user": 0.01 * math.cos(i)}
-        timed = windows(each.result.experiment.name, early, late, 0.002)
-        results += [each.result, each.replayed, timed]
+    for each in past(40, seed=3):
+        results += [each.result, each.replayed]
     return filled(path, results)
 
 
@@ -82,24 +79,16 @@ def test_signs_that_agree_have_wilsons_interval(report: abeval.HistoryReport) ->
 def test_the_best_offline_metric_is_chosen_on_experiments_left_out(
     report: abeval.HistoryReport,
 ) -> None:
-    choices = {(choice.target, choice.side): choice for choice in report.choices}
-    ctr = choices["ctr", "offline"]
+    choices = {choice.target: choice for choice in report.choices}
+    ctr = choices["ctr"]
     assert ctr.best in ("auc", "log_loss")
     assert ctr.predictors == 3
     assert ctr.chosen >= 38
     assert ctr.gain > 0.2
     assert ctr.sentence.startswith(f"{ctr.best} predicts ctr best")
     # Nothing predicts a metric that has nothing to do with any.
-    dwell = choices["dwell_per_user", "offline"]
+    dwell = choices["dwell_per_user"]
     assert dwell.best is None or dwell.gain is None or dwell.gain < 0.15
-
-
-def test_early_days_predict_late_ones(report: abeval.HistoryReport) -> None:
-    row = report["ctr, first 7 days", "ctr, last 7 days"]
-    assert row.side == "early"
-    assert row.correlation > 0.8
-    choices = {(choice.target, choice.side): choice.best for choice in report.choices}
-    assert choices["ctr, last 7 days", "early"] in ("ctr, first 7 days", "ctr, first 3 days")
 
 
 def test_how_often_a_metric_moves(report: abeval.HistoryReport) -> None:
@@ -119,39 +108,8 @@ def test_the_sum_of_what_was_shipped_is_shrunk(file: Path, report: abeval.Histor
     ctr = next(row for row in report.gained if row.metric == "ctr")
     assert ctr.naive > 1.4 * true
     assert ctr.low < true < ctr.high < ctr.naive
-    prior = abeval.History(file).prior("ctr")
-    assert (ctr.prior_mean, ctr.prior_sd) == (prior.mean, prior.sd)
     shrunk = [e.shrunk for e in report.effects if e.shrunk is not None and e.shipped]
     assert sum(shrunk[: ctr.shipped]) == pytest.approx(ctr.gained)
-
-
-def test_the_prior_is_an_entry_of_an_experiment_file(file: Path, tmp_path: Path) -> None:
-    prior = abeval.History(file).prior("ctr")
-    assert prior.sd_low < 0.01 < prior.sd_high
-    assert prior.mean_low < 0 < prior.mean_high
-    entries = {"mean": round(prior.mean, 8), "sd": prior.sd}
-    loaded = abeval.load("sample_logs/experiment.toml").replace(inference={"prior": entries})
-    assert loaded.experiment.inference.prior.sd == prior.sd
-    assert "sd = 0.0" in prior.toml
-
-
-def test_noise_of_the_same_units_is_taken_out(tmp_path: Path) -> None:
-    random = np.random.default_rng(5)
-    results: list[Addable] = []
-    for i in range(60):
-        noise, own, x, y = random.standard_normal(4)
-        name, se = f"e{i}", 0.01
-        # True effects have nothing to do with each other; their errors correlate by .8.
-        auc, ctr = 0.01 * x + se * noise, 0.01 * y + se * (0.8 * noise + 0.6 * own)
-        results.append(online(name, {"ctr": (ctr, se)}, "ship"))
-        results.append(replayed(name, {"auc": (auc, se)}))
-    history = abeval.History(filled(tmp_path / "h.parquet", results))
-    blind, told = history.report(), history.report(shared=0.8)
-    assert blind["auc", "ctr"].low > 0
-    assert told["auc", "ctr"].low < 0 < told["auc", "ctr"].high
-    assert told["auc", "ctr"].shared == 0.8
-    assert "assumed correlation of their errors: none" in blind.notes[0]
-    assert "assumed correlation of their errors: 0.8" in told.notes[0]
 
 
 def nulls(seed: int, metrics: int, correlated: float) -> tuple[list[Addable], list[str]]:
@@ -234,8 +192,6 @@ def test_too_few_experiments_are_refused_with_the_reason(tmp_path: Path) -> None
                 history.report()
     with pytest.raises(ExperimentError, match="has 4 experiments: 5 are needed"):
         history.report()
-    with pytest.raises(ExperimentError, match="ctr has an effect in 4 experiments"):
-        history.prior("ctr")
     # A metric that only some experiments have is named with its reason, beside the others.
     for each in past(6)[4:]:
         bare = tuple(row for row in each.result.scorecard if row.metric == "ctr")
@@ -253,10 +209,8 @@ def test_unknown_metrics_and_numbers_are_refused(file: Path) -> None:
         history.report(metrics=["ctrr"])
     with pytest.raises(ExperimentError, match="no offline metric 'gauc'"):
         history.report(offline=["gauc"])
-    with pytest.raises(ExperimentError, match="shared"):
-        history.report(shared=1.0)
     with pytest.raises(ExperimentError, match="alpha"):
-        history.prior("ctr", alpha=2)
+        history.report(alpha=2)
 
 
 def test_the_result_is_plain_and_shows_itself(report: abeval.HistoryReport) -> None:
@@ -327,7 +281,7 @@ def test_no_name_becomes_markup(tmp_path: Path) -> None:
 
 
 @pytest.mark.whole
-def test_the_command_adds_reports_and_prints_a_prior(
+def test_the_command_adds_and_reports(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -347,8 +301,6 @@ def test_the_command_adds_reports_and_prints_a_prior(
     assert call(monkeypatch, "history", "report", "--history", "h.duckdb", *files) == 0
     assert "Sensitivity" in capsys.readouterr().out
     assert json.loads(Path("h.json").read_text())["experiments"] == [f"e0{i}" for i in range(6)]
-    assert call(monkeypatch, "history", "prior", "--history", "h.duckdb", "--metric", "ctr") == 0
-    assert capsys.readouterr().out.startswith("prior = { mean = ")
 
 
 @pytest.mark.parametrize(
@@ -364,7 +316,6 @@ def test_the_command_adds_reports_and_prints_a_prior(
             "--json would replace the result: a.json",
         ),
         (("add", "a.json", "--history", "h.parquet", "--shipped", "b"), "'b' was not shipped"),
-        (("prior", "--history", "h.parquet", "--metric", "ctr"), "there is no history"),
     ],
 )
 def test_mistakes_are_one_message_and_exit_code_2(

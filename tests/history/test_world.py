@@ -9,7 +9,6 @@ import numpy as np
 import pandas as pd
 import pytest
 
-import abeval
 from tests.cli.test_cli import call
 
 USERS, SHOWN = 1_600, 8
@@ -88,5 +87,3 @@ def test_from_logs_to_the_verdict_of_a_history(
     assert gained["shipped"] == sum(shipped) > 2
     assert gained["naive"] > gained["gained"]
     assert gained["low"] < really < gained["high"]
-    prior = abeval.History("h.parquet").prior("ctr")
-    assert prior.sd_low < SPREAD < prior.sd_high

@@ -185,15 +185,6 @@ def test_a_log_that_ends_too_early() -> None:
     assert "more may be on its way" in found.message
 
 
-def test_the_units_of_every_policy_stand_side_by_side() -> None:
-    log = lists()
-    log.loc[log.index[-40:], "variant"] = "a"
-    result = analyze(log)
-    found = check(result, "crossover_policies")
-    assert "first: a " in found.message
-    assert "exclude: a " in found.message
-
-
 def test_each_effect_says_what_its_ten_units_make_of_it() -> None:
     units = abeval.define(
         name="units",

@@ -48,7 +48,3 @@ def test_a_goal_that_is_significant_by_little_is_likely_smaller_than_it_seems() 
 @pytest.mark.parametrize("lift", [0.0, 0.15])
 def test_a_sure_effect_and_none_have_no_curse(lift: float) -> None:
     assert curses(analysed(lift)) == []
-
-
-def test_looks_and_priors_have_corrections_of_their_own() -> None:
-    assert curses(analysed(0.07, prior={"mean": 0.0, "sd": 0.05})) == []

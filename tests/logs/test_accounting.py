@@ -20,7 +20,6 @@ from abeval.logs.accounting import (
     expected_variants,
     facts,
     other_variants,
-    seen_in,
 )
 from abeval.logs.cells import BEFORE, OUTSIDE
 from abeval.logs.checks import USED, USED_BEFORE
@@ -78,21 +77,6 @@ def test_units_are_counted_by_first_day_and_by_logged_and_expected_variant() -> 
     days["u6"] = (None, "b")
     expected = Counter((*row, split.assign(unit).variant) for unit, row in days.items())
     assert {row[:3]: row[3] for row in rows} == expected
-
-
-def test_units_are_counted_by_where_they_were_seen_and_where_the_rule_puts_them() -> None:
-    split = Assignment("s", {"a": 1, "b": 1})
-    units = [f"u{number}" for number in range(30)]
-    shown = [Shown(unit, "a", 1) for unit in units] + [Shown(unit, "b", 2) for unit in units[:9]]
-    with small_log(shown, assignment={"salt": "s"}) as log:
-        rows = seen_in(log.prepared())
-    expected = Counter(
-        ("a", "b", "a", split.assign(unit).variant)
-        if place < 9
-        else ("a", "a", None, split.assign(unit).variant)
-        for place, unit in enumerate(units)
-    )
-    assert {row[:4]: row[4] for row in rows} == expected
 
 
 def experiment(**entries: Any) -> Experiment:

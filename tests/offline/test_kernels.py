@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from abeval.engines.duckdb import DuckDBEngine
-from abeval.engines.protocol import ArrayEngine
+from abeval.engines.sql import ArrayEngine
 from abeval.offline.candidates import Candidates, one_traffic, read_units
 from abeval.offline.evaluate import JudgedColumns, evaluate_log
 from abeval.offline.metrics import PRESETS, UNCUT, Policy, Scoring, default_metrics, metrics_of

@@ -267,55 +267,16 @@ def test_a_scores_log_is_the_same_model_as_a_column():
     assert counts["c: scored_items_never_shown"] == 1
 
 
-def test_stages_stand_side_by_side_and_are_compared_at_their_own():
+def test_scores_that_name_no_model_are_a_model_of_their_own():
     loaded, logs = small(random_rows(), logs={"impressions": {}, "scores": {}})
     frame = logs["impressions"]
     keys = frame[["request_id", "item_id"]]
     listed = [
-        keys.assign(stage=stage, model=model, score=frame[column])
-        for stage, model, column in (
-            ("recall", "a", "b"),
-            ("recall", "new", "a"),
-            ("ranking", "a", "a"),
-            ("ranking", "new", "b"),
-        )
-    ]
-    found = loaded.replay(metrics=["ndcg@3[lin]"], logs={**logs, "scores": pd.concat(listed)})
-    assert {"recall/a", "recall/new", "ranking/a", "ranking/new"} <= {r.model for r in found.rows}
-    pairs = {pair.model: pair.control for pair in found.pairs}
-    assert (pairs["recall/new"], pairs["ranking/new"]) == ("recall/a", "ranking/a")
-    for traffic in "xy":
-        value = found.row("ndcg@3[lin]", "ranking/new", traffic).value
-        assert value == found.row("ndcg@3[lin]", "b", traffic).value
-
-
-def test_stages_follow_the_funnel():
-    loaded, logs = small(random_rows(), logs={"impressions": {}, "scores": {}})
-    frame = logs["impressions"].assign(position=1)
-    keys = frame[["request_id", "item_id"]].assign(score=frame["b"], model="m")
-    listed = [
-        keys.assign(stage="recall"),
-        keys[frame["item_id"] < 4].assign(stage="ranking"),
-        keys[frame["item_id"] < 2].assign(stage="again"),
-    ]
-    given = {"impressions": frame, "scores": pd.concat(listed)}
-    found = loaded.replay(metrics=["mrr@3"], logs=given)
-    stages = [model.stage for model in found.models if model.stage is not None]
-    assert stages == ["recall", "ranking", "again", "served"]
-
-
-def test_scores_that_name_no_model_or_stage_are_a_model_of_their_own():
-    loaded, logs = small(random_rows(), logs={"impressions": {}, "scores": {}})
-    frame = logs["impressions"]
-    keys = frame[["request_id", "item_id"]]
-    listed = [
-        keys.assign(stage="ranking", model="new", score=frame["a"]),
-        keys.assign(stage=None, model="new", score=frame["b"]),
-        keys.assign(stage=None, model=None, score=frame["b"]),
+        keys.assign(model="new", score=frame["b"]),
+        keys.assign(model=None, score=frame["b"]),
     ]
     found = loaded.replay(metrics=["mrr@3"], logs={**logs, "scores": pd.concat(listed)})
-    names = {model.name: model.stage for model in found.models}
-    assert names == {"a": None, "b": None, "ranking/new": "ranking", "new": None, "scores": None}
+    assert [model.name for model in found.models] == ["a", "b", "new", "scores"]
     for model in ("new", "scores"):
         assert found.row("mrr@3", model, "x").value == found.row("mrr@3", "b", "x").value
 

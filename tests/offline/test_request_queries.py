@@ -193,21 +193,6 @@ def test_an_item_is_judged_once_with_its_best_score_first_place_and_highest_grad
     assert rows.by_key("request_id item_id") == judged(listed, truth)
 
 
-def test_a_truth_of_a_unit_holds_for_each_of_its_requests() -> None:
-    keys = [Key("u", 1, "u"), Key("u", 2, "u"), Key("v", 3, "v"), Key("w", 4, "w")]
-    truth = [Truth("u", 7, 1.0), Truth("u", 7, 3.0), Truth("u", 8, 0.0), Truth("v", 7, 2.0)]
-    truth.append(Truth("nobody", 7, 9.0))
-    items = answer("offline/true_items", truth_keys=keys, truth_log=truth)
-    grades = items.by_key("unit_id request_id item_id")
-    assert {key: row["grade"] for key, row in grades.items()} == {
-        ("u", 1, 7): 3.0,
-        ("u", 2, 7): 3.0,
-        ("u", 1, 8): 0.0,
-        ("u", 2, 8): 0.0,
-        ("v", 3, 7): 2.0,
-    }
-
-
 def test_values_of_a_unit_are_added_in_whole_multiples() -> None:
     values = [
         Value("u", 1, 0.1, 0.5),

@@ -7,7 +7,6 @@ import shutil
 import subprocess
 from pathlib import Path
 
-import numpy as np
 import pandas as pd
 import plotly.graph_objects as go
 import pytest
@@ -35,25 +34,18 @@ METRICS = ["ndcg@3[lin]", "recall@5", "gauc[impressions]", "ece[width]", "covera
 
 @pytest.fixture(scope="module")
 def full():
-    """Stages, curves and a cut-off by value, all at once."""
+    """Models of both logs, and curves, all at once."""
     loaded, logs = small(random_rows(120), name=EVIL, logs={"impressions": {}, "scores": {}})
     log = logs["impressions"]
-    log["device"] = np.where(log["user"] % 3 == 0, "phone", "desktop")
     keys = log[["request_id", "item_id"]]
     scores = [
-        keys.assign(stage=stage, model=model, score=log[column])
-        for stage, model, column in (
-            ("1 recall", "a", "b"),
-            ("1 recall", "b", "a"),
-            ("2 ranking", "a", "a"),
-            ("2 ranking", "b", "b"),
-        )
+        keys.assign(model=model, score=log[column])
+        for model, column in (("recall", "b"), ("ranking", "a"))
     ]
     return loaded.replay(
         metrics=METRICS,
         logs={**logs, "scores": pd.concat(scores)},
         curve=4,
-        k_by=("device", {"phone": 1, "desktop": 3}),
     )
 
 
@@ -103,24 +95,10 @@ def test_terminal_markdown_and_page_have_the_same_tables(full):
     assert not any(table.title in study_of(full).to_markdown() for table in others)
 
 
-def test_a_stage_and_a_cut_off_by_value_are_rows_of_their_family(full):
-    ranking = next(one for one in offline_part(full) if isinstance(one, TextTable))
-    assert ranking.headers[:4] == ("metric", "stage", "a", "b")
-    rows = {row[:2]: row for row in ranking.rows}
-    pair = next(
-        p
-        for p in full.pairs
-        if (p.model, p.traffic, p.metric) == ("1 recall/b", "pooled", "ndcg@3[lin]")
-    )
-    assert f"{pair.difference:+.3f}"[:5] in rows["ndcg@3[lin]", "1 recall"][4]
-    assert ("recall@device", "") in rows
-
-
 def test_every_part_of_the_result_is_on_the_page(page):
     sections = [s.attributes["id"] for s in parse(page).all("section")]
     assert sections == ["offline", "calibration"]
     said = section(page, "offline")
-    assert "phone at 1, desktop at 3" in said
     assert "100% of 240" in said
     assert "items repeated in a request" in said
     assert "requests without relevant" in said

@@ -23,7 +23,7 @@ from abeval.results.record import Record
 from abeval.simulate import simulate
 from tests import builders
 from tests.cli.test_cli import abeval as command
-from tests.history.past import past, windows
+from tests.history.past import past
 
 WIDTHS = (36, 80, 140)
 METRIC = "revenue_per_session_" * 6
@@ -95,8 +95,7 @@ def policy() -> abeval.OffPolicyResult:
 def history(path: Path) -> abeval.HistoryReport:
     results: list[Addable] = []
     for each in past(10, seed=3):
-        timed = windows(each.result.experiment.name, {"ctr": each.true}, {"ctr": 0.01}, 0.002)
-        results += [each.result, each.replayed, timed]
+        results += [each.result, each.replayed]
     with changing(path) as rows:
         rows += [row for one in results for row in rows_of(one, None)]
     return abeval.History(path).report(metrics=["ctr"])

@@ -13,7 +13,7 @@ from weakref import finalize
 import numpy as np
 from numpy.typing import NDArray
 
-from abeval.engines.protocol import ArrayEngine, Engine, Spread, SpreadEngine
+from abeval.engines.sql import ArrayEngine, Engine, Spread, SpreadEngine
 from abeval.experiment.sections import EngineOptions
 from abeval.logs import unit_arrays
 from abeval.logs.unit_arrays import Places

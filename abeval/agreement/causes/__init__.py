@@ -8,8 +8,8 @@ from abeval.agreement.case import CauseCheck
 from abeval.agreement.causes import days, facts, serving, shares, strata
 
 CAUSES: tuple[CauseCheck, ...] = (
-    *(strata.position, facts.calibration, shares.support, facts.backtest, strata.exploration),
-    *(strata.drift, facts.eligibility, days.reversal, days.promotion, days.novelty, facts.window),
+    *(strata.position, facts.calibration, shares.support, facts.backtest),
+    *(facts.eligibility, days.reversal, days.promotion, days.novelty, facts.window),
     *(facts.split, facts.trust, serving.leakage, strata.overlap, strata.overfitting),
     *(serving.served_score, serving.half_precision, serving.serving, serving.stale_model),
     *(shares.cannibalised, shares.reordered, shares.candidates, shares.training_policy),

@@ -179,7 +179,6 @@ def calibration(case: Case) -> Finding | Unchecked:
             case.number("how much further from 1, in logs", worse),
             *_furthest(case, "days", "day"),
             *_furthest(case, "positions", "position"),
-            *_furthest_cells(case),
         ),
         p_value=clusters.p_value(worse) if worse.value > 0 else 1.0,
     )
@@ -204,16 +203,3 @@ def _furthest(case: Case, query: str, column: str) -> Iterator[Evidence]:
         if known:
             where, q = max(known, key=lambda cell: abs(math.log(cell[1].value)))
             yield case.number(f"Q of the {model}, furthest from 1", q, where)
-
-
-def _furthest_cells(case: Case) -> Iterator[Evidence]:
-    """Return the cell of `[cuts]` in which each served model is furthest from 1."""
-    rows = () if case.replay is None else case.replay.cut_rows
-    for (traffic, model), name in zip(case.served, ("baseline", "candidate"), strict=True):
-        own = (r for r in rows if (r.metric, r.model, r.traffic) == ("q_ctr", model, traffic))
-        known = [row for row in own if row.value and row.counted >= LEAST_CLICKS]
-        if known:
-            worst = max(known, key=lambda row: abs(math.log(row.value or 1.0)))
-            where = f"{traffic}, {worst.cut} {worst.cell}"
-            numbers = (worst.value, worst.low, worst.high)
-            yield Evidence(f"Q of the {name}, furthest from 1", *numbers, where)

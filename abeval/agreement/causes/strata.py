@@ -1,17 +1,11 @@
-"""Causes that show in AUC within strata: positions, exploration, days, rows that were learned."""
-
-import numpy as np
-import pandas as pd
+"""Causes that show in AUC within strata: positions, rows that were learned."""
 
 from abeval.agreement import clusters
 from abeval.agreement.case import Case, CauseWords, Finding, Unchecked
 from abeval.agreement.clusters import p_above, share, single, stratified
 from abeval.results.agreement import Evidence
-from abeval.stats.records import Estimate, Floats
 
 HALF = 0.5
-DRIFTS = 0.03
-LEAST_DAYS = 4
 SHARE = 0.01
 FALLS = 0.05
 _MODELS = ("baseline", "candidate")
@@ -64,96 +58,6 @@ def _coec(case: Case) -> tuple[Evidence, ...]:
     totals = by_cluster[["clicks", "expected"]].sum().assign(side=lambda sums: sums["variant"])
     name, both = "clicks over expected clicks", (case.control, case.variant)
     return tuple(case.number(name, share(totals, v, "clicks", "expected"), v) for v in both)
-
-
-@CauseWords(
-    HALF,
-    "the difference on the rest is off by half of it or more",
-    "Judge models offline on exploration traffic.",
-    queries=("pairs:explore",),
-    columns=("explore", *_MODELS),
-    shows="whether the lists that control chose favour its model",
-)
-def exploration(case: Case) -> Finding | Unchecked:
-    """Compare the models on control's exploration traffic and on the rest."""
-    pairs = case.rows("pairs:explore")
-    random, chosen = (stratified(pairs, case.control, part) for part in ("explore", "rest"))
-    if random is None or chosen is None:
-        message = "Exploration: control has no clicks and non-clicks on both kinds of traffic"
-        return Unchecked(message, ("rows of control with and without explore",))
-    explored, rest = random.difference, chosen.difference
-    change = clusters.change_on_same(rest, explored)
-    return Finding(
-        exceeds=abs(change.value) >= HALF * max(abs(rest.value), abs(explored.value)),
-        message=f"Exploration: the candidate's AUC differs by {explored.value:+.3f} on control's "
-        f"exploration traffic and by {rest.value:+.3f} on the rest.",
-        evidence=(
-            case.number("AUC difference on exploration traffic", explored),
-            case.number("AUC difference on the rest", rest),
-            case.number("difference of the two", change),
-        ),
-        p_value=clusters.p_value(change),
-        accounts_for=case.closed_offline(rest.value, explored.value),
-    )
-
-
-@CauseWords(
-    DRIFTS,
-    "the models part by .03 of AUC or more while the experiment runs",
-    "Check how often the candidate is trained and how old its features are.",
-    queries=("pairs:day",),
-    columns=("day", *_MODELS),
-    shows="whether the candidate gets worse after the launch",
-)
-def drift(case: Case) -> Finding | Unchecked:
-    """Compare the change of AUC from first to last day: the candidate's, the baseline's."""
-    pairs = case.rows("pairs:day")
-    before, after = (
-        _change(pairs[pairs["variant"] == variant], model)
-        for variant, model in zip((case.control, case.variant), _MODELS, strict=True)
-    )
-    if before is None or after is None:
-        message = f"Drift: there are not {LEAST_DAYS} days with clicks and non-clicks"
-        return Unchecked(message, (f"{LEAST_DAYS} days",))
-    apart = clusters.difference(before, after)
-    return Finding(
-        exceeds=abs(apart.value) >= DRIFTS,
-        message=f"Drift: from first to last day the AUC of the candidate changes by "
-        f"{after.value:+.3f} and that of the baseline by {before.value:+.3f}, each on its "
-        "own traffic.",
-        evidence=(
-            case.number("change of AUC of the candidate", after),
-            case.number("change of AUC of the baseline", before),
-            case.number("difference of the two", apart),
-        ),
-        p_value=clusters.p_value(apart),
-    )
-
-
-def _change(pairs: pd.DataFrame, model: str) -> Estimate | None:
-    """Return the slope of AUC over days times the days, weighted by pairs."""
-    won, of = (
-        pairs.pivot_table(
-            index="cluster", columns="part", values=values, aggfunc="sum", fill_value=0
-        ).to_numpy(dtype=np.float64)
-        for values in (f"{model}_halves", "pairs")
-    )
-    kept = of.sum(axis=0) > 0
-    won, of = won[:, kept] / 2, of[:, kept]
-    if of.shape[1] < LEAST_DAYS or of.shape[0] < 2:
-        return None
-    totals = of.sum(axis=0)
-    auc = won.sum(axis=0) / totals
-    influence = 2 * (won - auc * of) / totals
-    slope = _slope_weights(totals) * (totals.size - 1)
-    return clusters.influenced(float(slope @ auc), influence @ slope)
-
-
-def _slope_weights(weights: Floats) -> Floats:
-    """Return the weight of each day's value in the slope of a weighted regression on its number."""
-    day = np.arange(weights.size, dtype=np.float64)
-    centred = day - (weights * day).sum() / weights.sum()
-    return np.asarray(weights * centred / (weights * centred**2).sum())
 
 
 @CauseWords(

@@ -15,7 +15,6 @@ from sqlglot import exp
 
 from abeval.engines import sources
 from abeval.engines.duckdb import DuckDBEngine
-from abeval.engines.protocol import Cell, Engine
 from abeval.engines.spark.session import (
     SETTINGS,
     SparkRows,
@@ -26,7 +25,7 @@ from abeval.engines.spark.session import (
     rows_of,
     without_unsigned,
 )
-from abeval.engines.sql import is_query, literal, quoted
+from abeval.engines.sql import Cell, Engine, is_query, literal, quoted
 from abeval.engines.statement import parsed, transpiled
 from abeval.errors import LogError, QueryError
 from abeval.experiment.problems import suggestion

@@ -178,7 +178,7 @@ def _is_text(value: exp.Expr) -> bool:
     inner = value.unnest()
     if isinstance(inner, exp.Cast):
         return inner.to.this.name in _TEXTS
-    return bool(inner.is_string) or isinstance(inner, (exp.DPipe, exp.Concat, exp.Trim))
+    return bool(inner.is_string) or isinstance(inner, (exp.DPipe, exp.Trim))
 
 
 _IS_TEXT = "is text"
@@ -234,10 +234,6 @@ _NAMED = (*CALLS, "bit_count", "xxhash64")
 """Functions that SQLGlot knows only by name, and that mean the same."""
 
 
-def _filling(template: str) -> Rule:
-    return lambda node: _filled(template, x=node.this)
-
-
 def _div(node: exp.Div) -> exp.Expr:
     """Divide doubles; by zero the result is infinite or NaN, as in IEEE 754."""
     above, below = _as_double(node.this), _as_double(node.expression)
@@ -284,7 +280,7 @@ def _round(node: exp.Round) -> exp.Expr:
 def _of_double(template: str) -> Rule:
     """Round doubles: Spark's own rounding makes 64-bit integers, and so 0 of NaN."""
 
-    def rounded(node: exp.Floor | exp.Ceil | exp.Trunc) -> exp.Expr:
+    def rounded(node: exp.Floor | exp.Ceil) -> exp.Expr:
         if node.args.get("decimals") is not None:
             raise _refused(node, _UNKNOWN)
         return _filled(template, x=_as_double(node.this))
@@ -296,28 +292,18 @@ _FLOOR = "case when rint(x) > x then rint(x) - 1 else rint(x) end"
 _CEIL = "case when rint(x) < x then rint(x) + 1 else rint(x) end"
 
 
-def _log(node: exp.Log) -> exp.Expr:
-    """Rewrite a logarithm, of base 10 by default; those of base 2 are exact for powers of two."""
-    has_base = node.expression is not None
-    base, value = (node.this.sql(), node.expression) if has_base else ("10", node.this)
-    if base not in _LOGS:
-        raise _refused(node, f"{_UNKNOWN}: write ln(x) / ln(base)")
-    return _filled(_OF_POSITIVE.format(_LOGS[base]), x=_as_double(value))
-
-
 _OF_POSITIVE = """
 case when x = 0 then cast('-Infinity' as double) when x < 0 then cast('NaN' as double)
   else {} end
 """
-_LOGS = {
-    "2": "case when pow(2, rint(log2(x))) = x then rint(log2(x)) else log2(x) end",
-    "10": "log10(x)",
-}
+_LOG2 = "case when pow(2, rint(log2(x))) = x then rint(log2(x)) else log2(x) end"
 
 
-def _concat(node: exp.Concat) -> exp.Expr:
-    parts = (_filled("coalesce(x, '')", x=_as_text(part)) for part in node.expressions)
-    return exp.Concat(expressions=list(parts), safe=False, coalesce=False)
+def _log(node: exp.Log) -> exp.Expr:
+    """Rewrite a logarithm of base 2, which is exact for powers of two."""
+    if node.expression is None or node.this.sql() != "2":
+        raise _refused(node, f"{_UNKNOWN}: write ln(x) / ln(base)")
+    return _filled(_OF_POSITIVE.format(_LOG2), x=_as_double(node.expression))
 
 
 def _pipes(node: exp.DPipe) -> exp.Expr:
@@ -336,38 +322,19 @@ def _trim(node: exp.Trim) -> exp.Expr:
 _SPACES = " \u00a0\u1680\u202f\u205f\u3000" + "".join(map(chr, range(0x2000, 0x200B)))
 
 
-def _cased(node: exp.Lower | exp.Upper) -> exp.Expr:
+def _lower(node: exp.Lower) -> exp.Expr:
     """Refuse letters whose case the engines change in different ways."""
-    name, odd = ("lower", _ODD_LOWER) if isinstance(node, exp.Lower) else ("upper", _ODD_UPPER)
     changed = _filled(
-        f"case when x rlike odd then raise_error(concat('{name} of ', x, ': letters whose case "
-        f"engines change in different ways')) else {name}(x) end",
+        "case when x rlike odd then raise_error(concat('lower of ', x, ': letters whose case "
+        "engines change in different ways')) else lower(x) end",
         x=node.this,
-        odd=_string(odd),
+        odd=_string(_ODD_LOWER),
     )
     return _mark_text(changed)
 
 
-# Measured over all letters: 2 in `lower`, about 100 in `upper`, and letters so new that one engine
-# may not know them.
-_NEW = r"\ua7cb-\ua7dc\x{10d50}-\x{10d8f}"
-_ODD_LOWER = rf"[\u0130\u03a3{_NEW}]"
-_ODD_UPPER = (
-    r"[\u00df\u0149\u019b\u01f0\u0264\u0390\u03b0\u0587\u1e96-\u1e9a\u1f50-\u1fff"
-    rf"\ufb00-\ufb17{_NEW}]"
-)
-
-
-def _counted_from_one(node: exp.Left | exp.Right | exp.Substring | exp.SplitPart) -> exp.Expr:
-    """Refuse counts and positions below one, where engines differ."""
-    numbers = [node.args[name] for name in ("start", "length", "part_index") if node.args.get(name)]
-    if isinstance(node, (exp.Left, exp.Right)):
-        numbers = [node.expression]
-    if not all(isinstance(n, exp.Literal) and n.this.isdigit() and int(n.this) for n in numbers):
-        raise _refused(node, "means the same on Spark only with literal numbers of at least 1")
-    if isinstance(node, exp.SplitPart) and not node.args["delimiter"].name:
-        raise _refused(node, "has an empty delimiter")
-    return node
+_ODD_LOWER = r"[\u0130\u03a3\ua7cb-\ua7dc\x{10d50}-\x{10d8f}]"
+"""Measured over all letters: two, and letters so new that one engine may not know them."""
 
 
 def _like(node: exp.Like | exp.ILike) -> exp.Expr:
@@ -376,27 +343,8 @@ def _like(node: exp.Like | exp.ILike) -> exp.Expr:
         raise _refused(node, "means the same on Spark only with a pattern in quotes, without \\")
     if isinstance(node, exp.Like):
         return node
-    return exp.Like(
-        this=_cased(exp.Lower(this=node.this)), expression=_cased(exp.Lower(this=pattern))
-    )
-
-
-def _matches(node: exp.RegexpLike) -> exp.Expr:
-    """Allow expressions of letters, classes and repetitions; `$` is the end of the text."""
-    pattern = node.expression
-    if not isinstance(pattern, exp.Literal) or not _is_plain_pattern(pattern.name):
-        raise _refused(node, "is a regular expression that engines may read in different ways")
-    portable = pattern.name.replace(".", "[^\\n]").replace("$", "\\z")
-    return exp.RegexpLike(this=node.this, expression=_string(portable))
-
-
-def _is_plain_pattern(pattern: str) -> bool:
-    inside = False
-    for before, char in zip(" " + pattern, pattern, strict=False):
-        if char == "\\" or (before == "(" and char == "?") or (inside and char in ".$&["):
-            return False
-        inside = char == "[" or (inside and char != "]")
-    return pattern.isascii()
+    lowered = (_lower(exp.Lower(this=part)) for part in (node.this, pattern))
+    return exp.Like(**dict(zip(("this", "expression"), lowered, strict=True)))
 
 
 _WEEKDAYS = {**dict.fromkeys(("DOW", "DAYOFWEEK"), "dayofweek(x) - 1"), "ISODOW": "weekday(x) + 1"}
@@ -425,19 +373,13 @@ _RULES: Mapping[type[exp.Expr], Rule] = {
     exp.Round: _round,
     exp.Floor: _of_double(_FLOOR),
     exp.Ceil: _of_double(_CEIL),
-    exp.Trunc: _of_double(f"case when x < 0 then {_CEIL} else {_FLOOR} end"),
     exp.Log: _log,
-    exp.Ln: _filling(_OF_POSITIVE.format("ln(x)")),
-    exp.Sign: _filling("case when x = cast('NaN' as double) then 0 else cast(sign(x) as int) end"),
-    exp.IsNan: _filling("x = cast('NaN' as double)"),
+    exp.Ln: lambda node: _filled(_OF_POSITIVE.format("ln(x)"), x=node.this),
     **dict.fromkeys((exp.Cast, exp.TryCast), _cast),
-    exp.Concat: _concat,
     exp.DPipe: _pipes,
     exp.Trim: _trim,
-    **dict.fromkeys((exp.Lower, exp.Upper), _cased),
-    **dict.fromkeys((exp.Left, exp.Right, exp.Substring, exp.SplitPart), _counted_from_one),
+    exp.Lower: _lower,
     **dict.fromkeys((exp.Like, exp.ILike), _like),
-    exp.RegexpLike: _matches,
     exp.Extract: _extract,
     exp.TimestampTrunc: _truncated,
 }

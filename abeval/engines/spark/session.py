@@ -14,7 +14,7 @@ from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
-from abeval.engines.protocol import Cell, Result
+from abeval.engines.sql import Cell, Result
 from abeval.errors import QueryError
 from abeval.experiment.sections import EngineOptions
 from abeval.version import __version__ as version
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from pyspark.sql import DataFrame, SparkSession
 
-    from abeval.engines.protocol import Columns
+    from abeval.engines.sql import Columns
 
 SETTINGS: Mapping[str, str] = {
     "spark.sql.ansi.enabled": "true",

@@ -38,7 +38,6 @@ _FIND: Mapping[str, Find] = {
     "srm": split.srm_check,
     "srm:SEGMENT": split.segment_checks,
     "crossover": rows.crossover,
-    "crossover_policies": rows.crossover_policies,
     "assignment": rows.assignment,
     "pre_period": groups.before_checks,
     groups.DENOMINATORS: groups.denominator_checks,

@@ -1,7 +1,6 @@
 """Check what was read: rows that are set aside, days, variants of units, files and names."""
 
 import math
-from collections import Counter
 from collections.abc import Sequence
 from datetime import date, timedelta
 
@@ -112,28 +111,6 @@ def crossover(analysis: Analysis) -> Finding | None:
         done += "; excluding them biases an uneven split"
     slots = {"crossovers": crossovers, "units": units, "done": done}
     return Finding(crossovers / units if units else 0.0, slots=slots)
-
-
-def crossover_policies(analysis: Analysis) -> Finding | None:
-    """Compare how units of several variants split under each policy of `[cleaning] crossover`."""
-    experiment, aggregates = analysis.experiment, analysis.aggregates
-    if aggregates.facts.get("crossovers") == 0:
-        return skipped("no unit was seen in several variants, so all policies are the same")
-    if "crossovers" not in aggregates.facts or not aggregates.seen_in:
-        return None
-    policies = {name: Counter[str]() for name in ("first", "exclude", "as_assigned")}
-    for low, high, first, expected, units in aggregates.seen_in:
-        variants = (low, low, expected) if low == high else (first, None, expected)
-        for counted, variant in zip(policies.values(), variants, strict=True):
-            if variant is not None:
-                counted[variant] += units
-    shares, listed = [], []
-    for name, counted in policies.items():
-        if counted:
-            split = {variant: counted[variant] for variant in experiment.variants}
-            shares.append(split[experiment.control] / max(sum(split.values()), 1))
-            listed.append(f"{name}: " + ", ".join(f"{v} {n:,}" for v, n in split.items()))
-    return Finding(max(shares) - min(shares), slots={"listed": "; ".join(listed)})
 
 
 def assignment(analysis: Analysis) -> Finding | None:

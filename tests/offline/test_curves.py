@@ -1,13 +1,11 @@
-"""Curves over k, and cut-offs by a column's value."""
+"""Curves over k."""
 
 import numpy as np
 import pandas as pd
 import pytest
 
 import abeval
-from abeval.errors import ExperimentError, LogError
-from abeval.offline.evaluate import JudgedColumns, evaluate_log
-from abeval.offline.slices import elbow
+from abeval.offline.curves import elbow
 
 ENTRIES = {
     "name": "sliced",
@@ -52,27 +50,6 @@ def replayed(log, **options):
     return abeval.define(**ENTRIES).replay(logs={"impressions": log}, **options)
 
 
-def test_k_by_device_takes_each_request_at_its_own_cut_off(log):
-    found = replayed(log, metrics=["recall@1"], k_by=("device", {"phone": 2, "desktop": 5}))
-    assert found.by_value is not None
-    value = {(r.model, r.traffic): r.value for r in found.by_value.rows}["old", "pooled"]
-    columns = JudgedColumns(unit="user_id", relevance="click")
-    sums = np.zeros(2)
-    for device, k in (("phone", 2), ("desktop", 5)):
-        some = log[log["device"] == device]
-        row = evaluate_log(some, ["old"], columns=columns, metrics=[f"recall@{k}"]).result.rows[0]
-        sums += (row.value * row.counted, row.counted)
-    assert value == pytest.approx(sums[0] / sums[1], abs=1e-12)
-    assert found.by_value.rows[0].metric == "recall@device"
-    assert {p.model for p in found.by_value.pairs} == {"new"}
-
-
-def test_k_by_device_leaves_out_metrics_without_a_cut_off(log):
-    k_by = ("device", {"phone": 2, "desktop": 5})
-    result = replayed(log, metrics=["mrr", "recall@1"], k_by=k_by)
-    assert result.by_value == replayed(log, metrics=["recall@1"], k_by=k_by).by_value
-
-
 def test_a_curve_has_every_cut_off_and_its_elbow(log):
     found = replayed(log, metrics=["recall@1"], curve=8)
     curve = next(c for c in found.curves if c.model == "old" and c.traffic == "pooled")
@@ -95,16 +72,3 @@ def test_a_curve_has_every_cut_off_and_its_elbow(log):
 )
 def test_the_elbow_is_furthest_from_the_line_between_the_ends(points, expected):
     assert elbow(points) == expected
-
-
-@pytest.mark.parametrize(
-    ("options", "error"),
-    [
-        ({"k_by": ("nothing", {"phone": 3})}, LogError),
-        ({"k_by": ("user_id", {"1": 3})}, LogError),
-        ({"k_by": ("device", {"tablet": 3})}, ExperimentError),
-    ],
-)
-def test_mistakes_are_said(log, options, error):
-    with pytest.raises(error):
-        replayed(log, **options)

@@ -1,0 +1,50 @@
+"""Estimate metrics of lists at every cut-off, and find where they level off."""
+
+from collections.abc import Iterator, Sequence
+from itertools import groupby
+
+from abeval.offline.estimates import Estimates
+from abeval.offline.metrics import OfflineMetric, parse_metric
+from abeval.results import replay
+from abeval.results.replay import CurvePoint
+
+_DEFAULT = ("precision@1", "recall@1", "map@1[min]", "ndcg@1[lin]")
+
+
+def curve_metrics(names: Sequence[str] | None, longest: int) -> tuple[OfflineMetric, ...]:
+    """Return the metrics of requests among some ids, or the default ones, at every cut-off.
+
+    Example:
+        >>> [m.id for m in curve_metrics(["recall@10", "auc"], 3)]
+        ['recall@1', 'recall@2', 'recall@3']
+    """
+    definitions = [parse_metric(name).definition for name in names or _DEFAULT]
+    cut = [d for d in dict.fromkeys(definitions) if d.family == "list" and d.cut != "none"]
+    return tuple(OfflineMetric(d, k) for d in cut for k in range(1, longest + 1))
+
+
+def curves(estimates: Estimates) -> Iterator[replay.Curve]:
+    """Yield the curve of each model, traffic and definition; the metrics are of `curve_metrics`."""
+    by_curve = groupby(estimates.places(), key=lambda place: (*place[:2], place[2].definition))
+    for (model, traffic, definition), keys in by_curve:
+        points = tuple(CurvePoint(key[2].cutoff, *estimates.cell(*key).value) for key in keys)
+        name = OfflineMetric(definition).id
+        known = [(p.k, p.value) for p in points if p.value is not None]
+        yield replay.Curve(model, traffic, name, points, elbow(known))
+
+
+def elbow(points: Sequence[tuple[int, float]]) -> int | None:
+    """Return the cut-off furthest from the line between both ends (Satopää et al. 2011).
+
+    None where there are fewer than three points, or they lie on the line.
+
+    Example:
+        >>> elbow([(1, 0.2), (2, 0.5), (3, 0.55), (4, 0.6)])
+        2
+    """
+    if len(points) < 3 or points[0][1] == points[-1][1]:
+        return None
+    (k0, v0), (k1, v1) = points[0], points[-1]
+    away = {k: abs((k - k0) / (k1 - k0) - (v - v0) / (v1 - v0)) for k, v in points}
+    best = max(away, key=lambda k: away[k])
+    return best if away[best] > 1e-9 else None
