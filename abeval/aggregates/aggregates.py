@@ -15,6 +15,7 @@ from abeval.assignment import SUB_BUCKETS
 from abeval.engines.sql import Cell
 from abeval.logs.accounting import DayRows, LogRows
 from abeval.logs.placing import Entered, Stretches
+from abeval.logs.unit_arrays import Clusters
 from abeval.logs.views import ITEM_GROUPS
 from abeval.stats.catalogue import Incidence
 from abeval.stats.moments import Moments
@@ -164,6 +165,8 @@ class Aggregates:
         audits: Audit → its rows.
         extremes: Metric and variant → (y, x), in counted units, of the twenty units that deviate
             most from the variant's value.
+        clusters: What was randomised, where that are groups of units.
+        cluster_sums: Metric → y, x and both before of each cluster, in counted units.
         days_are_units: Whether the units are days, each of both variants, in place of sub-buckets.
     """
 
@@ -185,6 +188,8 @@ class Aggregates:
     audits: Mapping[str, Sequence[AuditSums]] = field(default_factory=dict)
     extremes: Mapping[tuple[str, str], Sequence[tuple[float, float]]] = field(default_factory=dict)
     unit_aucs: Sequence[UnitsByAuc] = ()
+    clusters: Clusters | None = None
+    cluster_sums: Mapping[str, Floats] = field(default_factory=dict)
     days_are_units: bool = False
 
     @property

@@ -29,6 +29,7 @@ from abeval.logs.unit_arrays import Units
 from abeval.logs.units import SubBuckets, places_of_hashes, sub_buckets, text_of
 from abeval.logs.views import variant_of
 from abeval.metrics.definition import CATALOGUE, GAUC, QUANTILE, UNIT_DAY, Metric, Source
+from abeval.stats.records import Floats
 
 
 class Collected(NamedTuple):
@@ -108,6 +109,8 @@ def collect_prepared(
         audits=audit_sums(run, prepared),
         extremes=sums.extremes,
         unit_aucs=sums.unit_aucs,
+        clusters=placed.units.clusters,
+        cluster_sums=sums.clusters,
     )
     accounting.check_all_counted(prepared, counted)
     return Collected(joined_cells(collected, experiment.privacy.min_units), logs)
@@ -134,6 +137,7 @@ class _UnitSums:
     buckets: dict[str, aggregates.BucketSums] = field(default_factory=dict)
     extremes: dict[tuple[str, str], list[tuple[float, float]]] = field(default_factory=dict)
     unit_aucs: list[UnitsByAuc] = field(default_factory=list)
+    clusters: dict[str, Floats] = field(default_factory=dict)
 
     def add(self, source: Source) -> None:
         """Add the sums of the metrics of a source."""
@@ -156,6 +160,8 @@ class _UnitSums:
         if self.replays:
             bucket = None if self.by_units else self.bucket
             self.buckets |= {metric.name: of.buckets(metric, bucket) for metric in metrics}
+        if of.units.clusters is not None:
+            self.clusters |= {metric.name: of.of_clusters(metric) for metric in metrics}
         if source is GAUC:
             self.unit_aucs += _unit_aucs(logs, of)
         if experiment.privacy.min_units is not None:
@@ -175,8 +181,9 @@ def _unit_aucs(logs: ReadLogs, of: SourceValues) -> list[UnitsByAuc]:
 
 
 def unit_counts(experiment: Experiment, units: Units) -> dict[str, int]:
-    """Count the analysed units of each variant that has some."""
-    counts = np.bincount(units.variant, minlength=len(experiment.variants)).tolist()
+    """Count the analysed units, or clusters of them, of each variant that has some."""
+    variant = units.variant if units.clusters is None else units.clusters.variant
+    counts = np.bincount(variant, minlength=len(experiment.variants)).tolist()
     return {name: n for name, n in zip(experiment.variants, counts, strict=True) if n}
 
 

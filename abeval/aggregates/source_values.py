@@ -54,7 +54,9 @@ class SourceValues:
     @property
     def groups(self) -> sums.Groups:
         """Return variant and stretch of the units."""
-        return sums.Groups(self.units.variant, self.units.stretch, [*self.experiment.variants])
+        units, variants = self.units, [*self.experiment.variants]
+        cluster = None if units.clusters is None else units.clusters.of_unit
+        return sums.Groups(units.variant, units.stretch, variants, cluster)
 
     def _once(self, key: tuple[object, ...], compute: Callable[[], NDArray[Any]]) -> NDArray[Any]:
         """Compute an array once: metrics of equal values are then summed once, too."""
@@ -97,6 +99,7 @@ class SourceValues:
             is_new=of.is_new[places],
             segments={},
             covariates={name: column[places] for name, column in of.covariates.items()},
+            clusters=of.clusters and of.clusters._replace(of_unit=of.clusters.of_unit[places]),
         )
         return SourceValues(self.experiment, self.shape, units, now, before or {})
 
@@ -264,6 +267,10 @@ class SourceValues:
     def buckets(self, metric: Metric, sub_bucket: SubBuckets | None) -> BucketSums:
         """Return sums for A/A replays: by sub-bucket, or by unit where there is none."""
         terms, among = self.judged(metric), self.among(metric)
+        if self.units.clusters is not None:
+            y, x, *before = self.of_clusters(metric).T
+            before = np.stack([*before, np.zeros_like(y)], axis=1)
+            return BucketSums.of_units(y, x, before)
         if sub_bucket is None:
             columns = [self._of_units(value, among).astype(np.float64) for value in terms]
             # Ordered by value, so that a draw by position does not depend on the order of the log.
@@ -287,6 +294,16 @@ class SourceValues:
         of_buckets = [known[product] for product in ((), *products)]
         table[sub_bucket[order[starts]]] = np.array(of_buckets, dtype=np.float64).T
         return BucketSums(table[:, 0], table[:, 1:])
+
+    def of_clusters(self, metric: Metric) -> NDArray[np.float64]:
+        """Return y, x and both before, of each cluster in counted units, shape (clusters, 4)."""
+        clusters, among = self.units.clusters, self.among(metric)
+        if clusters is None:
+            return np.zeros((0, 4))
+        cluster = clusters.of_unit if among is None else clusters.of_unit[among]
+        columns = (self._of_units(value, among) for value in self.judged(metric)[:4])
+        sums_of = (np.bincount(cluster, one, len(clusters.variant)) for one in columns)
+        return np.stack([*sums_of], axis=1)
 
     def _of_units(
         self, value: Variable, among: NDArray[np.bool_] | NDArray[np.intp] | None

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from abeval.engines.sql import Cell
 from abeval.errors import ExperimentError
-from abeval.logs.unit_arrays import Labels, Whole, heads
+from abeval.logs.unit_arrays import Labels, Whole, added, heads, runs
 from abeval.stats.moments import Moments
 
 _Array = NDArray[np.int64] | NDArray[np.float64]
@@ -296,11 +296,15 @@ class Slice(NamedTuple):
 
 
 class Groups(NamedTuple):
-    """The place of each unit's variant among the names, and the number of its stretch."""
+    """The place of each unit's variant among the names, and the number of its stretch.
+
+    Where clusters were randomised, sums are of products of clusters' totals, `units` are clusters.
+    """
 
     variant: NDArray[np.integer]
     stretch: NDArray[np.integer]
     variants: Sequence[str]
+    cluster: NDArray[np.integer] | None = None
 
 
 def sums_of(slices: Sequence[Slice], groups: Groups) -> list[Row]:
@@ -324,6 +328,7 @@ def sums_of(slices: Sequence[Slice], groups: Groups) -> list[Row]:
 def _of_alike(slices: Sequence[Slice], groups: Groups) -> list[list[Row]]:
     """Return the rows of slices of the same units in the same cells."""
     order, starts = _ordered(slices[0], groups)
+    own = order[starts]
     columns: dict[int, int] = {}
     arrays: list[NDArray[np.integer]] = []
 
@@ -333,14 +338,17 @@ def _of_alike(slices: Sequence[Slice], groups: Groups) -> list[list[Row]]:
             arrays.append(values)
         return columns[id(values)]
 
-    products = [_products(one.terms, place) for one in slices]
+    terms = [one.terms for one in slices]
+    if groups.cluster is not None:
+        terms, order, starts = _of_clusters(terms, groups.cluster, order, starts)
+    products = [_products(one, place) for one in terms]
     wanted = dict.fromkeys(p for of_slice in products for p in of_slice if p)
     try:
         sums = exact_sums(arrays, wanted, starts, order)
     except OverflowError as error:
         what = f"metric {max(slices, key=_largest).metric!r}: its sums cannot be computed: "
         raise ExperimentError(f"{what}they are too large", _TOO_LARGE) from error
-    units, first = np.diff(starts, append=len(order)).tolist(), order[starts]
+    units, first = np.diff(starts, append=len(order)).tolist(), own
     texts: dict[Product | None, list[str]] = {p: [*map(str, own)] for p, own in sums.items()}
     texts |= {None: ["0"] * len(units), (): [*map(str, units)]}
     variants = [groups.variants[variant] for variant in groups.variant[first].tolist()]
@@ -352,6 +360,29 @@ def _of_alike(slices: Sequence[Slice], groups: Groups) -> list[list[Row]]:
         ]
         for one, of_slice in zip(slices, products, strict=True)
     ]
+
+
+def _of_clusters(
+    terms: Sequence[Terms],
+    cluster: NDArray[np.integer],
+    order: NDArray[np.intp],
+    starts: NDArray[np.intp],
+) -> tuple[list[Terms], NDArray[np.intp], NDArray[np.intp]]:
+    """Return totals of the clusters of each group in place of the values of its units."""
+    group = runs(starts, len(order))
+    order = order[np.lexsort((cluster[order], group))]
+    first = heads(np.stack([group, cluster[order]], axis=1))
+    totals: dict[int, Variable] = {0: 0, 1: np.diff(first, append=len(order))}
+
+    def total(value: Variable) -> Variable:
+        key = value if isinstance(value, int) else id(value)
+        if key not in totals:
+            totals[key] = added(np.asarray(value)[order], first)
+        return totals[key]
+
+    # Newness is of a unit: clusters were all there before.
+    of_clusters = [Terms(*map(total, one[:4])) for one in terms]
+    return of_clusters, np.arange(len(first)), np.searchsorted(first, starts)
 
 
 def _ordered(one: Slice, groups: Groups) -> tuple[NDArray[np.intp], NDArray[np.intp]]:

@@ -30,6 +30,7 @@ def inconsistencies(experiment: Experiment) -> list[Problem]:
         (("metrics",), metric_rules(experiment, known_metrics(experiment))),
         (("segments",), _segments(experiment)),
         (("cuts",), _cuts(experiment)),
+        (("design",), _design(experiment)),
         (("inference",), inference_rule(experiment)),
     ]
     return [
@@ -265,6 +266,28 @@ def _segments(experiment: Experiment) -> Found:
     if experiment.logs.exposures is None:
         for name in experiment.known_from("exposure"):
             yield name, "known", '"exposure" needs [logs.exposures], whose rows have the value'
+
+
+def _design(experiment: Experiment) -> Found:
+    """Check what else the plan may have where clusters of units were randomised."""
+    design, inference = experiment.design, experiment.inference
+    if design is None:
+        return
+    for key, text in design.model_dump(exclude_none=True).items():
+        yield from expression(text, key)
+    if design.strata is not None and design.pairs is not None:
+        yield "pairs", "pairs are strata of one cluster of each variant: remove `strata`"
+    if experiment.unit == ROW_UNIT:
+        yield "cluster", 'needs the unit that metrics are of, such as unit = "user_id"'
+    others = {
+        "[assignment]": experiment.assignment is not None,
+        "[cuts]": bool(experiment.cuts),
+        "[inference] looks": inference.looks != "fixed",
+        "[inference] resample": inference.resample is not None,
+        f'adjust = "{inference.adjust}"': inference.adjust in ("regression", "stratify"),
+    }
+    for entry in (entry for entry, is_set in others.items() if is_set):
+        yield "cluster", f"clusters are not analysed with {entry}: remove one of the two"
 
 
 def _cuts(experiment: Experiment) -> Found:

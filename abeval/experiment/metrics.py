@@ -44,8 +44,17 @@ def known_metrics(experiment: Experiment) -> dict[str, Metric]:
 def chosen_metrics(experiment: Experiment) -> tuple[Metric, ...]:
     """Return the metrics of the scorecard in the order of the file, with its roles and margins.
 
-    A file that lists none gets every built-in metric, CTR as the goal.
+    A file that lists none gets every built-in metric, CTR as the goal. Where clusters were
+    randomised, a mean over their units is a ratio: Σ value / Σ units.
     """
+    metrics = _listed(experiment)
+    if experiment.design is None:
+        return metrics
+    return tuple(replace(m, kind="ratio") if m.kind == "mean" else m for m in metrics)
+
+
+def _listed(experiment: Experiment) -> tuple[Metric, ...]:
+    """Return the metrics that the file lists, or all."""
     known, choices = known_metrics(experiment), experiment.metrics
     if not choices:
         return tuple(

@@ -38,6 +38,7 @@ class Experiment(Section):
     assignment: sections.AssignmentRule | None = None
     logs: Logs
     tables: Mapping[Word, LogSource] = Field(default_factory=dict)
+    design: sections.Design | None = None
     cleaning: sections.Cleaning = sections.Cleaning()
     sessions: sections.Sessions = sections.Sessions()
     clicks: sections.Clicks = sections.Clicks()
@@ -106,17 +107,31 @@ class Experiment(Section):
 
     def known_from(self, source: Literal["before", "exposure"]) -> dict[str, str]:
         """Return name → expression of the segments that units have from before, or at exposure."""
-        return {
+        known = {
             name: rule.value
             for name, rule in self.segments.items()
             if isinstance(rule, sections.SegmentRule) and rule.known == source
         }
+        # A unit that never came has its cluster where it was exposed.
+        of_design = source == "exposure" and self.logs.exposures is not None
+        return known | (self.design_values if of_design else {})
+
+    @property
+    def design_values(self) -> dict[str, str]:
+        """Return `design.cluster`, and its strata or pairs → expression over a row."""
+        own = {} if self.design is None else self.design.model_dump(exclude_none=True)
+        return {f"design.{name}": text for name, text in own.items()}
+
+    @property
+    def unit_values(self) -> dict[str, str]:
+        """Return name → expression of all that a unit has once: segments, and its cluster."""
+        return {**self.segment_values, **self.design_values}
 
     @property
     def row_segments(self) -> dict[str, str]:
         """Return name → expression of the segments that are read from rows of the log."""
         exposed = self.known_from("exposure")
-        return {name: text for name, text in self.segment_values.items() if name not in exposed}
+        return {name: text for name, text in self.unit_values.items() if name not in exposed}
 
     @property
     def assigns(self) -> bool:

@@ -88,6 +88,18 @@ def moment(value: date | datetime) -> datetime:
     return datetime(value.year, value.month, value.day)
 
 
+class Design(Section):
+    """What was randomised, where that is a group of units: expressions over a row, as segments are.
+
+    `strata` are groups of clusters that were randomised apart, `pairs` are of one cluster of each
+    variant.
+    """
+
+    cluster: Text
+    strata: Text | None = None
+    pairs: Text | None = None
+
+
 class Cleaning(Section):
     """How duplicate rows and units in several variants are handled."""
 

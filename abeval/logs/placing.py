@@ -23,6 +23,7 @@ from abeval.experiment.sources import ROW_UNIT
 from abeval.logs import checks, units
 from abeval.logs import unit_arrays as arrays
 from abeval.logs.cells import Cells
+from abeval.logs.clusters import clusters_of
 from abeval.logs.run import Run
 from abeval.logs.shape import LogShape
 from abeval.stats import srm
@@ -260,7 +261,13 @@ def place_units(run: Run, shape: LogShape, cells: Cells) -> Placed:
     unit_of = at(np.where(is_analysed, np.cumsum(is_analysed) - 1, arrays.NONE), place)
     arms = np.array([units.place_of([*experiment.variants], name) for name in logged.names])
     arm, hashes, first_ms = arms[variant[chosen]], logged.hashes[chosen], logged.first_ms[chosen]
-    entries = entered(experiment, first_ms, arm)
+    segments = units.segments_of(run, shape, cells, hashes, unit_of)
+    clusters, entries = None, entered(experiment, first_ms, arm)
+    if experiment.design is not None:
+        design = {name: segments.pop(name) for name in experiment.design_values}
+        clusters = clusters_of(experiment, arm.astype(np.int8), design)
+        # Clusters were split, once: when their units come says nothing of it.
+        entries = []
     stretches = stretches_of(experiment, entries)
     # The last place stands for units that are not analysed.
     is_new = np.ones(len(arm) + 1, dtype=np.int8)
@@ -271,9 +278,10 @@ def place_units(run: Run, shape: LogShape, cells: Cells) -> Placed:
         stretch=_stretch_of(experiment, first_ms, stretches),
         is_new=is_new[:-1],
         first_ms=first_ms,
-        segments=units.segments_of(run, shape, cells, hashes, unit_of),
+        segments=segments,
         covariates={},
         crosses=logged.crosses[chosen],
+        clusters=clusters,
     )
     return Placed(
         *(logged, variant, expected, tied, set_aside, place),

@@ -359,7 +359,8 @@ def _expressions(
                 yield f"metric {metric.name!r}", term.expression, column, only
     for name, text in experiment.row_segments.items():
         only = replace(none, segments={name: shape.segments[name]})
-        yield f"segments.{name}", text, f"length({quoted(f's_{name}')})", only
+        where = name if "." in name else f"segments.{name}"
+        yield where, text, f"length({quoted(f's_{name}')})", only
     for name, text in experiment.cuts.items():
         only = replace(none, cuts={name: shape.cuts[name]})
         yield f"cuts.{name}", text, f"length({quoted(views.cut_name(name))})", only

@@ -192,7 +192,7 @@ def shape_of(
         shape,
         components=_numbered("c", ["1", summed_sql(CLICKED), *scored, *sums]),
         # The impressions have nothing of a segment that is known from the exposure.
-        segments={name: named.get(name, "cast('' as varchar)") for name in experiment.segments},
+        segments={name: named.get(name, "cast('' as varchar)") for name in experiment.unit_values},
         cuts={name: named[name] for name in experiment.cuts},
         own_columns=own,
         kept_columns=_with_extra(own, extra, log),

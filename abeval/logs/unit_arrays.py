@@ -38,6 +38,23 @@ def labels(texts: NDArray[np.generic]) -> Labels:
     return Labels(code.astype(np.int32), names.tolist())
 
 
+class Clusters(NamedTuple):
+    """Clusters, sorted by name; one is named by its place.
+
+    Attributes:
+        of_unit: The cluster of each unit, shape (units,).
+        variant: Place of the variant of each in the experiment file, shape (clusters,).
+        stratum: Number of the stratum, or pair, of each; all 0 without any.
+        units: How many units are in each.
+    """
+
+    of_unit: NDArray[np.int32]
+    variant: NDArray[np.int8]
+    stratum: NDArray[np.int32]
+    units: NDArray[np.int64]
+
+
+
 class Units(NamedTuple):
     """The analysed units, sorted by their hash; a unit is named by its place.
 
@@ -50,6 +67,7 @@ class Units(NamedTuple):
             `NO_FIRST` where that is not known.
         covariates: Columns `u_1`, … of the table of units beside the log.
         crosses: Whether the log shows it in several variants.
+        clusters: What was randomised, where that are groups of units.
     """
 
     hash: Whole
@@ -60,6 +78,7 @@ class Units(NamedTuple):
     segments: Mapping[str, Labels]
     covariates: Mapping[str, Whole]
     crosses: NDArray[np.bool_]
+    clusters: Clusters | None = None
 
 
 class UnitDays(NamedTuple):
