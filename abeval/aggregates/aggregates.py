@@ -166,7 +166,7 @@ class Aggregates:
         extremes: Metric and variant → (y, x), in counted units, of the twenty units that deviate
             most from the variant's value.
         clusters: What was randomised, where that are groups of units.
-        cluster_sums: Metric → y, x and both before of each cluster, in counted units.
+        cluster_sums: Metric → `SourceValues.of_clusters`.
         days_are_units: Whether the units are days, each of both variants, in place of sub-buckets.
     """
 

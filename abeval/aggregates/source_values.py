@@ -268,9 +268,8 @@ class SourceValues:
         """Return sums for A/A replays: by sub-bucket, or by unit where there is none."""
         terms, among = self.judged(metric), self.among(metric)
         if self.units.clusters is not None:
-            y, x, *before = self.of_clusters(metric).T
-            before = np.stack([*before, np.zeros_like(y)], axis=1)
-            return BucketSums.of_units(y, x, before)
+            y, x, y0, x0 = self.of_clusters(metric).T[:4]
+            return BucketSums.of_units(y, x, np.stack([y0, x0, np.zeros_like(y)], axis=1))
         if sub_bucket is None:
             columns = [self._of_units(value, among).astype(np.float64) for value in terms]
             # Ordered by value, so that a draw by position does not depend on the order of the log.
@@ -296,14 +295,20 @@ class SourceValues:
         return BucketSums(table[:, 0], table[:, 1:])
 
     def of_clusters(self, metric: Metric) -> NDArray[np.float64]:
-        """Return y, x and both before, of each cluster in counted units, shape (clusters, 4)."""
+        """Return sums of each cluster in counted units, shape (clusters, 8).
+
+        They are of y, x, both before, y², yx, x², and units.
+        """
         clusters, among = self.units.clusters, self.among(metric)
         if clusters is None:
-            return np.zeros((0, 4))
+            return np.zeros((0, 8))
         cluster = clusters.of_unit if among is None else clusters.of_unit[among]
-        columns = (self._of_units(value, among) for value in self.judged(metric)[:4])
-        sums_of = (np.bincount(cluster, one, len(clusters.variant)) for one in columns)
-        return np.stack([*sums_of], axis=1)
+        y, x, *before = (
+            self._of_units(value, among).astype(np.float64) for value in self.judged(metric)[:4]
+        )
+        columns = (y, x, *before, y * y, y * x, x * x, np.ones_like(y))
+        totals = [np.bincount(cluster, one, len(clusters.variant)) for one in columns]
+        return np.stack(totals, axis=1)
 
     def _of_units(
         self, value: Variable, among: NDArray[np.bool_] | NDArray[np.intp] | None

@@ -8,6 +8,7 @@ import numpy as np
 from abeval.aggregates.aggregates import Aggregates
 from abeval.aggregates.sums import CAPPED, DAY, SEGMENT, WHOLE, ByStretch, pooled
 from abeval.experiment.model import Experiment
+from abeval.inference import clustered
 from abeval.inference import means_and_ratios as means
 from abeval.inference.comparison import Arms, Comparison, Comparisons, Key, Reason, Rule, refused
 from abeval.inference.looks import looks_of
@@ -71,6 +72,8 @@ def compare(analysis: Analysis, metric: Metric, arms: Arms) -> Comparison:
     if why is not None:
         return refused(*arms.units(aggregates), why)
     rule = rule_of(analysis, metric, arms)
+    if clustered.is_few(analysis.experiment, aggregates, arms):
+        return clustered.compare_clusters(metric, analysis.experiment, aggregates, arms, rule)
     if metric.kind == "catalogue":
         control, treatment = (aggregates.incidence(name) for name in arms)
         return compare_catalogue([metric], (control, treatment), rule.alpha)[metric.name]
@@ -193,6 +196,8 @@ def _refusal(metric: Metric, analysis: Analysis) -> Reason | None:
         return "no_scores"
     if "click" in metric.needs and aggregates.facts["clicks"] == 0:
         return "no_clicks"
+    if aggregates.clusters is not None and not metric.is_mean_or_ratio:
+        return "clustered"
     # Only sums over units can be compared within stretches of entry days.
     apart = metric.kind in ("quantile", "catalogue", "auc") or inference.resample == "permutation"
     return "split_changed" if aggregates.stretches and apart else None

@@ -10,6 +10,7 @@ from abeval.inference import special_tests
 from abeval.inference.looks import LookBoundary, Looks, at_look
 from abeval.results.effects import Numbers, Values
 from abeval.stats import effects, multiplicity, skewed
+from abeval.stats.randomisation import Randomised
 from abeval.stats.records import Adjusted, Effect, Estimate, Interval, Lift, Refusal
 from abeval.stats.skewed import Skewed
 
@@ -32,6 +33,7 @@ Reason = Literal[
     "not_after_correction",
     "denominator_moved",
     "split_changed",
+    "clustered",
     "moved_segment",
     "failed_trust_check",
     "failed_aa",
@@ -96,6 +98,7 @@ class Comparison:
         own: The variant's value with its variance, unadjusted, where a large-sample test judges.
         rare: Successes of a metric of 0s and 1s, where they are few and the test is exact.
         permuted: Both variants, where values are skewed and the permutation test judges them.
+        drawn: The test of few clusters, which draws their assignment again.
         units_needed: Units of the smaller variant that would do, where values are too skewed.
         least: Units of a variant below which its interval is not to be read.
         sides: The effects that give the lower and the higher end, where their errors differ.
@@ -114,6 +117,7 @@ class Comparison:
     own: Estimate | None = None
     rare: special_tests.Rare | None = None
     permuted: Skewed | None = None
+    drawn: Randomised | None = None
     units_needed: int | None = None
     sides: tuple[Effect, Effect] | None = None
     draws: Draws | None = None
@@ -140,6 +144,8 @@ class Comparison:
             return Interval(exact.low, exact.high)
         if self.permuted is not None:
             return skewed.interval(self.permuted, level)
+        if self.drawn is not None:
+            return self.drawn.interval(level)
         if self.effect is None:
             raise TypeError("a comparison without an effect has no interval")
         low, high = self.sides or (self.effect, self.effect)

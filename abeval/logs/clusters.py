@@ -28,7 +28,7 @@ def clusters_of(
     if "" in texts:
         count = int((of_unit == texts.index("")).sum())
         what = f"{count:,} of {len(of_unit):,} units have no cluster (design.cluster)"
-        raise LogError(what, "keep rows with one: where = \"… is not null\" in the log's section")
+        raise LogError(what, 'keep rows with one: where = "… is not null" in the log\'s section')
     own = _of_each(of_unit, variant, texts, "units of several variants", _SWITCHES)
     kind = next((key for key in ("pairs", "strata") if f"design.{key}" in values), "")
     stratum = np.zeros(len(texts), dtype=np.int32)

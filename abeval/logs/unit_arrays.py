@@ -54,7 +54,6 @@ class Clusters(NamedTuple):
     units: NDArray[np.int64]
 
 
-
 class Units(NamedTuple):
     """The analysed units, sorted by their hash; a unit is named by its place.
 

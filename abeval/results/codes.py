@@ -13,6 +13,7 @@ _STATUS_WORDS = {
     "all_items_shown": "every item is shown in both variants",
     "zero_variance": "nothing varies",
     "too_skewed": "too little data for this metric's skew",
+    "clustered": "not analysed by clusters of units",
 }
 
 

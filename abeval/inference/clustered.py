@@ -1,0 +1,123 @@
+"""Compare variants by the clusters that were randomised, and say what clusters cost.
+
+Which test decides follows from the design alone, so that none is chosen by its p-value. From
+`MIN_UNITS` clusters in each variant on, t with the clusters' degrees of freedom, as for any unit.
+With fewer, and always with strata or pairs, the assignment is drawn again
+(`stats.randomisation`).
+"""
+
+from dataclasses import replace
+
+import numpy as np
+
+from abeval.aggregates.aggregates import Aggregates
+from abeval.experiment.model import Experiment
+from abeval.inference.comparison import (
+    MIN_UNITS,
+    Arms,
+    Comparison,
+    Draws,
+    Rule,
+    Spread,
+    limit,
+    or_none,
+    reason_of,
+    refused,
+)
+from abeval.metrics.definition import Metric, scales
+from abeval.stats import clusters, effects, means, randomisation
+from abeval.stats.clusters import Alike
+from abeval.stats.moments import Moments
+from abeval.stats.randomisation import METHOD, Randomised
+from abeval.stats.records import Bools, Floats, Refusal
+
+
+def is_few(experiment: Experiment, aggregates: Aggregates, arms: Arms) -> bool:
+    """Tell whether the assignment is drawn again, in place of t by clusters."""
+    design = experiment.design
+    if design is None or aggregates.clusters is None:
+        return False
+    is_blocked = design.strata is not None or design.pairs is not None
+    return is_blocked or min(arms.units(aggregates)) < MIN_UNITS
+
+
+def compare_clusters(
+    metric: Metric, experiment: Experiment, aggregates: Aggregates, arms: Arms, rule: Rule
+) -> Comparison:
+    """Compare two variants by drawing the assignment of their clusters again."""
+    units = arms.units(aggregates)
+    if 0 in units:
+        return refused(*units, "no_units")
+    y, x, y0, x0 = _sums(metric, aggregates).T
+    own, treated, strata = _drawn(experiment, aggregates, arms)
+    y, x, y0, x0 = y[own], x[own], y0[own], x0[own]
+    observed = Randomised(y, x, treated, randomisation.Assignments(treated[None], is_exact=True))
+    try:
+        bare = Comparison(*units, *observed.ratios, least=2)
+        past = _past(y, x, y0, x0) if rule.adjust == "cuped" else None
+        y, prefix = (y, "") if past is None else (y - past, "cuped_")
+        test = Randomised(y, x, treated, randomisation.assignments(treated, strata))
+        if test.least > rule.alpha:
+            return replace(bare, reason="too_few_units")
+        control, treatment = (
+            means.estimate_ratio(Moments.of(y[own], x[own])) for own in (~treated, treated)
+        )
+        # Its standard error and degrees of freedom are those of t by clusters.
+        by_t = effects.compare(control, treatment, rule.alpha, prefix + METHOD)
+    except Refusal as refusal:
+        return refused(*units, reason_of(refusal))
+    low, high = test.interval(rule.alpha)
+    lift = or_none(lambda: test.lift(rule.alpha))
+    return replace(
+        bare,
+        effect=by_t._replace(low=low, high=high, p_value=test.p_value()),
+        lift=lift,
+        reason=limit(lift),
+        spread=Spread(control.variance, treatment.variance, -control.variance),
+        own=treatment,
+        drawn=test,
+        draws=None if test.drawn.is_exact else Draws(randomisation.DRAWS, randomisation.SEED),
+    )
+
+
+def _sums(metric: Metric, aggregates: Aggregates) -> Floats:
+    """Return y, x and both before, of each cluster in the metric's own unit."""
+    return aggregates.cluster_sums[metric.name][:, :4] * np.array([*scales(metric)] * 2)
+
+
+def _drawn(
+    experiment: Experiment, aggregates: Aggregates, arms: Arms
+) -> tuple[Bools, Bools, Floats]:
+    """Return which clusters are of two variants; of these which are treated, and their strata."""
+    own = aggregates.clusters
+    if own is None:
+        raise TypeError("no clusters were randomised")
+    control, treatment = ([*experiment.variants].index(name) for name in arms)
+    chosen = np.isin(own.variant, (control, treatment))
+    return chosen, own.variant[chosen] == treatment, own.stratum[chosen]
+
+
+def _past(y: Floats, x: Floats, y0: Floats, x0: Floats) -> Floats | None:
+    """Return what each cluster's past explains of it, by one slope over all; None without a past.
+
+    The slope is of both variants together, so that it is the same for every assignment.
+    """
+    if not x0.any() or not x.any():
+        return None
+    before, now = y0 - y0.sum() / x0.sum() * x0, y - y.sum() / x.sum() * x
+    square = float(before @ before)
+    return None if square == 0 else before * float(before @ now) / square
+
+
+def alike_of(metric: Metric, aggregates: Aggregates) -> Alike | None:
+    """Return how alike the units of clusters are in a metric; None where it cannot be told."""
+    own, sums = aggregates.clusters, aggregates.cluster_sums.get(metric.name)
+    if own is None or sums is None:
+        return None
+    y, x, _, _, yy, yx, xx, units = sums.T
+    ratio = np.zeros(len(y))
+    for arm in np.unique(own.variant):
+        of = own.variant == arm
+        ratio[of] = y[of].sum() / x[of].sum() if x[of].any() else 0.0
+    squares = yy - 2 * ratio * yx + ratio**2 * xx
+    return or_none(lambda: clusters.alike(units, y - ratio * x, squares, own.variant))
