@@ -164,7 +164,8 @@ class _UnitSums:
             self.clusters |= {metric.name: of.of_clusters(metric) for metric in metrics}
         if source is GAUC:
             self.unit_aucs += _unit_aucs(logs, of)
-        if experiment.privacy.min_units is not None:
+        # Of clusters, a few always weigh most.
+        if experiment.privacy.min_units is not None or of.units.clusters is not None:
             return
         for metric in (metric for metric in metrics if metric.is_mean_or_ratio):
             self.extremes |= of.extremes(metric)

@@ -6,16 +6,19 @@ With fewer, and always with strata or pairs, the assignment is drawn again
 (`stats.randomisation`).
 """
 
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
 
 from abeval.aggregates.aggregates import Aggregates
 from abeval.experiment.model import Experiment
+from abeval.experiment.sections import Design
 from abeval.inference.comparison import (
     MIN_UNITS,
     Arms,
     Comparison,
+    Comparisons,
     Draws,
     Rule,
     Spread,
@@ -25,8 +28,10 @@ from abeval.inference.comparison import (
     refused,
 )
 from abeval.metrics.definition import Metric, scales
+from abeval.results import format as fmt
 from abeval.stats import clusters, effects, means, randomisation
 from abeval.stats.clusters import Alike
+from abeval.stats.distributions import two_sided
 from abeval.stats.moments import Moments
 from abeval.stats.randomisation import METHOD, Randomised
 from abeval.stats.records import Bools, Floats, Refusal
@@ -121,3 +126,58 @@ def alike_of(metric: Metric, aggregates: Aggregates) -> Alike | None:
         ratio[of] = y[of].sum() / x[of].sum() if x[of].any() else 0.0
     squares = yy - 2 * ratio * yx + ratio**2 * xx
     return or_none(lambda: clusters.alike(units, y - ratio * x, squares, own.variant))
+
+
+Note = tuple[str, Mapping[str, object]]
+"""The key of a sentence in `notes.toml`, and what it names."""
+
+
+def notes_of(
+    metrics: Sequence[Metric],
+    experiment: Experiment,
+    aggregates: Aggregates,
+    comparisons: Comparisons,
+) -> Iterator[Note]:
+    """Say what was randomised, which test decides, and what clusters cost each goal."""
+    design, own = experiment.design, aggregates.clusters
+    if design is None or own is None:
+        return
+    units = int(own.units.sum())
+    slots = {"cluster": design.cluster, "clusters": len(own.variant), "units": units}
+    slots |= {"unit": experiment.unit, "least": MIN_UNITS}
+    judged = [m for m in metrics if m.role != "diagnostic" and m.is_mean_or_ratio]
+    yield "clusters", slots
+    by_draws = [
+        name
+        for name in experiment.treatments
+        if is_few(experiment, aggregates, Arms(experiment.control, name))
+    ]
+    if len(by_draws) < len(experiment.treatments):
+        yield "by_t", slots
+    for name in by_draws:
+        yield from _of_draws(design, name, {m.name: comparisons[m.name, name] for m in judged})
+    for metric in judged:
+        one = alike_of(metric, aggregates)
+        if one is not None:
+            worth = {"icc": one.icc, "effect": one.effect, "worth": units / one.effect}
+            yield "alike", {**slots, "metric": metric.name, **worth}
+
+
+def _of_draws(design: Design, variant: str, rows: Mapping[str, Comparison]) -> Iterator[Note]:
+    """Say which assignments are drawn, and what t says of a variant, which does not decide."""
+    test = next((one.drawn for one in rows.values() if one.drawn is not None), None)
+    if test is None:
+        return
+    count, within, why = len(test.drawn.treated), "", f"below {MIN_UNITS} clusters in a variant"
+    for kind, text in (("strata", design.strata), ("pairs", design.pairs)):
+        if text is not None:
+            within, why = f" within {kind} of {text}", f"with {kind}"
+    by_t = [
+        f"{name} p {fmt.p_value(two_sided(one.effect.statistic, one.effect.df))} "
+        f"({one.effect.df:.1f} df)"
+        for name, one in rows.items()
+        if one.effect is not None
+    ]
+    drawn = f"all {count:,} assignments" if test.drawn.is_exact else f"{count:,} drawn assignments"
+    slots = {"variant": variant, "drawn": drawn, "within": within, "why": why}
+    yield "by_draws", {**slots, "t": fmt.listing(by_t)}

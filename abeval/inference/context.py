@@ -1,17 +1,19 @@
 """Say what stands beside the effects: who was analysed, what was left out, how to read them."""
 
 import tomllib
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from pathlib import Path
 from zoneinfo import ZoneInfo
 
 from abeval.aggregates.aggregates import Aggregates
-from abeval.aggregates.sums import LEFT_OUT
+from abeval.aggregates.sums import LEFT_OUT, SEGMENT, pooled
 from abeval.experiment.model import Experiment
 from abeval.experiment.sources import ROW_UNIT
+from abeval.inference import clustered
 from abeval.inference.compare import Analysis
-from abeval.inference.comparison import Arms, picked
+from abeval.inference.comparison import Arms, Comparisons, picked
 from abeval.inference.looks import START_PRECISION, START_UNITS, Looks, Planned, looks_of, next_look
 from abeval.inference.means_and_ratios import MIN_STRETCH, comparable
 from abeval.inference.trust.rows import expected_days
@@ -28,6 +30,9 @@ _HOUR_MS = 3_600_000
 _NAMED = 8
 """Variants of the log, without those of the file, that a note names."""
 
+_LIKELY = 2
+"""So many values of a segment in each variant, and none in several, are no chance."""
+
 _SMALL_ARM, _UNEVEN = 3_000, 3
 _LARGE = ("auc", "function")
 """Kinds whose tests are for large samples; those of means and ratios change with the skewness."""
@@ -37,7 +42,8 @@ def experiment_info(experiment: Experiment, aggregates: Aggregates) -> Experimen
     """Return what was analysed."""
     period, before = experiment.period, experiment.pre_period
     return ExperimentInfo(
-        **picked(experiment, "name", "unit", "control", "timezone", "alpha"),
+        **picked(experiment, "name", "control", "timezone", "alpha"),
+        unit=experiment.unit if experiment.design is None else experiment.design.cluster,
         **picked(experiment, "title", "hypothesis", "owner", "link"),
         **picked(experiment.inference, "family", "looks", "adjust"),
         questions=tuple(experiment.questions),
@@ -110,7 +116,7 @@ _Note = tuple[str, Mapping[str, object]]
 _NOTES = tomllib.loads(Path(__file__).with_name("notes.toml").read_text("utf-8"))
 
 
-def notes(analysis: Analysis) -> tuple[str, ...]:
+def notes(analysis: Analysis, comparisons: Comparisons) -> tuple[str, ...]:
     """Say in sentences how to read the numbers."""
     experiment, aggregates = analysis.experiment, analysis.aggregates
     said = (
@@ -119,6 +125,8 @@ def notes(analysis: Analysis) -> tuple[str, ...]:
         *_of_the_look(experiment, aggregates),
         *_small_arms(analysis),
         *_of_the_split(experiment, aggregates),
+        *clustered.notes_of(analysis.metrics, experiment, aggregates, comparisons),
+        *_of_one_variant(analysis),
     )
     own = (_NOTES[key].format(**slots) for key, slots in said)
     return (*own, *aggregates.notes)
@@ -238,6 +246,18 @@ def _of_the_split(experiment: Experiment, aggregates: Aggregates) -> Iterator[_N
             units = sum(counts.values())
             slots = {"variant": arms.treatment, "control": arms.control, "units": units}
             yield "skipped", {**slots, "days": days, "least": MIN_STRETCH}
+
+
+def _of_one_variant(analysis: Analysis) -> Iterator[_Note]:
+    """Name segments of whose values each has one variant: they may be what was assigned."""
+    aggregates = analysis.aggregates
+    for name in analysis.experiment.segment_names if aggregates.clusters is None else ():
+        sides = Counter[str]()
+        for cell in aggregates.cells(analysis.metrics[0].name, SEGMENT + name):
+            arms = {*pooled(analysis.moments(analysis.metrics[0], SEGMENT + name, cell))}
+            sides["".join(arms) if len(arms) == 1 else ""] += 1
+        if not sides[""] and len([n for n in sides.values() if n >= _LIKELY]) > 1:
+            yield "one_variant", {"segment": name, "values": sides.total()}
 
 
 def _small_arms(analysis: Analysis) -> Iterator[_Note]:

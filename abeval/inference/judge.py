@@ -62,7 +62,7 @@ def judge(experiment: Experiment, metrics: Sequence[Metric], aggregates: Aggrega
 
     notes = (
         *scorecard.winners_curse(analysis, comparisons, rows),
-        *context.notes(analysis),
+        *context.notes(analysis, comparisons),
     )
     return Result(
         schema_version=SCHEMA_VERSION,

@@ -17,7 +17,7 @@ import numpy as np
 from abeval.aggregates.aggregates import Aggregates
 from abeval.experiment.model import Experiment
 from abeval.experiment.sections import Family
-from abeval.inference import outlook
+from abeval.inference import clustered, outlook
 from abeval.inference.compare import Analysis
 from abeval.inference.comparison import or_none
 from abeval.inference.families import weights
@@ -57,7 +57,9 @@ def plan(analysis: Analysis, growths: Mapping[str, Growth], target: Target) -> P
     """
     experiment = analysis.experiment
     outlooks = outlook.outlooks_of(analysis, growths, experiment.treatments[:1])
-    plans = tuple(_plan(one, target) for one in outlooks)
+    plans = tuple(
+        _with_clusters(_plan(one, target), one, analysis, target.power) for one in outlooks
+    )
     decision = _decision_plan(analysis, outlooks, target)
     return Plans(experiment.alpha, target.power, experiment.inference.looks, plans, decision)
 
@@ -88,6 +90,20 @@ def _plan(one: Outlook, target: Target) -> Plan:
         units=treatment,
         days=size if one.growth is not None else None,
     )
+
+
+def _with_clusters(plan: Plan, one: Outlook, analysis: Analysis, power: float) -> Plan:
+    """Add how many clusters would do in the days of the log, and what alike units cost."""
+    own, effect = analysis.aggregates.clusters, plan.mde
+    if own is None or one.refusal is not None or effect is None:
+        return plan
+    critical = one.critical(one.size, one.level)[-1]
+    now = outlook.detectable(one.se, one.control, critical, 0.0, power)
+    treated = outlook.treated_part(one.experiment, one.metric, one.variant)
+    needed = len(own.variant) * now**2 * (1 + effect * treated) / effect**2
+    alike = clustered.alike_of(one.metric, analysis.aggregates)
+    costs = {} if alike is None else {"icc": alike.icc, "design_effect": alike.effect}
+    return replace(plan, clusters=needed, **costs)
 
 
 def _size_and_effect(one: Outlook, target: Target) -> tuple[float, float]:

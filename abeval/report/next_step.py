@@ -105,7 +105,7 @@ def _settle(outlook: "PowerOutlook | None", result: Result, variant: str) -> str
     if row.units_needed is not None:
         return f"Run on to {row.units_needed:,} units a variant: no test of {question.name} holds."
     least = min(row.units_control, row.units)
-    if least < MIN_UNITS:
+    if least < MIN_UNITS and "randomisation" not in (row.method or ""):
         return f"Get {MIN_UNITS} units in each variant to judge {question.name}: one has {least}."
     if row.status == "too_little_data":
         size = f": about {question.size} to see {question.target}" if question.size else ""

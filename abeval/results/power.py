@@ -16,6 +16,8 @@ class Plan(Frozen):
             Of a guardrail with a margin, the loss that is ruled out with `power` if nothing moves:
             its margin, or that of `days`.
         days: Days that this needs at the traffic of the log, from the start of the period.
+        clusters: Where clusters were randomised: so many in all would do in the days of the log.
+        icc: Correlation of their units; `design_effect` is by how much these count too much.
     """
 
     metric: str
@@ -27,6 +29,9 @@ class Plan(Frozen):
     units: float | None = None
     days: float | None = None
     reason: str | None = None
+    clusters: float | None = None
+    icc: float | None = None
+    design_effect: float | None = None
 
 
 class DecisionPlan(Frozen):

@@ -49,8 +49,12 @@ def windows(
     # Of sources without days only those of `time/cut.py` have windows.
     dated = [m for m in metrics if m.source.no_days is None or m.source in (QUANTILE, CATALOGUE)]
     logs = logs or open_logs(run, metrics, dated, by_day=True)
-    if logs.stretches and not knows_assignment(run.experiment):
+    words = ""
+    if run.experiment.design is not None:
+        words = "clustered: windows are of single units, and clusters were randomised"
+    elif logs.stretches and not knows_assignment(run.experiment):
         words = f"split_changed: {unexplained_words(run.experiment, logs.stretches)}"
+    if words:
         refused = dict.fromkeys((metric.name for metric in logs.metrics), words)
         logs = replace(logs, metrics=(), refused={**logs.refused, **refused})
     read = timed(logs, run.step)

@@ -1,12 +1,13 @@
 """Open logs and sum their days: what windows, growth and A/A replays are computed from."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date, timedelta
 from functools import cached_property
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from abeval.aggregates import aggregates
 from abeval.aggregates.collect import Collected, unit_counts
@@ -342,9 +343,11 @@ def growths_of(collected: Collected, metrics: Sequence[Metric]) -> dict[str, Gro
     """Return the growth of each metric whose days add up; none of logs without time."""
     if not len(collected.aggregates.days):
         return {}
+    if collected.aggregates.clusters is not None:
+        return _of_clusters(collected, metrics)
     line = timeline_of(timed(OpenLogs.of(collected.logs, metrics), collected.logs.run.step))
     days, control = len(line.days), line.experiment.control
-    ended = days - (days > 1 and line.days[-1] in line.partial)
+    ended = _ended(line.days, line.partial)
     growths = dict[str, Growth]()
     for metric in (m for m in metrics if m.name in line.metrics):
         of_days = line.metrics[metric.name]
@@ -355,6 +358,54 @@ def growths_of(collected: Collected, metrics: Sequence[Metric]) -> dict[str, Gro
     return growths
 
 
+def _ended(days: Sequence[str], partial: Collection[str]) -> int:
+    """Count the days that were over."""
+    return len(days) - (len(days) > 1 and days[-1] in partial)
+
+
+def _of_clusters(collected: Collected, metrics: Sequence[Metric]) -> dict[str, Growth]:
+    """Return the growth of each metric whose days add up: the clusters stay, and see more."""
+    logs, of = collected.logs, collected.aggregates
+    own, experiment = logs.units.clusters, logs.experiment
+    known = [day.astype(object).toordinal() for day in _every_day(of)]
+    if own is None or not known:
+        return {}
+    chosen = np.flatnonzero(own.variant == [*experiment.variants].index(experiment.control))
+    partial = partial_days(experiment, of.days)
+    names = [date.fromordinal(day).isoformat() for day in known]
+    growths = dict[str, Growth]()
+    wanted = [m for m in metrics if m.source.daily and m.name not in of.refused]
+    for source, group in aggregates.grouped(wanted, lambda metric: metric.source).items():
+        days = logs.days(source, group)
+        rows = np.flatnonzero(days.in_period & (days.day != NO_DAY))
+        unit, cluster = days.unit[rows], own.of_unit[days.unit[rows]]
+        place = days.day[rows] + _EPOCH - known[0]
+        first = np.append(True, unit[1:] != unit[:-1])
+        for metric in group:
+            values = logs.values(days).pair(metric, days.columns)
+            shape = len(own.variant), len(known)
+            columns = []
+            for value in values:
+                table = np.zeros(shape)
+                # A unit counts from its first day on.
+                each = first * value if isinstance(value, int) else value[rows]
+                np.add.at(table, (cluster, place), each.astype(float))
+                columns.append(np.cumsum(table, axis=1)[chosen])
+            daily = [Moments.of(*(column[:, day] for column in columns)) for day in range(shape[1])]
+            one = _grown(metric, daily, [float(shape[0])] * shape[1])
+            if one is not None:
+                growths[metric.name] = one._replace(ended=_ended(names, partial))
+    return growths
+
+
+_EPOCH = date(1970, 1, 1).toordinal()
+
+
+def _every_day(of: aggregates.Aggregates) -> NDArray[np.datetime64]:
+    days = np.array([one.day for one in of.days], dtype="datetime64[D]")
+    return np.arange(days.min(), days.max() + 1)
+
+
 def growth(metric: Metric, control: DaySums, entered: Mapping[str, Whole]) -> Growth | None:
     """Return the growth of one metric from its sums in control, None where it has no spread.
 
@@ -362,16 +413,21 @@ def growth(metric: Metric, control: DaySums, entered: Mapping[str, Whole]) -> Gr
     """
     days = control.presence.days
     windows = [(range(day + 1), (0, day)) for day in range(days)]
-    estimates = [_relative(metric, one) for one in control.windows(windows, entered=True)]
+    units = np.cumsum(sum(entered.values())).astype(float).tolist()
+    return _grown(metric, control.windows(windows, entered=True), units)
+
+
+def _grown(metric: Metric, control: Sequence[Moments], units: list[float]) -> Growth | None:
+    """Return the growth from control's moments up to the end of each day."""
+    estimates = [_relative(metric, one) for one in control]
     known = [one for one in estimates if one is not None]
     if not known:
         return None
-    units = np.cumsum(sum(entered.values())).astype(float).tolist()
     filled: list[tuple[float, float]] = []
     for one in estimates:
         filled.append(one or (filled[-1] if filled else known[0]))
     values, spreads = zip(*filled, strict=True)
-    return Growth(units, values, spreads, is_total=metric.kind == "mean")
+    return Growth(units, values, spreads, is_total=metric.per is None)
 
 
 def _relative(metric: Metric, control: Moments) -> tuple[float, float] | None:
