@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
+from numpy.typing import NDArray
 
 from abeval.aggregates.aggregates import Aggregates
 from abeval.experiment.model import Experiment
@@ -87,19 +88,21 @@ def compare_clusters(
 
 def _sums(metric: Metric, aggregates: Aggregates) -> Floats:
     """Return y, x and both before, of each cluster in the metric's own unit."""
-    return aggregates.cluster_sums[metric.name][:, :4] * np.array([*scales(metric)] * 2)
+    scale = np.array([*scales(metric), *scales(metric)])
+    return np.asarray(aggregates.cluster_sums[metric.name][:, :4] * scale)
 
 
 def _drawn(
     experiment: Experiment, aggregates: Aggregates, arms: Arms
-) -> tuple[Bools, Bools, Floats]:
+) -> tuple[Bools, Bools, NDArray[np.int32]]:
     """Return which clusters are of two variants; of these which are treated, and their strata."""
     own = aggregates.clusters
     if own is None:
         raise TypeError("no clusters were randomised")
     control, treatment = ([*experiment.variants].index(name) for name in arms)
     chosen = np.isin(own.variant, (control, treatment))
-    return chosen, own.variant[chosen] == treatment, own.stratum[chosen]
+    treated = np.asarray(own.variant[chosen] == treatment)
+    return chosen, treated, own.stratum[chosen]
 
 
 def _past(y: Floats, x: Floats, y0: Floats, x0: Floats) -> Floats | None:
@@ -171,7 +174,7 @@ def _of_draws(design: Design, variant: str, rows: Mapping[str, Comparison]) -> I
     count, within, why = len(test.drawn.treated), "", f"below {MIN_UNITS} clusters in a variant"
     for kind, text in (("strata", design.strata), ("pairs", design.pairs)):
         if text is not None:
-            within, why = f" within {kind} of {text}", f"with {kind}"
+            within, why = f" within {kind} of {text}", f"with {kind}, of which t takes no account"
     by_t = [
         f"{name} p {fmt.p_value(two_sided(one.effect.statistic, one.effect.df))} "
         f"({one.effect.df:.1f} df)"

@@ -57,9 +57,9 @@ def plan(analysis: Analysis, growths: Mapping[str, Growth], target: Target) -> P
     """
     experiment = analysis.experiment
     outlooks = outlook.outlooks_of(analysis, growths, experiment.treatments[:1])
-    plans = tuple(
-        _with_clusters(_plan(one, target), one, analysis, target.power) for one in outlooks
-    )
+    bare = [_plan(one, target) for one in outlooks]
+    pairs = zip(bare, outlooks, strict=True)
+    plans = tuple(_with_clusters(own, one, analysis, target.power) for own, one in pairs)
     decision = _decision_plan(analysis, outlooks, target)
     return Plans(experiment.alpha, target.power, experiment.inference.looks, plans, decision)
 
@@ -94,16 +94,16 @@ def _plan(one: Outlook, target: Target) -> Plan:
 
 def _with_clusters(plan: Plan, one: Outlook, analysis: Analysis, power: float) -> Plan:
     """Add how many clusters would do in the days of the log, and what alike units cost."""
-    own, effect = analysis.aggregates.clusters, plan.mde
-    if own is None or one.refusal is not None or effect is None:
+    own = analysis.aggregates.clusters
+    if own is None or one.refusal is not None or not (effect := one.margin or plan.mde):
         return plan
     critical = one.critical(one.size, one.level)[-1]
     now = outlook.detectable(one.se, one.control, critical, 0.0, power)
     treated = outlook.treated_part(one.experiment, one.metric, one.variant)
     needed = len(own.variant) * now**2 * (1 + effect * treated) / effect**2
+    sized = replace(plan, mde=effect, clusters=needed)
     alike = clustered.alike_of(one.metric, analysis.aggregates)
-    costs = {} if alike is None else {"icc": alike.icc, "design_effect": alike.effect}
-    return replace(plan, clusters=needed, **costs)
+    return sized if alike is None else replace(sized, icc=alike.icc, design_effect=alike.effect)
 
 
 def _size_and_effect(one: Outlook, target: Target) -> tuple[float, float]:

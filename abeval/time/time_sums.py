@@ -346,7 +346,7 @@ def growths_of(collected: Collected, metrics: Sequence[Metric]) -> dict[str, Gro
     if collected.aggregates.clusters is not None:
         return _of_clusters(collected, metrics)
     line = timeline_of(timed(OpenLogs.of(collected.logs, metrics), collected.logs.run.step))
-    days, control = len(line.days), line.experiment.control
+    control = line.experiment.control
     ended = _ended(line.days, line.partial)
     growths = dict[str, Growth]()
     for metric in (m for m in metrics if m.name in line.metrics):
