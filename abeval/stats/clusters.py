@@ -50,5 +50,5 @@ def alike(
         raise Refusal("zero_variance", "the values do not vary")
     repeated = sum(float((m[arm == one] ** 2).sum()) / m[arm == one].sum() for one in arms)
     size = (units - repeated) / between_df
-    icc = max(0.0, (between - within) / (between + (size - 1) * within))
+    icc = float(max(0.0, (between - within) / (between + (size - 1) * within)))
     return Alike(icc, float(1 + ((m * m).sum() / units - 1) * icc))

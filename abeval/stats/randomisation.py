@@ -29,6 +29,12 @@ _ALIKE = 1 - 1e-9
 
 _STEPS = 40
 
+_FARTHEST = 20.0
+"""A logarithm of a lift beyond which it has no end."""
+
+_PRECISION = 1e-4
+"""Of an end of an interval, in shares of its distance from the estimate."""
+
 
 class Assignments(NamedTuple):
     """Which units are treated in each assignment, shape (assignments, units).
@@ -124,7 +130,7 @@ class Randomised:
 
     def p_value(self, difference: float = 0.0) -> float:
         """Return the two-sided p-value of a difference, the same for every unit of x."""
-        return self._p_value(self._shifted, -difference)
+        return self._shifted.p_value(-difference, is_exact=self.drawn.is_exact)
 
     def interval(self, alpha: float = 0.05) -> Interval:
         """Return the differences that the test does not reject; all where none can be.
@@ -147,11 +153,12 @@ class Randomised:
         value = math.log(treatment / control)
 
         def p_value(log_ratio: float) -> float:
-            return self._p_value(self._scaled, math.expm1(-log_ratio))
+            factor = math.expm1(min(-log_ratio, _FARTHEST))
+            return self._scaled.p_value(factor, is_exact=self.drawn.is_exact)
 
         step = abs(value) / 2 or 0.01
         ends = [self._end(p_value, value, way * step, alpha) for way in (-1, 1)]
-        bounded = all(map(math.isfinite, ends))
+        bounded = max(map(abs, ends)) < _FARTHEST
         low, high = map(math.expm1, ends) if bounded else (-math.inf, math.inf)
         return Lift(math.expm1(value), low, high, bounded, METHOD)
 
@@ -170,79 +177,75 @@ class Randomised:
             return math.copysign(math.inf, step)
         for _ in range(_STEPS):
             middle = (inside + outside) / 2
-            if abs(outside - inside) <= 1e-6 * abs(step):
+            if abs(outside - inside) <= _PRECISION * abs(outside - start):
                 break
             inside, outside = (inside, middle) if p_value(middle) <= alpha else (middle, outside)
         return outside
 
-    def _p_value(self, sums: "_Sums", factor: float) -> float:
-        observed = abs(sums.observed(factor))
-        extreme = np.abs(sums.drawn(factor)) >= observed * _ALIKE
-        if self.drawn.is_exact:
-            return float(extreme.mean())
-        # Phipson and Smyth 2010.
-        return float((1 + extreme.sum()) / (1 + len(extreme)))
-
     @cached_property
-    def _shifted(self) -> "_Sums":
-        """Return sums by which what control would have shown adds to y a part of x."""
+    def _shifted(self) -> "_Statistics":
+        """Return statistics where treatment adds a part of x."""
         y, x, treated = self._values
         # A common ratio changes no difference, and rounding is less without it.
-        return _Sums.of(y - y.sum() / x.sum() * x, x, np.where(treated, x, 0.0), self)
+        return _Statistics.of(y - y.sum() / x.sum() * x, x, np.where(treated, x, 0.0), self)
 
     @cached_property
-    def _scaled(self) -> "_Sums":
-        """Return sums by which it adds a part of y."""
+    def _scaled(self) -> "_Statistics":
+        """Return statistics where treatment adds a part of y."""
         y, x, treated = self._values
-        return _Sums.of(y, x, np.where(treated, y, 0.0), self)
+        return _Statistics.of(y, x, np.where(treated, y, 0.0), self)
 
 
 METHOD = "randomisation"
 
 
-class _Sums(NamedTuple):
-    """Sums of y, x, v and their products over the treated and the others of each assignment.
+class _Statistics(NamedTuple):
+    """The statistic of each assignment as it moves with a factor f, the observed one first.
 
-    Of u = y + factor·v all statistics follow from them. Shape (assignments, 9); the observed
-    assignment comes first.
+    The difference of Σu / Σx of u = y + f·v is d₀ + f·d₁, and its variance by the delta method
+    v₀ + 2f·v₁ + f²·v₂. Each has the shape (assignments,).
     """
 
-    treated: Floats
-    others: Floats
-    units: tuple[int, int]
+    d_0: Floats
+    d_1: Floats
+    v_0: Floats
+    v_1: Floats
+    v_2: Floats
 
     @classmethod
-    def of(cls, y: Floats, x: Floats, v: Floats, test: Randomised) -> "_Sums":
-        columns = np.stack([y, x, v, y * y, x * x, v * v, y * x, y * v, x * v], axis=1)
+    def of(cls, y: Floats, x: Floats, v: Floats, test: Randomised) -> "_Statistics":
+        columns = np.stack([y, v, x, y * y, y * v, v * v, y * x, v * x, x * x])
         every = np.vstack([np.asarray(test.treated, dtype=bool)[None], test.drawn.treated])
-        treated = every.astype(np.float64) @ columns
-        count = int(every[0].sum())
-        return cls(treated, columns.sum(axis=0) - treated, (count, len(y) - count))
-
-    def observed(self, factor: float) -> float:
-        """Return the statistic of the observed assignment."""
-        return float(self._statistic(factor, slice(0, 1))[0])
-
-    def drawn(self, factor: float) -> Floats:
-        """Return the statistics of the others."""
-        return self._statistic(factor, slice(1, None))
-
-    def _statistic(self, factor: float, rows: slice) -> Floats:
-        (t, t_se), (c, c_se) = (
-            _ratio(sums[rows].T, factor, units)
-            for sums, units in zip(self[:2], self.units, strict=True)
+        treated = columns @ every.astype(np.float64).T
+        n = np.array([every[0].sum(), (~every[0]).sum()])
+        arms = (treated, columns.sum(axis=1)[:, None] - treated)
+        (t_0, t_1, *t), (c_0, c_1, *c) = (
+            _of_arm(sums, units) for sums, units in zip(arms, n, strict=True)
         )
-        variance = t_se + c_se if min(self.units) > 1 else np.ones(len(t))
+        # Of a single unit there is no variance: then the differences are compared.
+        v_0, *others = (a + b if n.min() > 1 else 0 * a for a, b in zip(t, c, strict=True))
+        return cls(t_0 - c_0, t_1 - c_1, v_0 if n.min() > 1 else np.ones_like(v_0), *others)
+
+    def p_value(self, factor: float, *, is_exact: bool) -> float:
+        """Return the share of assignments whose statistic is as large as the observed one."""
+        d_0, d_1, v_0, v_1, v_2 = self
+        variance = np.maximum(v_0 + factor * (2 * v_1 + factor * v_2), 0.0)
         with np.errstate(divide="ignore", invalid="ignore"):
-            z = (t - c) / np.sqrt(variance)
-        return np.where(np.isnan(z), 0.0, z)
+            z = np.abs(d_0 + factor * d_1) / np.sqrt(variance)
+        z[np.isnan(z)] = 0.0
+        extreme = int((z[1:] >= z[0] * _ALIKE).sum())
+        # Phipson and Smyth 2010.
+        return extreme / (len(z) - 1) if is_exact else (1 + extreme) / len(z)
 
 
-def _ratio(sums: Floats, factor: float, units: int) -> tuple[Floats, Floats]:
-    """Return Σu / Σx and its variance by the delta method, of u = y + factor·v."""
-    y, x, v, yy, xx, vv, yx, yv, xv = sums
-    below = np.where(x == 0, np.nan, x)
-    ratio = (y + factor * v) / below
-    uu, ux = yy + 2 * factor * yv + factor**2 * vv, yx + factor * xv
-    residual = np.maximum(uu - 2 * ratio * ux + ratio**2 * xx, 0.0)
-    return ratio, residual / below**2 * units / max(units - 1, 1)
+def _of_arm(sums: Floats, units: int) -> list[Floats]:
+    """Return the ratios of y and of v to x, and the sums of products of what they leave over."""
+    y, v, x, yy, yv, vv, yx, vx, xx = sums
+    with np.errstate(divide="ignore", invalid="ignore"):
+        a, b = y / x, v / x
+        scale = units / max(units - 1, 1) / x**2
+    return [
+        *(a, b, (yy - 2 * a * yx + a * a * xx) * scale),
+        (yv - a * vx - b * yx + a * b * xx) * scale,
+        (vv - 2 * b * vx + b * b * xx) * scale,
+    ]
