@@ -50,6 +50,11 @@ WORLDS = (
 )
 
 
+def rng_of(world: World, seed: int) -> np.random.Generator:
+    """Return what draws the experiments of a world."""
+    return np.random.default_rng([seed, WORLDS.index(world), 33])
+
+
 class Users(NamedTuple):
     """Clicks and impressions of each user, and its store; variant and stratum of each store."""
 
@@ -134,7 +139,7 @@ def judged(world: World, seed: int, *, by_cluster: bool) -> Judged:
     """Judge one experiment without an effect, and one with."""
     experiment, ends = parse_experiment(entries(world, by_cluster=by_cluster)), []
     for lift in (0.0, LIFT):
-        drawn = users(np.random.default_rng([seed, world.clusters, 33]), world, lift)
+        drawn = users(rng_of(world, seed), world, lift)
         analysis = analysis_of(experiment, drawn)
         effect = compare(analysis, analysis.metrics[0], ARMS).effect
         if effect is None:
@@ -148,7 +153,7 @@ def judged(world: World, seed: int, *, by_cluster: bool) -> Judged:
 
 def through_command(world: World, seed: int) -> tuple[bool, bool, str]:
     """Analyse a table of users without an effect: is it significant, trusted, and what verdict."""
-    drawn = users(np.random.default_rng([seed, world.clusters, 34]), world, 0.0)
+    drawn = users(rng_of(world, seed), world, 0.0)
     names = np.where(drawn.treated, "treatment", "control")[drawn.store]
     frame = pd.DataFrame(
         {
