@@ -157,8 +157,13 @@ def notes_of(
     ]
     if len(by_draws) < len(experiment.treatments):
         yield "by_t", slots
+    goals = sum(m.role == "goal" for m in judged) * len(experiment.treatments)
     for name in by_draws:
-        yield from _of_draws(design, name, {m.name: comparisons[m.name, name] for m in judged})
+        rows = {m.name: comparisons[m.name, name] for m in judged}
+        yield from _of_draws(design, name, rows)
+        least = max((one.drawn.least for one in rows.values() if one.drawn), default=0.0)
+        if experiment.inference.family != "none" and least * goals > experiment.alpha:
+            yield "too_few_draws", {"variant": name, "least": least, "goals": goals}
     for metric in judged:
         one = alike_of(metric, aggregates)
         if one is not None:

@@ -379,7 +379,7 @@ def _of_clusters(collected: Collected, metrics: Sequence[Metric]) -> dict[str, G
         days = logs.days(source, group)
         rows = np.flatnonzero(days.in_period & (days.day != NO_DAY))
         unit, cluster = days.unit[rows], own.of_unit[days.unit[rows]]
-        place = days.day[rows] + _EPOCH - known[0]
+        place = days.day[rows].astype(np.int64) + _EPOCH - known[0]
         first = np.append(True, unit[1:] != unit[:-1])
         for metric in group:
             values = logs.values(days).pair(metric, days.columns)

@@ -1,0 +1,96 @@
+"""The test that draws assignments again: against scipy, against hand counts, of any design."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from abeval.stats.randomisation import Assignments, Randomised, assignments
+from abeval.stats.records import Refusal
+
+RNG = np.random.default_rng(5)
+Y, TREATED = RNG.normal(5, 1, 9), np.array([1, 0, 1, 0, 0, 0, 1, 1, 0])
+X = RNG.integers(20, 200, 9).astype(float)
+
+
+def welch(a, b, axis=-1):
+    return np.abs(stats.ttest_ind(a, b, axis=axis, equal_var=False).statistic)
+
+
+def test_of_equal_sizes_it_is_the_permutation_test_of_scipy() -> None:
+    test = Randomised(Y, np.ones(9), TREATED, assignments(TREATED))
+    arms = Y[TREATED == 1], Y[TREATED == 0]
+    kind = {"permutation_type": "independent", "n_resamples": np.inf, "alternative": "greater"}
+    assert test.p_value() == pytest.approx(stats.permutation_test(arms, welch, **kind).pvalue)
+
+
+def by_hand(y: np.ndarray, treated: np.ndarray) -> float:
+    """Return the studentised difference of two ratios."""
+    means, variances = [], []
+    for arm in (treated == 1, treated == 0):
+        ratio = y[arm].sum() / X[arm].sum()
+        left = y[arm] - ratio * X[arm]
+        means.append(ratio)
+        variances.append(left.var(ddof=1) * arm.sum() / X[arm].sum() ** 2)
+    return abs(means[0] - means[1]) / sum(variances) ** 0.5
+
+
+@pytest.mark.parametrize("difference", [0.0, 0.3, -1.0])
+def test_of_unequal_sizes_it_counts_as_by_hand(difference: float) -> None:
+    y = Y * X
+    untreated = y - difference * X * TREATED
+    every = [np.isin(np.arange(9), own) for own in itertools.combinations(range(9), 4)]
+    observed = by_hand(untreated, TREATED)
+    share = np.mean([by_hand(untreated, one) >= observed * (1 - 1e-9) for one in every])
+    test = Randomised(y, X, TREATED, assignments(TREATED))
+    assert test.p_value(difference) == pytest.approx(share)
+
+
+def test_an_interval_holds_what_is_not_rejected_and_the_lift_agrees_on_zero() -> None:
+    y = Y * X * np.where(TREATED, 1.6, 1.0)
+    test = Randomised(y, X, TREATED, assignments(TREATED))
+    for alpha in (0.05, 0.2):
+        low, high = test.interval(alpha)
+        inside, outside = (np.array([low, high]) + way * 0.002 * (high - low) for way in (1, -1))
+        assert test.p_value(inside[0]) > alpha >= test.p_value(outside[0])
+        assert test.p_value(outside[1] + 0.004 * (high - low)) <= alpha
+        lift = test.lift(alpha)
+        assert lift.bounded
+        assert (lift.low > 0) == (low > 0) == (test.p_value() <= alpha)
+
+
+def test_strata_and_pairs_keep_their_numbers() -> None:
+    drawn = assignments([1, 0, 0, 1, 0, 1, 1, 0], ["a", "a", "a", "b", "b", "b", "b", "b"])
+    assert len(drawn.treated) == 3 * 10
+    assert (drawn.treated[:, :3].sum(axis=1) == 1).all()
+    pairs = assignments([1, 0] * 5, np.repeat(range(5), 2))
+    assert len(np.unique(pairs.treated, axis=0)) == 2**5
+    assert (pairs.treated[:, ::2] != pairs.treated[:, 1::2]).all()
+
+
+def test_many_assignments_are_drawn_and_the_p_value_is_never_zero() -> None:
+    treated = np.repeat([0, 1], 15)
+    drawn = assignments(treated, draws=499)
+    assert not drawn.is_exact
+    assert (drawn.treated.sum(axis=1) == 15).all()
+    y = np.arange(30.0)
+    assert Randomised(y, np.ones(30), treated, drawn).p_value() == 1 / 500
+
+
+def test_any_other_design_brings_its_own_assignments() -> None:
+    # A switchback of four slots that starts with either variant.
+    schedule = np.array([[1, 0, 1, 0], [0, 1, 0, 1]], dtype=bool)
+    test = Randomised([3.0, 1, 3, 1], np.ones(4), schedule[0], Assignments(schedule, is_exact=True))
+    assert test.least == test.p_value() == 1.0
+    assert test.interval(0.05) == (-np.inf, np.inf)
+
+
+def test_what_cannot_be_divided_is_refused() -> None:
+    drawn = assignments([1, 0])
+    with pytest.raises(Refusal, match="denominator"):
+        _ = Randomised([1, 1], [0, 1], [1, 0], drawn).ratios
+    with pytest.raises(Refusal, match="above zero"):
+        Randomised([1, 0], [1, 1], [1, 0], drawn).lift()
