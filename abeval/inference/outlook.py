@@ -418,6 +418,9 @@ def _entries(aggregates: Aggregates, dates: Sequence[str]) -> Growth:
     """Return growth where days do not add up: of units alone, value and spread stay."""
     new = {one.day: one.new_units for one in aggregates.days}
     entered = [float(n) for n in np.cumsum([new.get(day, 0) for day in dates])]
+    if aggregates.clusters is not None:
+        # More days bring units, but no clusters.
+        entered = [float(len(aggregates.clusters.variant))] * len(dates)
     return Growth(entered, [1.0] * len(dates), [1.0] * len(dates))
 
 

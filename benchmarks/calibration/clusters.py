@@ -197,7 +197,7 @@ def main() -> None:
     sys.stdout.write(
         "| clusters | ICC | drawn | level, % | coverage, % | level of t, % | median width, % "
         "of control | by users: "
-        "level, % | coverage, % | whole command: significant / not trusted / decided |\n"
+        "level, % | coverage, % | whole command: significant / warned / decided |\n"
         "|--:|--:|---|--:|--:|--:|--:|--:|--:|--:|\n"
     )
     for world in WORLDS:

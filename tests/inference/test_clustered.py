@@ -183,7 +183,7 @@ def test_plans_that_do_not_fit_clusters_are_refused() -> None:
     )
     with pytest.raises(ExperimentError) as error:
         abeval.define(plan)
-    for words in ("remove `strata`", "with assignment", "looks"):
+    for words in ("remove `strata`", "assignment", "looks"):
         assert words in str(error.value)
 
 

@@ -1,0 +1,34 @@
+"""Clusters keep their level and cover where an analysis by users does not; the table is printed."""
+
+from __future__ import annotations
+
+import sys
+
+import numpy as np
+import pytest
+
+from benchmarks.calibration import clusters
+from benchmarks.calibration.clusters import WORLDS, World, judged
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("world", [World(8, 0.1), World(20, 0.3), World(100, 0.01), WORLDS[-1]])
+def test_clusters_keep_their_level_and_users_do_not(world: World) -> None:
+    seeds = 300
+    own = np.mean([judged(world, seed, by_cluster=True)[:2] for seed in range(seeds)], axis=0)
+    of_users = [judged(world, seed, by_cluster=False).rejected for seed in range(100)]
+    error = 3 * (0.05 * 0.95 / seeds) ** 0.5
+    assert own[0] <= 0.05 + error
+    assert own[1] >= 0.95 - error
+    assert np.mean(of_users) >= 0.2
+
+
+def test_the_command_prints_a_line_a_world(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["clusters", "--seeds", "1", "--runs", "1"])
+    monkeypatch.setattr(clusters, "WORLDS", WORLDS[:1])
+    clusters.main()
+    printed = capsys.readouterr().out.splitlines()
+    assert len(printed) == 3
+    assert len({line.count("|") for line in printed}) == 1
