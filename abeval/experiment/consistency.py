@@ -275,7 +275,7 @@ def _design(experiment: Experiment) -> Found:
         return
     for key, text in design.model_dump(exclude_none=True).items():
         yield from expression(text, key)
-    if design.strata is not None and design.pairs is not None:
+    if len(design.blocks) > 1:
         yield "pairs", "pairs are strata of one cluster of each variant: remove `strata`"
     if experiment.unit == ROW_UNIT:
         yield "cluster", 'needs the unit that metrics are of, such as unit = "user_id"'

@@ -99,6 +99,11 @@ class Design(Section):
     strata: Text | None = None
     pairs: Text | None = None
 
+    @property
+    def blocks(self) -> dict[str, str]:
+        """Return the strata or pairs within which clusters were drawn, by which of the two."""
+        return self.model_dump(exclude_none=True, exclude={"cluster"})
+
 
 class Cleaning(Section):
     """How duplicate rows and units in several variants are handled."""

@@ -1,7 +1,6 @@
 """Say what stands beside the effects: who was analysed, what was left out, how to read them."""
 
 import tomllib
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -125,7 +124,7 @@ def notes(analysis: Analysis, comparisons: Comparisons) -> tuple[str, ...]:
         *_of_the_look(experiment, aggregates),
         *_small_arms(analysis),
         *_of_the_split(experiment, aggregates),
-        *clustered.notes_of(analysis.metrics, experiment, aggregates, comparisons),
+        *clustered.notes_of(_judged(analysis), experiment, aggregates, comparisons),
         *_of_one_variant(analysis),
     )
     own = (_NOTES[key].format(**slots) for key, slots in said)
@@ -248,16 +247,21 @@ def _of_the_split(experiment: Experiment, aggregates: Aggregates) -> Iterator[_N
             yield "skipped", {**slots, "days": days, "least": MIN_STRETCH}
 
 
+def _judged(analysis: Analysis) -> dict[str, Metric]:
+    """Return the means and ratios that are goals or guardrails, by name."""
+    own = (m for m in analysis.metrics if m.role != "diagnostic" and m.is_mean_or_ratio)
+    return {metric.name: metric for metric in own}
+
+
 def _of_one_variant(analysis: Analysis) -> Iterator[_Note]:
     """Name segments of whose values each has one variant: they may be what was assigned."""
-    aggregates = analysis.aggregates
+    metric, aggregates = analysis.metrics[0], analysis.aggregates
     for name in analysis.experiment.segment_names if aggregates.clusters is None else ():
-        sides = Counter[str]()
-        for cell in aggregates.cells(analysis.metrics[0].name, SEGMENT + name):
-            arms = {*pooled(analysis.moments(analysis.metrics[0], SEGMENT + name, cell))}
-            sides["".join(arms) if len(arms) == 1 else ""] += 1
-        if not sides[""] and len([n for n in sides.values() if n >= _LIKELY]) > 1:
-            yield "one_variant", {"segment": name, "values": sides.total()}
+        cells = aggregates.cells(metric.name, SEGMENT + name)
+        variants = [tuple(pooled(analysis.moments(metric, SEGMENT + name, c))) for c in cells]
+        often = [variants.count(own) >= _LIKELY and len(own) == 1 for own in {*variants}]
+        if len(often) > 1 and all(often):
+            yield "one_variant", {"segment": name, "values": len(cells)}
 
 
 def _small_arms(analysis: Analysis) -> Iterator[_Note]:

@@ -349,7 +349,7 @@ def outlooks_of(
 
 def _outlook(analysis: Analysis, metric: Metric, variant: str, growth: Growth | None) -> Outlook:
     experiment, aggregates = analysis.experiment, analysis.aggregates
-    arms, dates = Arms(experiment.control, variant), _dates(aggregates)
+    arms, dates = Arms(experiment.control, variant), dates_of(aggregates)
     units = float(sum(aggregates.units.values()))
     level = level_of(experiment, chosen_metrics(experiment), metric)
     looks = rule_of(analysis, metric, arms).looks
@@ -408,7 +408,7 @@ def _to_plan(aggregates: Aggregates, arms: Arms, shares: tuple[float, float]) ->
     return math.sqrt(sum(1 / n for n in wanted) / sum(1 / n for n in counts))
 
 
-def _dates(aggregates: Aggregates) -> list[str]:
+def dates_of(aggregates: Aggregates) -> list[str]:
     """Return every day from the first with an impression to the last; none without time."""
     days = np.array([one.day for one in aggregates.days], dtype="datetime64[D]")
     return [str(day) for day in np.arange(days.min(), days.max() + 1)] if days.size else []

@@ -12,6 +12,11 @@ from abeval.logs.unit_arrays import Clusters, Labels
 _NAMED = 3
 """So many clusters are named where they are wrong."""
 
+_SWITCHES = (
+    "if variants change over time within a cluster, or units were assigned one by one, remove "
+    "[design]; strays of a few rows can be left out by the log's `where`"
+)
+
 
 def clusters_of(
     experiment: Experiment, variant: NDArray[np.int8], values: Mapping[str, Labels]
@@ -23,51 +28,34 @@ def clusters_of(
             one cluster of each variant.
     """
     cluster = values["design.cluster"]
-    names, of_unit = np.unique(cluster.code, return_inverse=True)
-    texts = [cluster.names[code] for code in names]
-    if "" in texts:
-        count = int((of_unit == texts.index("")).sum())
+    codes, of_unit = np.unique(cluster.code, return_inverse=True)
+    names = [cluster.names[code] for code in codes]
+    if "" in names:
+        count = int((of_unit == names.index("")).sum())
         what = f"{count:,} of {len(of_unit):,} units have no cluster (design.cluster)"
-        raise LogError(what, 'keep rows with one: where = "… is not null" in the log\'s section')
-    own = _of_each(of_unit, variant, texts, "units of several variants", _SWITCHES)
-    kind = next((key for key in ("pairs", "strata") if f"design.{key}" in values), "")
-    stratum = np.zeros(len(texts), dtype=np.int32)
-    if kind:
-        code = values[f"design.{kind}"].code
-        stratum = _of_each(of_unit, code, texts, f"several {kind}", "each has one")
-    arms = len(experiment.variants)
-    if kind == "pairs":
-        table = np.zeros((int(stratum.max()) + 1, arms), dtype=np.int64)
-        np.add.at(table, (stratum, own), 1)
-        wrong = np.flatnonzero(table.any(axis=1) & (table != 1).any(axis=1))
+        raise LogError(what, "leave their rows out by the log's `where`")
+
+    def of_each(values: NDArray[np.integer], what: str, remedy: str) -> NDArray[np.int32]:
+        """Return the one value that all units of each cluster have."""
+        one = np.zeros(len(names), dtype=np.int32)
+        one[of_unit] = values
+        wrong = np.unique(of_unit[one[of_unit] != values])
         if len(wrong):
-            listed = ", ".join(repr(values["design.pairs"].names[one]) for one in wrong[:_NAMED])
+            listed = ", ".join(repr(names[place]) for place in wrong[:_NAMED])
+            what = f"{len(wrong):,} of {len(names):,} clusters have {what}: {listed}"
+            raise LogError(what, remedy)
+        return one
+
+    own = of_each(variant, "units of several variants", _SWITCHES)
+    stratum = np.zeros_like(own)
+    for kind in experiment.design.blocks if experiment.design else ():
+        labels = values[f"design.{kind}"]
+        stratum = of_each(labels.code, f"several {kind}", "each has one")
+        counts = np.zeros((len(labels.names), len(experiment.variants)), dtype=int)
+        np.add.at(counts, (stratum, own), 1)
+        wrong = np.flatnonzero(counts.any(axis=1) & (counts != 1).any(axis=1))
+        if kind == "pairs" and len(wrong):
+            listed = ", ".join(repr(labels.names[one]) for one in wrong[:_NAMED])
             what = f"{len(wrong)} pairs do not have one cluster of each variant: {listed}"
             raise LogError(what, "name them in `strata`, or leave out what lost its partner")
-    return Clusters(
-        of_unit.astype(np.int32), own.astype(np.int8), stratum, np.bincount(of_unit).astype(int)
-    )
-
-
-_SWITCHES = (
-    "if variants change over time within a cluster, or units were assigned one by one, remove "
-    "[design]; strays of a few rows can be left out by the log's `where`"
-)
-
-
-def _of_each(
-    of_unit: NDArray[np.integer],
-    values: NDArray[np.integer],
-    names: list[str],
-    what: str,
-    remedy: str,
-) -> NDArray[np.int32]:
-    """Return the one value that all units of each cluster have."""
-    low, high = (np.full(len(names), one, dtype=np.int32) for one in (2**31 - 1, -1))
-    np.minimum.at(low, of_unit, values.astype(np.int32))
-    np.maximum.at(high, of_unit, values.astype(np.int32))
-    wrong = np.flatnonzero(low != high)
-    if len(wrong):
-        listed = ", ".join(repr(names[one]) for one in wrong[:_NAMED])
-        raise LogError(f"{len(wrong):,} of {len(names):,} clusters have {what}: {listed}", remedy)
-    return low
+    return Clusters(of_unit.astype(np.int32), own.astype(np.int8), stratum, np.bincount(of_unit))

@@ -1,13 +1,13 @@
 """Open logs and sum their days: what windows, growth and A/A replays are computed from."""
 
-from collections.abc import Collection, Mapping, Sequence
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date, timedelta
 from functools import cached_property
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from abeval.aggregates import aggregates
 from abeval.aggregates.collect import Collected, unit_counts
@@ -24,7 +24,7 @@ from abeval.inference.aa import aa_replays
 from abeval.inference.comparison import Arms, Key, Rule
 from abeval.inference.context import partial_days
 from abeval.inference.means_and_ratios import estimate
-from abeval.inference.outlook import Growth
+from abeval.inference.outlook import Growth, dates_of
 from abeval.logs.accounting import accounts, check_all_counted, check_some_left, days_of
 from abeval.logs.placing import Stretches, entry_stretches
 from abeval.logs.prepare import Prepared, prepare
@@ -346,8 +346,8 @@ def growths_of(collected: Collected, metrics: Sequence[Metric]) -> dict[str, Gro
     if collected.aggregates.clusters is not None:
         return _of_clusters(collected, metrics)
     line = timeline_of(timed(OpenLogs.of(collected.logs, metrics), collected.logs.run.step))
-    control = line.experiment.control
-    ended = _ended(line.days, line.partial)
+    days, control = len(line.days), line.experiment.control
+    ended = days - (days > 1 and line.days[-1] in line.partial)
     growths = dict[str, Growth]()
     for metric in (m for m in metrics if m.name in line.metrics):
         of_days = line.metrics[metric.name]
@@ -358,52 +358,34 @@ def growths_of(collected: Collected, metrics: Sequence[Metric]) -> dict[str, Gro
     return growths
 
 
-def _ended(days: Sequence[str], partial: Collection[str]) -> int:
-    """Count the days that were over."""
-    return len(days) - (len(days) > 1 and days[-1] in partial)
-
-
 def _of_clusters(collected: Collected, metrics: Sequence[Metric]) -> dict[str, Growth]:
     """Return the growth of each metric whose days add up: the clusters stay, and see more."""
     logs, of = collected.logs, collected.aggregates
-    own, experiment = logs.units.clusters, logs.experiment
-    known = [day.astype(object).toordinal() for day in _every_day(of)]
-    if own is None or not known:
+    own, dates = logs.units.clusters, dates_of(of)
+    if own is None:
         return {}
-    chosen = np.flatnonzero(own.variant == [*experiment.variants].index(experiment.control))
-    partial = partial_days(experiment, of.days)
-    names = [date.fromordinal(day).isoformat() for day in known]
+    shape = len(own.variant), len(dates)
+    in_control = own.variant == [*logs.experiment.variants].index(logs.experiment.control)
+    ended = shape[1] - (shape[1] > 1 and dates[-1] in partial_days(logs.experiment, of.days))
+    first_day = np.datetime64(dates[0]).astype(np.int64)
     growths = dict[str, Growth]()
     wanted = [m for m in metrics if m.source.daily and m.name not in of.refused]
     for source, group in aggregates.grouped(wanted, lambda metric: metric.source).items():
         days = logs.days(source, group)
         rows = np.flatnonzero(days.in_period & (days.day != NO_DAY))
-        unit, cluster = days.unit[rows], own.of_unit[days.unit[rows]]
-        place = days.day[rows].astype(np.int64) + _EPOCH - known[0]
-        first = np.append(True, unit[1:] != unit[:-1])
+        unit = days.unit[rows]
+        cell = own.of_unit[unit] * shape[1] + days.day[rows].astype(np.int64) - first_day
+        # A unit counts from its first day on.
+        is_first = np.append(True, unit[1:] != unit[:-1])
         for metric in group:
-            values = logs.values(days).pair(metric, days.columns)
-            shape = len(own.variant), len(known)
-            columns = []
-            for value in values:
-                table = np.zeros(shape)
-                # A unit counts from its first day on.
-                each = first * value if isinstance(value, int) else value[rows]
-                np.add.at(table, (cluster, place), each.astype(float))
-                columns.append(np.cumsum(table, axis=1)[chosen])
-            daily = [Moments.of(*(column[:, day] for column in columns)) for day in range(shape[1])]
+            pair = logs.values(days).pair(metric, days.columns)
+            values = (is_first * v if isinstance(v, int) else v[rows] for v in pair)
+            tables = [np.bincount(cell, v, math.prod(shape)).reshape(shape) for v in values]
+            totals = [table.cumsum(axis=1)[in_control].T for table in tables]
+            daily = [Moments.of(y, x) for y, x in zip(*totals, strict=True)]
             one = _grown(metric, daily, [float(shape[0])] * shape[1])
-            if one is not None:
-                growths[metric.name] = one._replace(ended=_ended(names, partial))
+            growths |= {} if one is None else {metric.name: one._replace(ended=ended)}
     return growths
-
-
-_EPOCH = date(1970, 1, 1).toordinal()
-
-
-def _every_day(of: aggregates.Aggregates) -> NDArray[np.datetime64]:
-    days = np.array([one.day for one in of.days], dtype="datetime64[D]")
-    return np.arange(days.min(), days.max() + 1)
 
 
 def growth(metric: Metric, control: DaySums, entered: Mapping[str, Whole]) -> Growth | None:

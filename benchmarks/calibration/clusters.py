@@ -10,7 +10,7 @@ through arrays and the inference of an analysis, `--runs` through the whole comm
 import argparse
 import sys
 from collections.abc import Mapping
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -85,18 +85,19 @@ def users(rng: np.random.Generator, world: World, lift: float) -> Users:
     return Users(y, x, store, treated, stratum)
 
 
-def entries(world: World, *, by_cluster: bool) -> dict[str, object]:
+def entries(world: World, *, by_cluster: bool) -> dict[str, Any]:
     """Write the plan: one ratio, and clusters as they were drawn."""
     metric = {"name": "ctr", "numerator": "y", "denominator": "x", "missing": "zero"}
     design = {"cluster": "store"} | ({world.drawn: "stratum"} if world.drawn else {})
-    return {
+    plan: dict[str, Any] = {
         "name": "stores",
         "unit": "user_id",
         "control": "control",
         "variants": {name: {} for name in ARMS},
         "logs": {"units": {"path": "users.csv"}},
         "metrics": [metric | {"role": "goal"}],
-    } | ({"design": design} if by_cluster else {})
+    }
+    return plan | ({"design": design} if by_cluster else {})
 
 
 def analysis_of(experiment: Experiment, drawn: Users) -> Analysis:
