@@ -279,15 +279,12 @@ def _design(experiment: Experiment) -> Found:
         yield "pairs", "pairs are strata of one cluster of each variant: remove `strata`"
     if experiment.unit == ROW_UNIT:
         yield "cluster", 'needs the unit that metrics are of, such as unit = "user_id"'
-    others = {
-        "[assignment]": experiment.assignment is not None,
-        "[cuts]": bool(experiment.cuts),
-        "[inference] looks": inference.looks != "fixed",
-        "[inference] resample": inference.resample is not None,
-        f'adjust = "{inference.adjust}"': inference.adjust in ("regression", "stratify"),
-    }
-    for entry in (entry for entry, is_set in others.items() if is_set):
-        yield "cluster", f"clusters are not analysed with {entry}: remove one of the two"
+    adjusts = inference.adjust in ("regression", "stratify")
+    others = {"[assignment]": experiment.assignment, "[cuts]": experiment.cuts}
+    others |= {"[inference] looks": inference.looks != "fixed", "resample": inference.resample}
+    for entry, is_set in (others | {f'adjust = "{inference.adjust}"': adjusts}).items():
+        if is_set:
+            yield "cluster", f"clusters are not analysed with {entry}: remove one of the two"
 
 
 def _cuts(experiment: Experiment) -> Found:

@@ -94,52 +94,45 @@ class Randomised:
     """Two ratios Σy / Σx, and the assignments that the design could have drawn.
 
     Attributes:
-        y, x: Numerator and denominator of each unit of randomisation, shape (units,).
+        y: Numerator of each unit of randomisation, shape (units,); so the denominator x.
         treated: Which are treated.
         drawn: What else the design could have drawn; of any design.
 
     Example:
-        >>> y, x, treated = [1, 2, 3, 7, 8, 9.0], [10.0] * 6, [0, 0, 0, 1, 1, 1]
+        >>> y, x, treated = np.array([1, 2, 3, 7, 8, 9.0]), np.full(6, 10.0), np.arange(6) > 2
         >>> test = Randomised(y, x, treated, assignments(treated))
         >>> test.p_value(), round(test.p_value(0.6), 6)
         (0.1, 1.0)
     """
 
-    y: ArrayLike
-    x: ArrayLike
-    treated: ArrayLike
+    y: Floats
+    x: Floats
+    treated: Bools
     drawn: Assignments
 
     @property
     def least(self) -> float:
         """Return the smallest p-value that there can be."""
         count = len(self.drawn.treated)
-        if not self.drawn.is_exact:
-            return 1 / (1 + count)
         # Where the variants may be exchanged, the opposite is as extreme.
-        is_even = (self.drawn.treated == ~self._values[2]).all(axis=1).any()
-        return float(1 + is_even) / count
+        is_even = (self.drawn.treated == ~self.treated).all(axis=1).any()
+        return float(1 + is_even) / count if self.drawn.is_exact else 1 / (1 + count)
 
-    @cached_property
-    def _values(self) -> tuple[Floats, Floats, Bools]:
-        y, x = (np.asarray(one, dtype=np.float64) for one in (self.y, self.x))
-        return y, x, np.asarray(self.treated, dtype=bool)
-
-    @cached_property
+    @property
     def ratios(self) -> tuple[float, float]:
         """Return the observed ratios of control and of treatment.
 
         Refusals: `zero_denominator`.
         """
-        y, x, treated = self._values
-        arms = [(float(y[own].sum()), float(x[own].sum())) for own in (~treated, treated)]
-        if not all(below for _, below in arms):
+        arms = ~self.treated, self.treated
+        if not all(self.x[arm].sum() for arm in arms):
             raise Refusal("zero_denominator", "the denominator of the ratio sums to zero")
-        return arms[0][0] / arms[0][1], arms[1][0] / arms[1][1]
+        control, treatment = (float(self.y[arm].sum() / self.x[arm].sum()) for arm in arms)
+        return control, treatment
 
     def p_value(self, difference: float = 0.0) -> float:
         """Return the two-sided p-value of a difference, the same for every unit of x."""
-        return self._shifted.p_value(-difference, is_exact=self.drawn.is_exact)
+        return self._share(self._shifted, -difference)
 
     def interval(self, alpha: float = 0.05) -> Interval:
         """Return the differences that the test does not reject; all where none can be.
@@ -148,8 +141,7 @@ class Randomised:
         """
         low, high = self.ratios
         step = abs(high - low) / 2 or abs(low) / 100 or 1.0
-        ends = (self._end(self.p_value, high - low, way * step, alpha) for way in (-1, 1))
-        return Interval(*ends)
+        return self._ends(self.p_value, high - low, step, alpha)
 
     def lift(self, alpha: float = 0.05) -> Lift:
         """Return the lift, with those that the test does not reject: each multiplies y.
@@ -162,47 +154,50 @@ class Randomised:
         value = math.log(treatment / control)
 
         def p_value(log_ratio: float) -> float:
-            factor = math.expm1(min(-log_ratio, _FARTHEST))
-            return self._scaled.p_value(factor, is_exact=self.drawn.is_exact)
+            return self._share(self._scaled, math.expm1(min(-log_ratio, _FARTHEST)))
 
-        step = abs(value) / 2 or 0.01
-        ends = [self._end(p_value, value, way * step, alpha) for way in (-1, 1)]
+        ends = self._ends(p_value, value, abs(value) / 2 or 0.01, alpha)
         bounded = max(map(abs, ends)) < _FARTHEST
         low, high = map(math.expm1, ends) if bounded else (-math.inf, math.inf)
         return Lift(math.expm1(value), low, high, bounded, METHOD)
 
-    def _end(
+    def _ends(
         self, p_value: Callable[[float], float], start: float, step: float, alpha: float
-    ) -> float:
+    ) -> Interval:
         """Seek from the estimate outwards where the test begins to reject."""
-        if self.least > alpha:
-            return math.copysign(math.inf, step)
-        inside, outside = start, start + step
-        for _ in range(_STEPS):
-            if p_value(outside) <= alpha:
-                break
-            inside, outside = outside, outside + 2 * (outside - start)
-        else:
-            return math.copysign(math.inf, step)
-        for _ in range(_STEPS):
-            middle = (inside + outside) / 2
-            if abs(outside - inside) <= _PRECISION * abs(outside - start):
-                break
-            inside, outside = (inside, middle) if p_value(middle) <= alpha else (middle, outside)
-        return outside
+        ends = []
+        for inside, outside in ((start, start - step), (start, start + step)):
+            for _ in range(_STEPS if self.least <= alpha else 0):
+                if p_value(outside) <= alpha:
+                    break
+                inside, outside = outside, start + 3 * (outside - start)
+            else:
+                ends.append(math.copysign(math.inf, outside - start))
+                continue
+            while abs(outside - inside) > _PRECISION * abs(outside - start):
+                middle = (inside + outside) / 2
+                rejects = p_value(middle) <= alpha
+                inside, outside = (inside, middle) if rejects else (middle, outside)
+            ends.append(outside)
+        return Interval(*ends)
+
+    def _share(self, statistics: "_Statistics", factor: float) -> float:
+        """Return the share of assignments whose statistic is as large as the observed one."""
+        z = statistics.at(factor)
+        extreme = int((z[1:] >= z[0] * _ALIKE).sum())
+        # Phipson and Smyth 2010.
+        return extreme / (len(z) - 1) if self.drawn.is_exact else (1 + extreme) / len(z)
 
     @cached_property
     def _shifted(self) -> "_Statistics":
         """Return statistics where treatment adds a part of x."""
-        y, x, treated = self._values
         # A common ratio changes no difference, and rounding is less without it.
-        return _Statistics.of(y - y.sum() / x.sum() * x, x, np.where(treated, x, 0.0), self)
+        return _Statistics.of(self, self.y - self.y.sum() / self.x.sum() * self.x, self.x)
 
     @cached_property
     def _scaled(self) -> "_Statistics":
         """Return statistics where treatment adds a part of y."""
-        y, x, treated = self._values
-        return _Statistics.of(y, x, np.where(treated, y, 0.0), self)
+        return _Statistics.of(self, self.y, self.y)
 
 
 METHOD = "randomisation"
@@ -211,8 +206,8 @@ METHOD = "randomisation"
 class _Statistics(NamedTuple):
     """The statistic of each assignment as it moves with a factor f, the observed one first.
 
-    The difference of Σu / Σx of u = y + f·v is d₀ + f·d₁, and its variance by the delta method
-    v₀ + 2f·v₁ + f²·v₂. Each has the shape (assignments,).
+    The difference of Σu / Σx of u = y + f·v, where v is of the treated, is d₀ + f·d₁, and its
+    variance by the delta method v₀ + 2f·v₁ + f²·v₂. Each has the shape (assignments,).
     """
 
     d_0: Floats
@@ -222,39 +217,33 @@ class _Statistics(NamedTuple):
     v_2: Floats
 
     @classmethod
-    def of(cls, y: Floats, x: Floats, v: Floats, test: Randomised) -> "_Statistics":
+    def of(cls, test: Randomised, y: Floats, added: Floats) -> "_Statistics":
+        """Sum y, x and what the observed treated would have less of, in each assignment."""
+        x, v = test.x, np.where(test.treated, added, 0.0)
         columns = np.stack([y, v, x, y * y, y * v, v * v, y * x, v * x, x * x])
-        every = np.vstack([np.asarray(test.treated, dtype=bool)[None], test.drawn.treated])
-        treated = columns @ every.astype(np.float64).T
-        n = np.array([every[0].sum(), (~every[0]).sum()])
-        arms = (treated, columns.sum(axis=1)[:, None] - treated)
-        (t_0, t_1, *t), (c_0, c_1, *c) = (
-            _of_arm(sums, units) for sums, units in zip(arms, n, strict=True)
-        )
+        every = np.vstack([test.treated[None], test.drawn.treated]).astype(np.float64)
+        treated, n = columns @ every.T, every[0].sum()
+        control = _of_arm(columns.sum(axis=1)[:, None] - treated, len(y) - n)
+        own = _of_arm(treated, n)
         # Of a single unit there is no variance: then the differences are compared.
-        v_0, *others = (a + b if n.min() > 1 else 0 * a for a, b in zip(t, c, strict=True))
-        return cls(t_0 - c_0, t_1 - c_1, v_0 if n.min() > 1 else np.ones_like(v_0), *others)
+        variances = own[2:] + control[2:] if 1 < n < len(y) - 1 else np.eye(3)[:, [0] * len(every)]
+        return cls(*(own[:2] - control[:2]), *variances)
 
-    def p_value(self, factor: float, *, is_exact: bool) -> float:
-        """Return the share of assignments whose statistic is as large as the observed one."""
-        d_0, d_1, v_0, v_1, v_2 = self
-        variance = np.maximum(v_0 + factor * (2 * v_1 + factor * v_2), 0.0)
+    def at(self, factor: float) -> Floats:
+        """Return the sizes of the statistics."""
+        variance = self.v_0 + factor * (2 * self.v_1 + factor * self.v_2)
         with np.errstate(divide="ignore", invalid="ignore"):
-            z = np.abs(d_0 + factor * d_1) / np.sqrt(variance)
-        z[np.isnan(z)] = 0.0
-        extreme = int((z[1:] >= z[0] * _ALIKE).sum())
-        # Phipson and Smyth 2010.
-        return extreme / (len(z) - 1) if is_exact else (1 + extreme) / len(z)
+            return np.nan_to_num(
+                np.abs(self.d_0 + factor * self.d_1) / np.sqrt(np.maximum(variance, 0.0)),
+                posinf=np.inf,
+            )
 
 
-def _of_arm(sums: Floats, units: int) -> list[Floats]:
+def _of_arm(sums: Floats, units: float) -> Floats:
     """Return the ratios of y and of v to x, and the sums of products of what they leave over."""
     y, v, x, yy, yv, vv, yx, vx, xx = sums
     with np.errstate(divide="ignore", invalid="ignore"):
         a, b = y / x, v / x
         scale = units / max(units - 1, 1) / x**2
-    return [
-        *(a, b, (yy - 2 * a * yx + a * a * xx) * scale),
-        (yv - a * vx - b * yx + a * b * xx) * scale,
-        (vv - 2 * b * vx + b * b * xx) * scale,
-    ]
+    left = yy - 2 * a * yx + a * a * xx, yv - a * vx - b * yx + a * b * xx
+    return np.stack([a, b, *(scale * one for one in (*left, vv - 2 * b * vx + b * b * xx))])

@@ -92,7 +92,12 @@ def test_few_clusters_are_judged_by_the_draws_of_the_design() -> None:
     for design, strata in (({}, None), ({"pairs": "pair"}, np.arange(16) // 2)):
         result = analyze(table, design={"cluster": "store", **design})
         row = result["ctr"]
-        test = Randomised(sums["y"], sums["x"], treated, assignments(treated, strata))
+        test = Randomised(
+            sums["y"].to_numpy(float),
+            sums["x"].to_numpy(float),
+            treated,
+            assignments(treated, strata),
+        )
         assert row.p_value == pytest.approx(test.p_value())
         assert (row.difference_low, row.difference_high) == pytest.approx(test.interval())
         assert result.verdicts[0].decision == "ship"

@@ -12,7 +12,7 @@ from abeval.stats.randomisation import Assignments, Randomised, assignments
 from abeval.stats.records import Refusal
 
 RNG = np.random.default_rng(5)
-Y, TREATED = RNG.normal(5, 1, 9), np.array([1, 0, 1, 0, 0, 0, 1, 1, 0])
+Y, TREATED = RNG.normal(5, 1, 9), np.array([1, 0, 1, 0, 0, 0, 1, 1, 0], dtype=bool)
 X = RNG.integers(20, 200, 9).astype(float)
 
 
@@ -22,7 +22,7 @@ def welch(a, b, axis=-1):
 
 def test_of_equal_sizes_it_is_the_permutation_test_of_scipy() -> None:
     test = Randomised(Y, np.ones(9), TREATED, assignments(TREATED))
-    arms = Y[TREATED == 1], Y[TREATED == 0]
+    arms = Y[TREATED], Y[~TREATED]
     kind = {"permutation_type": "independent", "n_resamples": np.inf, "alternative": "greater"}
     assert test.p_value() == pytest.approx(stats.permutation_test(arms, welch, **kind).pvalue)
 
@@ -30,7 +30,7 @@ def test_of_equal_sizes_it_is_the_permutation_test_of_scipy() -> None:
 def by_hand(y: np.ndarray, treated: np.ndarray) -> float:
     """Return the studentised difference of two ratios."""
     means, variances = [], []
-    for arm in (treated == 1, treated == 0):
+    for arm in (treated, ~treated):
         ratio = y[arm].sum() / X[arm].sum()
         left = y[arm] - ratio * X[arm]
         means.append(ratio)
@@ -72,7 +72,7 @@ def test_strata_and_pairs_keep_their_numbers() -> None:
 
 
 def test_many_assignments_are_drawn_and_the_p_value_is_never_zero() -> None:
-    treated = np.repeat([0, 1], 15)
+    treated = np.arange(30) >= 15
     drawn = assignments(treated, draws=499)
     assert not drawn.is_exact
     assert (drawn.treated.sum(axis=1) == 15).all()
@@ -83,14 +83,15 @@ def test_many_assignments_are_drawn_and_the_p_value_is_never_zero() -> None:
 def test_any_other_design_brings_its_own_assignments() -> None:
     # A switchback of four slots that starts with either variant.
     schedule = np.array([[1, 0, 1, 0], [0, 1, 0, 1]], dtype=bool)
-    test = Randomised([3.0, 1, 3, 1], np.ones(4), schedule[0], Assignments(schedule, is_exact=True))
+    drawn = Assignments(schedule, is_exact=True)
+    test = Randomised(np.array([3.0, 1, 3, 1]), np.ones(4), schedule[0], drawn)
     assert test.least == test.p_value() == 1.0
     assert test.interval(0.05) == (-np.inf, np.inf)
 
 
 def test_what_cannot_be_divided_is_refused() -> None:
-    drawn = assignments([1, 0])
+    drawn, first, both = assignments([1, 0]), np.array([1.0, 0.0]), np.ones(2)
     with pytest.raises(Refusal, match="denominator"):
-        _ = Randomised([1, 1], [0, 1], [1, 0], drawn).ratios
+        _ = Randomised(both, first, first > 0, drawn).ratios
     with pytest.raises(Refusal, match="above zero"):
-        Randomised([1, 0], [1, 1], [1, 0], drawn).lift()
+        Randomised(first, both, first > 0, drawn).lift()
