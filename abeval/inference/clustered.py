@@ -6,7 +6,7 @@ With fewer, and always with strata or pairs, the assignment is drawn again
 (`stats.randomisation`).
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -96,7 +96,7 @@ def alike_of(metric: Metric, aggregates: Aggregates) -> clusters.Alike | None:
     whole = np.stack([np.bincount(own.variant, one) for one in (y, x)])
     ratio = np.divide(*whole, out=np.zeros(len(whole.T)), where=whole[1] > 0)[own.variant]
     squares = yy - 2 * ratio * yx + ratio**2 * xx
-    return of.or_none(lambda: clusters.alike(units, y - ratio * x, squares, own.variant))
+    return of.or_none(lambda: clusters.alike(units, y - ratio * x, squares, len(whole.T)))
 
 
 Note = tuple[str, Mapping[str, object]]
@@ -104,7 +104,7 @@ Note = tuple[str, Mapping[str, object]]
 
 
 def notes_of(
-    judged: Mapping[str, Metric],
+    metrics: Sequence[Metric],
     experiment: Experiment,
     aggregates: Aggregates,
     comparisons: Comparisons,
@@ -113,14 +113,14 @@ def notes_of(
     design, own = experiment.design, aggregates.clusters
     if design is None or own is None:
         return
-    units = int(own.units.sum())
-    slots = {"cluster": design.cluster, "clusters": len(own.variant), "units": units}
-    slots |= {"unit": experiment.unit, "least": MIN_UNITS}
+    units, unit = len(own.of_unit), experiment.unit
+    slots = {"cluster": design.cluster, "clusters": len(own.variant), "units": units, "unit": unit}
     yield "clusters", slots
-    goals = sum(m.role == "goal" for m in judged.values()) * len(experiment.treatments)
+    judged = {m.name: m for m in metrics if m.role != "diagnostic" and m.is_mean_or_ratio}
+    goals = sum(m.role == "goal" for m in metrics) * len(experiment.treatments)
     for variant in experiment.treatments:
         if not is_few(experiment, aggregates, Arms(experiment.control, variant)):
-            yield "by_t", {**slots, "variant": variant}
+            yield "by_t", {"variant": variant, "least": MIN_UNITS}
             continue
         rows = {name: comparisons[name, variant] for name in judged}
         tests = [row.drawn for row in rows.values() if row.drawn is not None]

@@ -124,7 +124,7 @@ def notes(analysis: Analysis, comparisons: Comparisons) -> tuple[str, ...]:
         *_of_the_look(experiment, aggregates),
         *_small_arms(analysis),
         *_of_the_split(experiment, aggregates),
-        *clustered.notes_of(_judged(analysis), experiment, aggregates, comparisons),
+        *clustered.notes_of(analysis.metrics, experiment, aggregates, comparisons),
         *_of_one_variant(analysis),
     )
     own = (_NOTES[key].format(**slots) for key, slots in said)
@@ -245,12 +245,6 @@ def _of_the_split(experiment: Experiment, aggregates: Aggregates) -> Iterator[_N
             units = sum(counts.values())
             slots = {"variant": arms.treatment, "control": arms.control, "units": units}
             yield "skipped", {**slots, "days": days, "least": MIN_STRETCH}
-
-
-def _judged(analysis: Analysis) -> dict[str, Metric]:
-    """Return the means and ratios that are goals or guardrails, by name."""
-    own = (m for m in analysis.metrics if m.role != "diagnostic" and m.is_mean_or_ratio)
-    return {metric.name: metric for metric in own}
 
 
 def _of_one_variant(analysis: Analysis) -> Iterator[_Note]:

@@ -58,4 +58,4 @@ def clusters_of(
             listed = ", ".join(repr(labels.names[one]) for one in wrong[:_NAMED])
             what = f"{len(wrong)} pairs do not have one cluster of each variant: {listed}"
             raise LogError(what, "name them in `strata`, or leave out what lost its partner")
-    return Clusters(of_unit.astype(np.int32), own.astype(np.int8), stratum, np.bincount(of_unit))
+    return Clusters(of_unit.astype(np.int32), own.astype(np.int8), stratum)

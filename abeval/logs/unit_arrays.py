@@ -45,13 +45,11 @@ class Clusters(NamedTuple):
         of_unit: The cluster of each unit, shape (units,).
         variant: Place of the variant of each in the experiment file, shape (clusters,).
         stratum: Number of the stratum, or pair, of each; all 0 without any.
-        units: How many units are in each.
     """
 
     of_unit: NDArray[np.int32]
     variant: NDArray[np.int8]
     stratum: NDArray[np.int32]
-    units: NDArray[np.int64]
 
 
 class Units(NamedTuple):

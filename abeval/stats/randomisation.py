@@ -9,7 +9,7 @@ level also where effects vary and sizes differ (Chung and Romano 2013; Wu and Di
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import cached_property
 from itertools import chain, combinations, product
 from typing import NamedTuple
 
@@ -65,26 +65,16 @@ def assignments(
         8
     """
     observed = np.asarray(treated, dtype=bool)
-    stratum = np.zeros(len(observed), int) if strata is None else np.asarray(strata)
-    codes = np.unique(stratum, return_inverse=True)[1]
-    counts = np.bincount(codes, weights=observed).astype(int)
-    return _assignments(tuple(codes.tolist()), tuple(counts.tolist()), most, draws, seed)
-
-
-@lru_cache(maxsize=8)
-def _assignments(
-    strata: tuple[int, ...], counts: tuple[int, ...], most: int, draws: int, seed: int
-) -> Assignments:
-    """Draw so many of each stratum, once for all metrics."""
-    places = [np.flatnonzero(np.asarray(strata) == one) for one in range(len(counts))]
-    if math.prod(math.comb(len(own), n) for own, n in zip(places, counts, strict=True)) <= most:
-        choices = (combinations(own.tolist(), n) for own, n in zip(places, counts, strict=True))
-        listed = [[*chain(*one)] for one in product(*choices)]
-        drawn = np.zeros((len(listed), len(strata)), dtype=bool)
+    stratum = np.zeros(len(observed)) if strata is None else np.asarray(strata)
+    places = [np.flatnonzero(stratum == one) for one in np.unique(stratum)]
+    blocks = [(own.tolist(), int(observed[own].sum())) for own in places]
+    if math.prod(math.comb(len(own), n) for own, n in blocks) <= most:
+        listed = [[*chain(*one)] for one in product(*(combinations(*block) for block in blocks))]
+        drawn = np.zeros((len(listed), len(observed)), dtype=bool)
         np.put_along_axis(drawn, np.array(listed, dtype=int), values=True, axis=1)
         return Assignments(drawn, is_exact=True)
-    rng, drawn = np.random.default_rng(seed), np.zeros((draws, len(strata)), dtype=bool)
-    for own, n in zip(places, counts, strict=True):
+    rng, drawn = np.random.default_rng(seed), np.zeros((draws, len(observed)), dtype=bool)
+    for own, n in blocks:
         drawn[:, own] = rng.random((draws, len(own))).argsort(axis=1) < n
     return Assignments(drawn, is_exact=False)
 

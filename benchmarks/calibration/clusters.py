@@ -108,9 +108,8 @@ def analysis_of(experiment: Experiment, drawn: Users) -> Analysis:
     units = np.bincount(drawn.treated[drawn.store], minlength=2)
     sums: Mapping[str, Floats] = {}
     if experiment.design is not None:
-        size = np.bincount(drawn.store)
         code = drawn.store.astype(np.int32)
-        clusters = Clusters(code, variant, drawn.stratum.astype(np.int32), size)
+        clusters = Clusters(code, variant, drawn.stratum.astype(np.int32))
         columns = (y, x, 0 * y, 0 * y, y * 1.0 * y, y * 1.0 * x, x * 1.0 * x, np.ones(len(y)))
         sums = {"ctr": np.stack([np.bincount(code, one) for one in columns], axis=1)}
         units = np.bincount(variant, minlength=2)
