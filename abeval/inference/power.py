@@ -17,7 +17,7 @@ import numpy as np
 from abeval.aggregates.aggregates import Aggregates
 from abeval.experiment.model import Experiment
 from abeval.experiment.sections import Family
-from abeval.inference import clustered, outlook
+from abeval.inference import outlook
 from abeval.inference.compare import Analysis
 from abeval.inference.comparison import or_none
 from abeval.inference.families import weights
@@ -93,7 +93,7 @@ def _plan(one: Outlook, target: Target) -> Plan:
 
 
 def _with_clusters(plan: Plan, one: Outlook, analysis: Analysis, power: float) -> Plan:
-    """Add how many clusters would do in the days of the log, and what alike units cost."""
+    """Add how many clusters would do in the days of the log."""
     own = analysis.aggregates.clusters
     if own is None or one.refusal is not None or not (effect := one.margin or plan.mde):
         return plan
@@ -101,9 +101,7 @@ def _with_clusters(plan: Plan, one: Outlook, analysis: Analysis, power: float) -
     now = outlook.detectable(one.se, one.control, critical, 0.0, power)
     treated = outlook.treated_part(one.experiment, one.metric, one.variant)
     needed = len(own.variant) * now**2 * (1 + effect * treated) / effect**2
-    sized = replace(plan, mde=effect, clusters=needed)
-    alike = clustered.alike_of(one.metric, analysis.aggregates)
-    return sized if alike is None else replace(sized, icc=alike.icc, design_effect=alike.effect)
+    return replace(plan, mde=effect, clusters=needed)
 
 
 def _size_and_effect(one: Outlook, target: Target) -> tuple[float, float]:

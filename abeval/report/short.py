@@ -93,7 +93,6 @@ def _plans(result: "Plans") -> tuple[Part, ...]:
         ("variant units", lambda plan: _units(plan.units), "number"),
         ("days", lambda plan: "" if plan.days is None else f"{plan.days:,.1f}", "number"),
         ("clusters", lambda plan: _units(plan.clusters), "number"),
-        ("design effect", lambda plan: _digits(plan.design_effect, 3), "spare"),
         WHY_NOT,
     )
     return (plans,) if result.decision is None else (plans, _decision(result.decision))

@@ -17,7 +17,6 @@ class Plan(Frozen):
             its margin, or that of `days`.
         days: Days that this needs at the traffic of the log, from the start of the period.
         clusters: Where clusters were randomised: so many in all would do in the days of the log.
-        icc: Correlation of their units; `design_effect` is by how much these count too much.
     """
 
     metric: str
@@ -30,8 +29,6 @@ class Plan(Frozen):
     days: float | None = None
     reason: str | None = None
     clusters: float | None = None
-    icc: float | None = None
-    design_effect: float | None = None
 
 
 class DecisionPlan(Frozen):

@@ -142,11 +142,13 @@ class Randomised:
         if min(control, treatment) <= 0:
             raise Refusal("control_near_zero", "a ratio is not above zero: there is no multiple")
         value = math.log(treatment / control)
-
-        def p_value(log_ratio: float) -> float:
-            return self._share(self._scaled, math.expm1(min(-log_ratio, _FARTHEST)))
-
-        ends = self._ends(p_value, value, abs(value) / 2 or 0.01, alpha)
+        step = abs(value) / 2 or 0.01
+        ends = self._ends(
+            lambda one: self._share(self._scaled, math.expm1(min(-one, _FARTHEST))),
+            value,
+            step,
+            alpha,
+        )
         bounded = max(map(abs, ends)) < _FARTHEST
         low, high = map(math.expm1, ends) if bounded else (-math.inf, math.inf)
         return Lift(math.expm1(value), low, high, bounded, METHOD)
@@ -223,10 +225,8 @@ class _Statistics(NamedTuple):
         """Return the sizes of the statistics."""
         variance = self.v_0 + factor * (2 * self.v_1 + factor * self.v_2)
         with np.errstate(divide="ignore", invalid="ignore"):
-            return np.nan_to_num(
-                np.abs(self.d_0 + factor * self.d_1) / np.sqrt(np.maximum(variance, 0.0)),
-                posinf=np.inf,
-            )
+            z = np.abs(self.d_0 + factor * self.d_1) / np.sqrt(np.maximum(variance, 0.0))
+        return np.where(np.isnan(z), 0.0, z)
 
 
 def _of_arm(sums: Floats, units: float) -> Floats:

@@ -203,7 +203,5 @@ def test_power_says_how_many_clusters_and_days() -> None:
     plan = loaded.power(mde=0.2, logs={"impressions": log(60)})["ctr"]
     assert (plan.units_control, plan.units) == (30, 30)
     assert plan.days is not None
-    assert plan.design_effect is not None
-    assert plan.design_effect >= 1
     more = loaded.power(mde=0.1, logs={"impressions": log(60)})["ctr"]
     assert more.clusters == pytest.approx(4 * (plan.clusters or 0), rel=0.1)
