@@ -280,7 +280,7 @@ def _design(experiment: Experiment) -> Found:
     if experiment.unit == ROW_UNIT:
         yield "cluster", 'needs the unit that metrics are of, such as unit = "user_id"'
     adjusts = inference.adjust in ("regression", "stratify")
-    others = {"[assignment]": experiment.assignment, "[cuts]": experiment.cuts}
+    others: dict[str, object] = {"[assignment]": experiment.assignment, "[cuts]": experiment.cuts}
     others |= {"[inference] looks": inference.looks != "fixed", "resample": inference.resample}
     for entry, is_set in (others | {f'adjust = "{inference.adjust}"': adjusts}).items():
         if is_set:

@@ -93,10 +93,10 @@ def alike_of(metric: Metric, aggregates: Aggregates) -> clusters.Alike | None:
     if own is None or sums is None:
         return None
     y, x, _, _, yy, yx, xx, units = sums.T
-    whole = np.stack([np.bincount(own.variant, one) for one in (y, x)])
-    ratio = np.divide(*whole, out=np.zeros(len(whole.T)), where=whole[1] > 0)[own.variant]
+    above, below = (np.bincount(own.variant, one) for one in (y, x))
+    ratio = (above / np.where(below == 0, 1.0, below))[own.variant]
     squares = yy - 2 * ratio * yx + ratio**2 * xx
-    return of.or_none(lambda: clusters.alike(units, y - ratio * x, squares, len(whole.T)))
+    return of.or_none(lambda: clusters.alike(units, y - ratio * x, squares, len(below)))
 
 
 Note = tuple[str, Mapping[str, object]]

@@ -142,13 +142,12 @@ class Randomised:
         if min(control, treatment) <= 0:
             raise Refusal("control_near_zero", "a ratio is not above zero: there is no multiple")
         value = math.log(treatment / control)
-        step = abs(value) / 2 or 0.01
-        ends = self._ends(
-            lambda one: self._share(self._scaled, math.expm1(min(-one, _FARTHEST))),
-            value,
-            step,
-            alpha,
-        )
+        scaled, step = self._scaled, abs(value) / 2 or 0.01
+
+        def p_value(log_ratio: float) -> float:
+            return self._share(scaled, math.expm1(min(-log_ratio, _FARTHEST)))
+
+        ends = self._ends(p_value, value, step, alpha)
         bounded = max(map(abs, ends)) < _FARTHEST
         low, high = map(math.expm1, ends) if bounded else (-math.inf, math.inf)
         return Lift(math.expm1(value), low, high, bounded, METHOD)
