@@ -200,6 +200,16 @@ def analyze(
         else:
             compare(loaded, metric=pairs, json_file=json_file, whole=whole)
         return
+    if loaded.experiment.interleaving is not None:
+        named = {"--csv": csv, "--sums": sums, "--connect": connect, "--brief": brief}
+        if others := [name for name, value in named.items() if value]:
+            raise ExperimentError(f"interleaved lists have no {others[0]}", "leave it out")
+        with steps(profile=profile) as step:
+            lists = loaded.preferences(step=step)
+        options.show(lists, json_file, report, whole=whole)
+        if gate:
+            raise typer.Exit(max(_EXIT_CODES[v.decision] for v in lists.verdicts))
+        return
     if sums is not None and connect is not None:
         raise ExperimentError("--sums has the sums that --connect would ask for", "give one")
     if brief and format != "text":
@@ -307,6 +317,7 @@ def _result(files: list[Path], engine: Mapping[str, object]) -> "PageRecord":
     """Run an experiment file, or read results: of one experiment, or one with its own page."""
     from abeval.progress import steps
     from abeval.results.history import HISTORY_SCHEMA_VERSION, HistoryReport
+    from abeval.results.interleaving import INTERLEAVING_SCHEMA_VERSION, InterleavingResult
     from abeval.results.off_policy import OffPolicyResult
     from abeval.results.study import PAGED, Kind, read_result, read_results, study_of
 
@@ -331,6 +342,8 @@ def _result(files: list[Path], engine: Mapping[str, object]) -> "PageRecord":
     own = (
         Kind("", "realised", OffPolicyResult, None),
         Kind("", "predictions", HistoryReport, HISTORY_SCHEMA_VERSION),
+        Kind("", "preferences", InterleavingResult, INTERLEAVING_SCHEMA_VERSION),
     )
     result = read_result(files[0], PAGED._replace(kinds=(*PAGED.kinds, *own)))
-    return result if isinstance(result, OffPolicyResult | HistoryReport) else study_of(result)
+    paged = (OffPolicyResult, HistoryReport, InterleavingResult)
+    return result if isinstance(result, paged) else study_of(result)

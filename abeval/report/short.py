@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from abeval.results.agreement import Agreement
     from abeval.results.analysis import CheckResult, Pairwise
     from abeval.results.history import Added, HistoryReport
+    from abeval.results.interleaving import InterleavingResult
     from abeval.results.off_policy import OffPolicyResult, OffPolicyRow, Realised
     from abeval.results.power import DecisionPlan, Plans
     from abeval.results.replay import ReplayResult
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 
 Brief: TypeAlias = (
     "TimeResult | AAResult | Plans | Pairwise | ReplayResult | OffPolicyResult | AuditResult "
-    "| CheckResult | Added | HistoryReport | Agreement"
+    "| CheckResult | InterleavingResult | Added | HistoryReport | Agreement"
 )
 """Results that are shown as tables; `Result` has a page of its own."""
 
@@ -227,6 +228,38 @@ def _checks(result: "CheckResult", whole: bool) -> tuple[Part, ...]:
     return (first, checks) if shown else (first,)
 
 
+def interleaving_parts(result: "InterleavingResult", whole: bool = False) -> tuple[Part, ...]:
+    """Write the verdict, and tabulate preferences and the checks that did not pass."""
+    info, checks = result.experiment, result.trust
+    counts = (
+        f"{info.shown}: {fmt.count(result.units)} {info.unit} units, {fmt.count(result.lists)} "
+        f"lists ({codes.words(result.method)})"
+    )
+    doubt = "" if result.trusted else " (NOT TO BE TRUSTED)"
+    rows = table(
+        f"Preferences{doubt}",
+        f"share of all credit, {fmt.level(info.alpha)} interval by {info.unit}; p of goals after "
+        "Holm.",
+        result.preferences,
+        "metric",
+        ("ranker", lambda row: f"{row.ranker} against {row.base}"),
+        ("preference", lambda row: row.shown or fmt.MISSING),
+        ("p", lambda row: fmt.p_value(decisive_p(row)), "number"),
+        ("status", lambda row: codes.status(row.status, row.reason)),
+        ("units won, lost, tied", lambda r: _three(r.won, r.lost, r.tied), "spare"),
+        ("lists", lambda r: _three(r.lists_won, r.lists_lost, r.lists_tied), "spare"),
+        WHY_NOT,
+    )
+    shown = worst_first(checks, "fail", "warn", *(("skipped", "pass") if whole else ()))
+    trust = tables.checks_table("Checks", "What was measured, and what to do.", shown)
+    said = (*(one.sentence for one in result.verdicts), counts, f"Trust: {tables.tally(checks)}")
+    return (*said, rows, trust) if shown else (*said, rows)
+
+
+def _three(*counts: int | None) -> str:
+    return ", ".join(fmt.count(count) for count in counts if count is not None)
+
+
 def _mismatches(result: "AuditResult") -> list[Part]:
     rate, low, high = (100 * (x or 0) for x in (result.rate, result.low, result.high))
     first = (
@@ -279,6 +312,7 @@ _PARTS: Mapping[str, Callable[[Any, bool], tuple[Part, ...]]] = {
     "OffPolicyResult": lambda r, _: (off_policy_estimates(r), off_policy_support(r)),
     "AuditResult": lambda result, _: _audit(result),
     "CheckResult": _checks,
+    "InterleavingResult": interleaving_parts,
     "Added": lambda result, _: added_parts(result),
     "HistoryReport": lambda result, _: history_tables(result),
 }
@@ -289,6 +323,7 @@ _NOTES: Mapping[str, Callable[[Any], tuple[str, ...]]] = {
     "Agreement": lambda result: result.notes,
     "ReplayResult": _replay_notes,
     "Pairwise": _pairwise_notes,
+    "InterleavingResult": lambda result: result.notes,
     "OffPolicyResult": _off_policy_notes,
     "HistoryReport": _history_notes,
 }

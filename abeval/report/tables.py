@@ -11,6 +11,7 @@ from abeval.report.layout import Kind
 from abeval.results import Adjustment, FamilyInterval, Row, SegmentContrast, SegmentTest, codes
 from abeval.results import format as fmt
 from abeval.results.analysis import Pair, Result
+from abeval.results.interleaving import PreferenceRow
 from abeval.results.trust import AAMetric, Check
 
 ROLES = (
@@ -153,7 +154,7 @@ def full(value: float | None) -> str:
     return fmt.MISSING if value is None else repr(value)
 
 
-def decisive_p(row: Row | Pair) -> float | None:
+def decisive_p(row: Row | Pair | PreferenceRow) -> float | None:
     """Return the p-value that the status of a row follows: adjusted for goals."""
     return row.p_value if row.p_adjusted is None else row.p_adjusted
 
