@@ -15,6 +15,7 @@ from abeval.errors import ExperimentError
 if TYPE_CHECKING:
     from abeval.api import LoadedExperiment
     from abeval.results.analysis import Result
+    from abeval.results.interleaving import InterleavingResult
     from abeval.results.record import PageRecord
     from abeval.results.study import Study
 
@@ -206,7 +207,13 @@ def analyze(
             raise ExperimentError(f"interleaved lists have no {others[0]}", "leave it out")
         with steps(profile=profile) as step:
             lists = loaded.preferences(step=step)
-        options.show(lists, json_file, report, whole=whole)
+        for file in report or ():
+            _write_report(file, lists)
+        if format == "md":
+            options.write_json(json_file, lists)
+            typer.echo(lists.to_markdown(), nl=False)
+        else:
+            options.show(lists, json_file, whole=whole)
         if gate:
             raise typer.Exit(max(_EXIT_CODES[v.decision] for v in lists.verdicts))
         return
@@ -230,7 +237,7 @@ def analyze(
         if csv is not None:
             write_text(csv, result.to_csv())
         for file in report or ():
-            _write_report(file, study or result)
+            _write_report(file, _as_study(study or result))
     outlook = None if study is None else study.outlook
     if brief:
         from abeval.report.brief import brief_json
@@ -252,15 +259,15 @@ def _as_study(result: "Result | Study") -> "Study":
     return study_of(result)
 
 
-def _write_report(file: Path, result: "Result | Study") -> None:
+def _write_report(file: Path, result: "Study | InterleavingResult") -> None:
     """Write a page, or by the name of the file Markdown or JSON."""
     from abeval.files import write_text
 
     match file.suffix.lower():
         case ".json":
-            write_text(file, _as_study(result).to_json())
+            write_text(file, result.to_json())
         case ".md":
-            write_text(file, _as_study(result).to_markdown())
+            write_text(file, result.to_markdown())
         case _:
             result.report(file)
 

@@ -244,6 +244,10 @@ def test_the_command_prints_and_writes_it(better: pd.DataFrame, tmp_path: Path):
     again = tmp_path / "again.html"
     CliRunner().invoke(app, ["report", str(written), "--output", str(again)])
     assert again.read_text() == html
+    printed = CliRunner().invoke(app, [*command, "--format", "md"])
+    CliRunner().invoke(app, [*command, "--report", str(tmp_path / "result.md")])
+    assert (tmp_path / "result.md").read_text() == printed.stdout
+    assert "**Preferences**" in printed.stdout
     refused = CliRunner().invoke(app, [*command, "--checks"])
     assert refused.exit_code != 0
 
