@@ -131,8 +131,7 @@ _NOTES = tomllib.loads(Path(__file__).with_name("notes.toml").read_text("utf-8")
 def _notes(own: Interleaving, log: InterleavedLog) -> Iterator[str]:
     alike = log.counts["alike"]
     has = {"preference": True, "alike": alike, "debias": own.debias}
-    for key in (key for key, there in has.items() if there):
-        yield _NOTES[key].format(alike=alike)
+    yield from (_NOTES[key].format(alike=alike) for key, there in has.items() if there)
     yield from [_NOTES["balanced"]] * (own.method == "balanced")
     for metric in (metric for metric in log.metrics if metric.per_unit is not None):
         yield _NOTES["events"].format(metric=metric.name, log=metric.source.events)
