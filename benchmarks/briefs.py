@@ -19,7 +19,12 @@ if TYPE_CHECKING:
 
 def draft() -> worlds.World:
     """The sample logs, with a question that nobody has answered."""
-    return worlds.World(abeval.load(worlds.SAMPLE).replace(questions=["Is it the whole log?"]), {})
+    return worlds.World(
+        abeval.load(worlds.SAMPLE).replace(
+            questions=["impressions: does the log hold all users of both variants?"]
+        ),
+        {},
+    )
 
 
 WORLDS = (

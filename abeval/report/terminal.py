@@ -150,8 +150,7 @@ def _verdicts(result: Result) -> Iterator[Text]:
         )
     info = result.experiment
     units = ", ".join(f"{plain(v.name)} {fmt.count(v.units)}" for v in info.variants)
-    parts = (info.dates, result.progress, f"{info.unit} units: ")
-    yield Text(plain(f"{info.shown}: {'; '.join(filter(None, parts))}") + units)
+    yield Text(plain(f"{info.shown}: {result.so_far}; {info.unit} units: ") + units)
     if info.hypothesis:
         yield Text(plain(f"Hypothesis: {' '.join(info.hypothesis.split())}"))
 
