@@ -112,7 +112,7 @@ def _content(result: Result, outlook: "PowerOutlook | None", room: _Room) -> dic
                 {"check": cut(one.name), "status": one.status, "message": cut(one.message)}
                 for one in unmet[: room.checks]
             ],
-            "not_checked": f"{tally['skipped']} of {len(result.trust)} checks were skipped; /trust says why",
+            "not_checked": f"{tally['skipped']} of {len(result.trust)} checks: /trust says why",
         },
         "left_out": {
             "effects": len(judged) - len(shown),
@@ -145,7 +145,7 @@ def _decision(verdict: Verdict) -> str:
 
 
 def _answer(result: Result, word: Word) -> dict[str, str | None]:
-    """Give one answer for the experiment, that of its best variant, and which variant to use now."""
+    """Give one answer for the experiment, that of its best variant, and the variant to use."""
     best = best_of(result)
     use = {"ship": best.variant, "keep_control": result.experiment.control}.get(word)
     return {"decision": _decision(best), "action": word, "use": use}
@@ -154,17 +154,18 @@ def _answer(result: Result, word: Word) -> dict[str, str | None]:
 def _about(result: Result, judged: Sequence[Row], shown: int) -> str:
     """Say what the effects are: how many there are, which interval and p; or why there are none."""
     info = result.experiment
-    metrics, others = len({row.metric for row in judged}), len(result.metrics)
-    counted = (
-        f"{shown} of {len(judged)} effects of {metrics} goals and guardrails; "
-        f"{others - metrics} other metrics are in the JSON only"
-    )
+    metrics = len({row.metric for row in judged})
+    others = len(result.metrics) - metrics
+    counted = f"{shown} of {len(judged)} effects are here, of {metrics} goals or guardrails"
+    counted += f"; {others} other metrics are in /scorecard" if others else ""
     if not result.trusted:
         return f"withheld, because a check failed: {counted}"
     tests = sum(row.role == "goal" and row.p_adjusted is not None for row in judged)
-    after = "unadjusted" if info.family == "none" else f"after {info.family.capitalize()}"
-    numbers = f"[low, high] is the {fmt.level(info.alpha)} interval; p of goals is {after} over {tests} tests"
-    return f"{'a draft, nothing to decide on: ' * bool(result.questions)}{counted}; {numbers}"
+    after = f"after {info.family.capitalize()} over {tests} tests"
+    after = "unadjusted" if info.family == "none" or tests < 2 else after
+    draft = "a draft, nothing to decide on: " * bool(result.questions)
+    numbers = f"low to high is the {fmt.level(info.alpha)} interval, p of goals is {after}"
+    return f"{draft}{counted}; {numbers}"
 
 
 def _effect(row: Row, metric: MetricInfo | None) -> dict[str, object]:
@@ -187,8 +188,6 @@ def _holds(metric: MetricInfo) -> str:
         return f"the value's interval lies in {fmt.within(*metric.within)}"
     if metric.margin is None:
         return "better; it has no margin"
-    if metric.direction not in ("increase", "decrease"):
-        return f"both ends move away by less than {metric.margin:g}"
     return (
         f"low > {-metric.margin:g}"
         if metric.direction == "increase"
@@ -210,13 +209,13 @@ def _would_change(result: Result, verdict: Verdict, word: Word) -> str:
             guard = f", a loss of {held} beyond its margin" if held else ""
             return f"no gain any more in {named(['goal'], ['better'])}{guard}, or a failed check"
         case "do_not_ship":
-            return f"a new test in which {named(['goal', 'guardrail'], ['worse'])} is not worse"
+            return f"a new test that shows no harm to {named(['goal', 'guardrail'], ['worse'])}"
         case "keep_running":
             waiting = named(["goal", "guardrail"], ["unclear", "too_little_data"])
             more = "more data" if word == "run_on" else "a new test, planned for smaller effects,"
             return f"{more} that settles {waiting}" if waiting else "a goal that gets better"
         case "do_not_trust":
             failed = [codes.check_name(one.name) for one in result.trust if one.status == "fail"]
-            return f"a new analysis once {fmt.listing(failed[:5])} is explained or mended"
+            return f"the cause of {fmt.listing(failed[:5])} mended, then a new analysis"
         case "draft":
             return "an analysis without open questions"

@@ -197,9 +197,7 @@ class _Question:
         if ahead is None or not (ahead.days and ahead.target_days and ahead.mde and ahead.target):
             return ""
         by_square = ahead.days * (ahead.mde / ahead.target) ** 2
-        return ", since users who return add less than new ones" * (
-            ahead.target_days > 1.5 * by_square
-        )
+        return " (users who return add less than new ones)" * (ahead.target_days > 1.5 * by_square)
 
     @property
     def end(self) -> datetime | None:

@@ -243,9 +243,7 @@ def listing(items: Sequence[str]) -> str:
 
 
 _PLAIN = re.compile(r"[\w.:/+@-]+")
-_WORDS = frozenset(
-    "all another better both draft everybody neither nobody none other same unclear worse".split()
-)
+_WORDS = frozenset({"all", "better", "both", "draft", "nobody", "none", "other", "same", "worse"})
 
 
 def named(name: str) -> str:
