@@ -89,8 +89,8 @@ class World:
     Attributes:
         loaded: The experiment.
         logs: Frames by name of the log.
-        names: What `named 00`, `named 01` and so on become in the result: an experiment file lets no
-            name be hostile, a JSON may have any.
+        names: What `named 00` and so on become in the result: an experiment file lets no name be
+            hostile, a JSON may have any.
     """
 
     loaded: abeval.LoadedExperiment

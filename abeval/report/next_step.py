@@ -93,8 +93,8 @@ def action(result: Result, outlook: "PowerOutlook | None", verdict: Verdict) -> 
         case "draft":
             return Step(
                 "answer",
-                "If the file already says what is so, take the question out of `questions`; if "
-                "not, correct the file first. Then analyze again.",
+                "Answer each question: if the file is right, take it out of `questions`; if not, "
+                "correct the file first. Then analyze again.",
             )
 
 

@@ -277,6 +277,33 @@ def test_units_of_a_ramp_come_in_its_latest_split() -> None:
     assert days[0] == pytest.approx(days[1], rel=0.05)
 
 
+def test_days_of_users_who_return_add_less_than_the_square_law_says() -> None:
+    """Ten days of a log of thirty, against all of it: the same users come on every day."""
+    rng = np.random.default_rng(5)
+    of, users = World(planned=30), 3_000
+    taste, who = rng.beta(2, 12, users), np.repeat(np.arange(users), 1 + rng.poisson(23, users))
+    seconds = rng.integers(0, 30 * 86_400, who.size)
+    frame = pd.DataFrame(
+        {
+            "user_id": who,
+            "variant": np.array(of.names)[who % 2],
+            "ts": pd.Timestamp(START) + pd.to_timedelta(seconds, unit="s"),
+            "item_id": 1,
+            "click": rng.random(who.size) < taste[who],
+        }
+    )
+    first = frame[seconds < 10 * 86_400]
+    said = defined(of).power(days=30, logs={"impressions": first})["ctr"].mde
+    true = defined(of).power(logs={"impressions": frame})["ctr"].mde
+    now = defined(of).power(logs={"impressions": first})["ctr"].mde
+    assert true is not None
+    assert said == pytest.approx(true, rel=0.1)
+    assert true > 1.2 * (now or 0) / 3**0.5
+    ended = defined(World(planned=10)).study(logs={"impressions": first})
+    step = next_step(ended.analysis, ended.outlook)
+    assert "(users who return add less than new ones), in a new test" in step
+
+
 @pytest.mark.whole
 @pytest.mark.parametrize("name", ["fixed", "planned looks, the second of four", "always valid"])
 def test_a_true_effect_of_that_size_is_found_in_four_of_five(name: str) -> None:

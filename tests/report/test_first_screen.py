@@ -248,13 +248,19 @@ def test_of_many_rows_the_first_are_shown_and_the_others_counted() -> None:
     assert "6 more among every lift." in many.text
 
 
-def test_an_early_ship_names_the_boundary_that_it_crossed() -> None:
+def test_an_early_ship_says_that_its_look_allows_it_and_names_the_boundary() -> None:
     crossed = results.effects.Boundary("ctr", "treatment", 0.5, 7.0, 2.96, crossed=True)
     early = replace(
-        builders.ship(), schedule=results.analysis.Schedule(look=2, looks=3), boundaries=(crossed,)
+        builders.ship(),
+        schedule=results.analysis.Schedule(look=2, looks=3, next_look="2026-09-20"),
+        boundaries=(crossed,),
     )
-    said = "look 2 of 3 crossed the boundary (ctr p 2.6e-12 ≤ 0.00308)."
-    assert screen_of(study_of(early)).actions[0].endswith(f"before the planned end: {said}")
+    said = "Roll out treatment before the planned end: look 2 of 3 allows it."
+    assert screen_of(study_of(early)).actions == (said,)
+    crossing = (
+        "look 2 of 3: ctr p 2.6e-12 is below its boundary 0.00308, so an early stop is allowed"
+    )
+    assert early.progress.startswith(crossing)
     last = replace(early, schedule=results.analysis.Schedule(look=3, looks=3))
     assert screen_of(study_of(last)).actions == ("Roll out treatment.",)
 
