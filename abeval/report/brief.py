@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from abeval.report.next_step import Word, action, best_of, rank
+from abeval.report.next_step import action, rank
 from abeval.results import MetricInfo, Row, Verdict, codes
 from abeval.results import format as fmt
 from abeval.results.analysis import Result
@@ -69,11 +69,20 @@ def json_text(content: Mapping[str, object]) -> str:
 def _content(result: Result, outlook: "PowerOutlook | None", room: _Room) -> dict[str, object]:
     info = result.experiment
     ordered = sorted(result.verdicts, key=lambda verdict: rank(result, verdict))
-    steps = [action(result, outlook, one) for one in ordered]
+    steps = [(one, action(result, outlook, one)) for one in ordered]
     judged = [row for role in ("goal", "guardrail") for row in result.scorecard if row.role == role]
     shown = judged[: room.effects] if result.trusted else []
     metrics = {metric.name: metric for metric in result.metrics}
+    units = [f"{fmt.count(one.units)} in {fmt.named(one.name)}" for one in info.variants]
     unmet = worst_first(result.trust, "fail", "warn")
+    answers = (
+        {
+            "decision": _decision(one),
+            "action": step.word,
+            "use": {"ship": one.variant, "keep_control": info.control}.get(step.word),
+        }
+        for one, step in steps
+    )
     tally = Counter(check.status for check in result.trust)
 
     def cut(text: str) -> str:
@@ -83,8 +92,8 @@ def _content(result: Result, outlook: "PowerOutlook | None", room: _Room) -> dic
         "schema": SCHEMA,
         "experiment": cut(info.shown),
         "question": cut(info.hypothesis or _question(result)),
-        "so_far": cut(f"{result.so_far}; {_units(result)}"),
-        "answer": _answer(result, steps[0].word) if steps else None,
+        "so_far": cut(f"{result.so_far or 'no period is known'}; units: {', '.join(units)}"),
+        "answer": next(answers, None),
         "decisions": [
             {
                 "variant": cut(one.variant),
@@ -94,7 +103,7 @@ def _content(result: Result, outlook: "PowerOutlook | None", room: _Room) -> dic
                 "would_change": cut(_would_change(result, one, step.word)),
                 "next": cut(step.text),
             }
-            for one, step in list(zip(ordered, steps, strict=True))[: room.variants]
+            for one, step in steps[: room.variants]
         ],
         "about_effects": cut(_about(result, judged, len(shown))),
         "effects": [
@@ -132,23 +141,9 @@ def _question(result: Result) -> str:
     return f"{verb} {fmt.listing(others)} better than {control} by {by}?"
 
 
-def _units(result: Result) -> str:
-    units = (
-        f"{fmt.count(one.units)} in {fmt.named(one.name)}" for one in result.experiment.variants
-    )
-    return f"units: {', '.join(units)}"
-
-
 def _decision(verdict: Verdict) -> str:
     """Return the word of a decision that people read, as a code."""
     return codes.words(verdict.decision).replace(" ", "_")
-
-
-def _answer(result: Result, word: Word) -> dict[str, str | None]:
-    """Give one answer for the experiment, that of its best variant, and the variant to use."""
-    best = best_of(result)
-    use = {"ship": best.variant, "keep_control": result.experiment.control}.get(word)
-    return {"decision": _decision(best), "action": word, "use": use}
 
 
 def _about(result: Result, judged: Sequence[Row], shown: int) -> str:
@@ -195,7 +190,7 @@ def _holds(metric: MetricInfo) -> str:
     )
 
 
-def _would_change(result: Result, verdict: Verdict, word: Word) -> str:
+def _would_change(result: Result, verdict: Verdict, word: str) -> str:
     """Say what would make another decision of this one."""
     rows = [row for row in result.scorecard if row.variant == verdict.variant]
 
@@ -203,19 +198,16 @@ def _would_change(result: Result, verdict: Verdict, word: Word) -> str:
         own = (row for row in rows if row.role in role and row.status in status)
         return fmt.listing([fmt.named(result.label(row.metric)) for row in own][:5])
 
-    match verdict.decision:
-        case "ship":
-            held = named(["guardrail"], ["better", "non_inferior", "equivalent"])
-            guard = f", a loss of {held} beyond its margin" if held else ""
-            return f"no gain any more in {named(['goal'], ['better'])}{guard}, or a failed check"
-        case "do_not_ship":
-            return f"a new test that shows no harm to {named(['goal', 'guardrail'], ['worse'])}"
-        case "keep_running":
-            waiting = named(["goal", "guardrail"], ["unclear", "too_little_data"])
-            more = "more data" if word == "run_on" else "a new test, planned for smaller effects,"
-            return f"{more} that settles {waiting}" if waiting else "a goal that gets better"
-        case "do_not_trust":
-            failed = [codes.check_name(one.name) for one in result.trust if one.status == "fail"]
-            return f"the cause of {fmt.listing(failed[:5])} mended, then a new analysis"
-        case "draft":
-            return "an analysis without open questions"
+    held = named(["guardrail"], ["better", "non_inferior", "equivalent"])
+    guard = f", a loss of {held} beyond its margin" if held else ""
+    waiting = named(["goal", "guardrail"], ["unclear", "too_little_data"])
+    more = "more data" if word == "run_on" else "a new test, planned for smaller effects,"
+    harmed = named(["goal", "guardrail"], ["worse"])
+    failed = [codes.check_name(one.name) for one in result.trust if one.status == "fail"]
+    return {
+        "ship": f"no gain any more in {named(['goal'], ['better'])}{guard}, or a failed check",
+        "do_not_ship": f"a new test that shows no harm to {harmed}",
+        "keep_running": f"{more} that settles {waiting}" if waiting else "a goal that gets better",
+        "do_not_trust": f"the cause of {fmt.listing(failed[:5])} mended, then a new analysis",
+        "draft": "an analysis without open questions",
+    }[verdict.decision]

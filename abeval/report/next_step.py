@@ -3,7 +3,7 @@
 import math
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from abeval.results import MetricInfo, Row, Verdict, codes
 from abeval.results import format as fmt
@@ -30,24 +30,14 @@ def rank(result: Result, verdict: Verdict) -> tuple[int, float]:
     return _BEST_FIRST.index(verdict.decision), -sign * (lift or 0.0)
 
 
-Word = Literal[
-    "ship",
-    "second_choice",
-    "do_not_ship",
-    "keep_control",
-    "run_on",
-    "define",
-    "choose",
-    "repair",
-    "answer",
-]
-"""What to do with a variant: `define` a goal or a margin, `choose` between margin and stop."""
-
-
 class Step(NamedTuple):
-    """What to do with a variant, as a word and as sentences."""
+    """What to do with a variant: in sentences, and as a word.
 
-    word: Word
+    The words are `ship`, `second_choice`, `do_not_ship`, `keep_control`, `run_on`, `define` (a goal
+    or a margin), `choose` (between a margin and stopping), `repair` and `answer`.
+    """
+
+    word: str
     text: str
 
 
@@ -66,19 +56,17 @@ def next_step(result: Result | None, outlook: "PowerOutlook | None" = None) -> s
 def action(result: Result, outlook: "PowerOutlook | None", verdict: Verdict) -> Step:
     """Say what to do with one variant."""
     if empty := [fmt.named(v.name) for v in result.experiment.variants if v.units == 0]:
-        names = fmt.listing(empty)
-        return Step(
-            "repair",
-            f"Find out why nobody is in {names}: were units assigned to it, and how does the log "
-            "write its name?",
-        )
+        why = "were units assigned to it, and how does the log write its name?"
+        return Step("repair", f"Find out why nobody is in {fmt.listing(empty)}: {why}")
     best, variant = best_of(result), fmt.named(verdict.variant)
     match verdict.decision:
         case "ship" if verdict.variant != best.variant:
             gains = f"{fmt.named(best.variant)} gains more."
             return Step("second_choice", f"Keep {variant} as the second choice: {gains}")
         case "ship":
-            return Step("ship", f"Roll out {variant}{_early(result)}.")
+            now = result.schedule
+            early = f" before the planned end: look {now.look} of {now.looks} allows it"
+            return Step("ship", f"Roll out {variant}{early * (now.next_look is not None)}.")
         case "do_not_ship":
             own = [row for row in result.scorecard if row.variant == verdict.variant]
             worse = [r for r in own if r.status == "worse" and r.role != "diagnostic"]
@@ -89,35 +77,22 @@ def action(result: Result, outlook: "PowerOutlook | None", verdict: Verdict) -> 
         case "keep_running":
             return _settle(outlook, result, verdict.variant)
         case "do_not_trust":
-            return Step("repair", _mend(result))
-        case "draft":
-            return Step(
-                "answer",
-                "Answer each question: if the file is right, take it out of `questions`; if not, "
-                "correct the file first. Then analyze again.",
+            judged = {row.metric for row in result.scorecard if row.role != "diagnostic"}
+            failed = [c for c in result.trust if c.status == "fail" and c.touches(judged)]
+            remedy = next(
+                (f"{c.remedy[:1].upper()}{c.remedy[1:]}. " for c in failed if c.remedy), ""
             )
+            return Step("repair", f"{remedy}Decide nothing before the failed check is understood.")
+        case "draft":
+            right = "if the file is right, take it out of `questions`; if not, correct the file"
+            return Step("answer", f"Answer each question: {right} first. Then analyze again.")
 
 
-def _early(result: Result) -> str:
-    """Say that this is a look before the last; `Result.progress` has its boundary."""
-    now = result.schedule
-    allowed = f" before the planned end: look {now.look} of {now.looks} allows it"
-    return allowed * (now.next_look is not None)
-
-
-def _without(result: Result, variant: str) -> tuple[Word, str]:
+def _without(result: Result, variant: str) -> tuple[str, str]:
     """Say what to do without a variant: keep control, unless another one ships."""
     if best_of(result).decision == "ship":
         return "do_not_ship", f"Do not roll out {fmt.named(variant)}"
     return "keep_control", f"Keep {fmt.named(result.experiment.control)}"
-
-
-def _mend(result: Result) -> str:
-    judged = {row.metric for row in result.scorecard if row.role != "diagnostic"}
-    failed = [c for c in result.trust if c.status == "fail" and c.touches(judged)]
-    remedy = next((check.remedy for check in failed if check.remedy), "")
-    what = f"{remedy[:1].upper()}{remedy[1:]}. " if remedy else ""
-    return f"{what}Decide nothing before the failed check is understood."
 
 
 def _settle(outlook: "PowerOutlook | None", result: Result, variant: str) -> Step:
@@ -129,8 +104,8 @@ def _settle(outlook: "PowerOutlook | None", result: Result, variant: str) -> Ste
     holding = [row for row in rows if row.role == ("guardrail" if gained else "goal")]
     waiting = [r for r in holding if r.status in _OPEN and r.reason not in _NOT_BY_DAYS]
     if not waiting and any(row.reason == "denominator_moved" for row in holding):
-        moved = "more days do not settle a ratio whose denominator moved."
-        return Step("define", f"Judge by totals per unit: {moved}")
+        why = "more days do not settle a ratio whose denominator moved."
+        return Step("define", f"Judge by totals per unit: {why}")
     word, without = _without(result, variant)
     if not waiting:
         return Step(word, f"{without}: no goal got better.")
@@ -139,14 +114,10 @@ def _settle(outlook: "PowerOutlook | None", result: Result, variant: str) -> Ste
     if row.units_needed is not None:
         needed = f"{row.units_needed:,} units a variant: no test of {question.name} holds."
         return Step("run_on", f"Run on to {needed}")
-    least = min(row.units_control, row.units)
+    least, small = min((row.units_control, result.experiment.control), (row.units, variant))
     if least < MIN_UNITS:
-        small = result.experiment.control if row.units_control == least else variant
-        return Step(
-            "run_on",
-            f"Get more units{question.anew}: {fmt.named(small)} has {least}, and {MIN_UNITS} are "
-            f"the least to judge {question.name} at all, far fewer than a decision takes.",
-        )
+        few = f"{fmt.named(small)} has {least}; to judge {question.name} at all takes {MIN_UNITS}"
+        return Step("run_on", f"Get more units{question.anew}: {few}, to decide far more.")
     if row.status == "too_little_data":
         size = f": about {question.size} to see {question.target}" if question.size else ""
         return Step("run_on", f"Run on{size}. {question.name} has too little data.")
@@ -191,15 +162,6 @@ class _Question:
         return None if self.ahead is None else size_words(self.ahead)
 
     @property
-    def slower(self) -> str:
-        """Say why days add less than units would, where users return."""
-        ahead = self.ahead
-        if ahead is None or not (ahead.days and ahead.target_days and ahead.mde and ahead.target):
-            return ""
-        by_square = ahead.days * (ahead.mde / ahead.target) ** 2
-        return " (users who return add less than new ones)" * (ahead.target_days > 1.5 * by_square)
-
-    @property
     def end(self) -> datetime | None:
         """Return the end of the period."""
         end = self.result.experiment.end
@@ -238,7 +200,7 @@ class _Question:
         return ", in a new test that is planned for it"
 
 
-def _goal(asked: _Question, word: Word, without: str) -> Step:
+def _goal(asked: _Question, word: str, without: str) -> Step:
     seen = f"{fmt.either_way(asked.row.mde)} of {asked.name}"
     if asked.until and word != "do_not_ship":
         points = asked.ahead.points if asked.ahead else ()
@@ -251,22 +213,20 @@ def _goal(asked: _Question, word: Word, without: str) -> Step:
     if asked.size is None:
         hopeless = f" More days will not settle {asked.target}." if asked.target else ""
         return Step(word, f"{stop}: this test would have detected {seen}.{hopeless}")
-    return Step(
-        word,
-        f"{stop}, unless smaller effects matter: this test would have detected {seen}; seeing "
-        f"{asked.target} would take about {asked.size}{asked.slower}{asked.anew}.",
-    )
+    more = f"seeing {asked.target} would take about {asked.size}{asked.anew}"
+    unless = "unless smaller effects matter: this test would have detected"
+    return Step(word, f"{stop}, {unless} {seen}; {more}.")
 
 
 def _guardrail(asked: _Question) -> Step:
     metric = next(one for one in asked.result.metrics if one.name == asked.row.metric)
     if metric.within is not None:
         outside = f"a value outside {fmt.within(*metric.within)} is not ruled out."
-        word: Word = "run_on" if asked.until else "choose"
-        return Step(word, f"{asked.name}: {outside} {_wait(asked)}".rstrip())
+        lead = f"{asked.name}: {outside} {_wait(asked)}".rstrip()
+        return Step("run_on" if asked.until else "choose", lead)
     if metric.margin is None:
-        what = f"{asked.name} a margin: without one it cannot be shown to hold."
-        return Step("define", f"Give {what}")
+        lead = f"Give {asked.name} a margin: without one it cannot be shown to hold."
+        return Step("define", lead)
     margin = fmt.margin(metric.margin, bool(metric.margin_relative), metric.unit)
     way = {"increase": "a drop of", "decrease": "a rise of"}.get(metric.direction, "a move away by")
     worst = _worst(asked.row, metric)
@@ -323,8 +283,10 @@ def size_words(ahead: "MetricOutlook") -> str | None:
 
     Example:
         >>> from abeval.results.power import MetricOutlook
-        >>> size_words(MetricOutlook("ctr", 14.0, 0.095, (), 0.05, 111.4, None))
+        >>> size_words(MetricOutlook("ctr", 14.0, 0.14, (), 0.05, 111.4, None))
         '112 days in all, 8 times this test'
+        >>> size_words(MetricOutlook("ctr", 10.0, 0.14, (), 0.1, 71.0, None))
+        '71 days in all, 7.1 times this test (users who return add less than new ones)'
     """
     if ahead.days is None:
         units = ahead.target_units
@@ -333,4 +295,7 @@ def size_words(ahead: "MetricOutlook") -> str | None:
         return None
     days, times = math.ceil(ahead.target_days - 1e-6), ahead.target_days / ahead.days
     longer = f", {times:.2g} times this test" if times > 1 else ""
-    return f"{fmt.count(days)} {'day' if days == 1 else 'days'} in all{longer}"
+    # An effect takes the square of days where each day adds as many new units.
+    by_square = ((ahead.mde or 0.0) / (ahead.target or math.inf)) ** 2
+    slower = " (users who return add less than new ones)" * (times > 1.5 * by_square > 1)
+    return f"{fmt.count(days)} {'day' if days == 1 else 'days'} in all{longer}{slower}"

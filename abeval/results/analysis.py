@@ -204,25 +204,21 @@ class Result(Tabled[effects.Row], DrawnRecord):
 
     @property
     def so_far(self) -> str:
-        """Write `progress` with the days that were seen; or the period, or that none is known."""
+        """Write `progress` with the days that were seen, or the period; empty without either."""
         dates, last = self.experiment.dates, self.schedule.last
         if self.schedule.day is None or not dates:
-            return "; ".join(filter(None, (dates or "no period is known", self.progress)))
+            return "; ".join(filter(None, (dates, self.progress)))
         first, _, end = dates.partition(" to ")
         seen = dates if last in (first, end) else f"{first} to {last}, planned to {end}"
         day, comma, rest = self.progress.partition(", ")
         return f"{day} ({seen}){comma}{rest}"
 
     def _at_look(self) -> str:
-        """Say how near the nearest goal, or what decided, is to its boundary, and what follows."""
-        roles = {row.metric: row.role for row in self.scorecard}
+        """Say how near its boundary the nearest metric, or what decided, is, and what follows."""
+        judged = {row.metric for row in self.scorecard if row.role != "diagnostic"}
         decided = {v.variant for v in self.verdicts if v.decision in ("ship", "do_not_ship")}
-        bounds = [
-            one
-            for one in self.boundaries
-            if roles.get(one.metric) == "goal"
-            or (one.crossed and one.variant in decided and roles.get(one.metric) == "guardrail")
-        ]
+        deciding = [b for b in self.boundaries if b.crossed and b.variant in decided]
+        bounds = [b for b in deciding or self.boundaries if b.metric in judged]
         if not bounds or not self.trusted:
             return ""
         near = max(bounds, key=lambda one: abs(one.z) / one.boundary)
