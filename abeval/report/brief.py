@@ -75,19 +75,19 @@ def _content(result: Result, outlook: "PowerOutlook | None", room: _Room) -> dic
     metrics = {metric.name: metric for metric in result.metrics}
     units = [f"{fmt.count(one.units)} in {fmt.named(one.name)}" for one in info.variants]
     unmet = worst_first(result.trust, "fail", "warn")
-    answers = (
-        {
-            "decision": _decision(one),
-            "action": step.word,
-            "use": {"ship": one.variant, "keep_control": info.control}.get(step.word),
-        }
-        for one, step in steps
-    )
     tally = Counter(check.status for check in result.trust)
 
     def cut(text: str) -> str:
         return text if len(text) <= room.letters else f"{text[: room.letters - 1]}…"
 
+    answers = (
+        {
+            "decision": _decision(one),
+            "action": step.word,
+            "use": {"ship": cut(one.variant), "keep_control": cut(info.control)}.get(step.word),
+        }
+        for one, step in steps
+    )
     return {
         "schema": SCHEMA,
         "experiment": cut(info.shown),

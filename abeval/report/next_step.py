@@ -193,11 +193,9 @@ class _Question:
     @property
     def anew(self) -> str:
         """Say what a longer test needs once the planned one has ended."""
-        if not self.ended:
-            return ""
-        if self.result.experiment.looks == "always_valid":
-            return ", for which this test may run on"
-        return ", in a new test that is planned for it"
+        on = self.result.experiment.looks == "always_valid"
+        how = "for which this test may run on" if on else "in a new test that is planned for it"
+        return f", {how}" * self.ended
 
 
 def _goal(asked: _Question, word: str, without: str) -> Step:
