@@ -56,7 +56,7 @@ def verdict_part(study: Study) -> tuple[Block, ...]:
     scale, rows = row_views(result, judged[:_MOST_ROWS])
     lines, shared = verdict_lines(result)
     order = places(result.experiment)
-    steps = {one.variant: action(result, study.outlook, one) for one in result.verdicts}
+    steps = {one.variant: action(result, study.outlook, one).text for one in result.verdicts}
     # One step of all variants is said once, below them.
     shared_step = len(lines) > 1 and len(set(steps.values())) == 1
     best = next_step(result, study.outlook)

@@ -92,8 +92,8 @@ def _decision(study: Study, result: Result) -> Iterator[str]:
     yield f"## {escaped(info.shown)}"
     if info.hypothesis:
         yield f"**Hypothesis:** {escaped(info.hypothesis)}"
-    if so_far := "; ".join(filter(None, (info.dates, result.progress))):
-        yield escaped(so_far)
+    if result.so_far:
+        yield escaped(result.so_far)
     lines, shared = verdict_lines(result)
     for line in lines:
         name = f"{escaped(line.variant)}: " if len(lines) > 1 and line.variant else ""

@@ -150,8 +150,8 @@ def _verdicts(result: Result) -> Iterator[Text]:
         )
     info = result.experiment
     units = ", ".join(f"{plain(v.name)} {fmt.count(v.units)}" for v in info.variants)
-    parts = (info.dates, result.progress, f"{info.unit} units: ")
-    yield Text(plain(f"{info.shown}: {'; '.join(filter(None, parts))}") + units)
+    parts = filter(None, (result.so_far, f"{info.unit} units: "))
+    yield Text(plain(f"{info.shown}: {'; '.join(parts)}") + units)
     if info.hypothesis:
         yield Text(plain(f"Hypothesis: {' '.join(info.hypothesis.split())}"))
 
