@@ -122,7 +122,6 @@ def _quadrants(result: Agreement) -> Iterator[FigureView]:
             f"{count} of {len(shown)} pairs of metrics contradict each other.",
             quadrant_figure(shown, i + 1),
             key=("quadrant", variant),
-            slug=f"quadrant-{i}",
         )
 
 

@@ -2,10 +2,18 @@
 
 from collections import Counter
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from abeval.report.layout import Kind
-from abeval.report.tables import WHY_NOT, TextTable, interval, lift_of, shown_lift, table
+from abeval.report.tables import (
+    WHY_NOT,
+    TextTable,
+    VerdictLine,
+    interval,
+    lift_of,
+    shown_lift,
+    table,
+)
 from abeval.results import codes
 from abeval.results import format as fmt
 
@@ -65,32 +73,17 @@ def standing_table(result: "Agreement") -> TextTable:
     )
 
 
-class Conclusion(NamedTuple):
-    """What was found for a variant in capitals and in a sentence, why, and what to do next.
-
-    `decision` is the decision in whose colours it is shown; `place` is the variant's.
-    """
-
-    variant: str
-    decision: str
-    word: str
-    sentence: str
-    why: str
-    action: str
-    place: int
-
-
-def conclusions(result: "Agreement") -> tuple[Conclusion, ...]:
+def conclusions(result: "Agreement") -> tuple[VerdictLine, ...]:
     """Conclude for each variant: do offline and online agree, in which direction, and why not."""
     rows = {(row.variant, row.offline, row.online): row for row in result.rows}
     return tuple(
-        Conclusion(
+        VerdictLine(
             of.variant,
             {"agree": "ship", "conflict": "draft"}.get(of.standing, ""),
             f"offline and online {WORDS[of.standing].partition(':')[0]}".upper(),
             f"{_sides(rows[of.variant, of.offline, of.online])} {_tally(result, of.variant)}",
-            *_why_and_next(result, rows[of.variant, of.offline, of.online]),
             place,
+            *_why_and_next(result, rows[of.variant, of.offline, of.online]),
         )
         for place, of in enumerate(result.explanations, 1)
     )

@@ -9,7 +9,7 @@ from abeval.report import assets, tables
 from abeval.report import figures as fig
 from abeval.report.cuts_short import split_tables
 from abeval.report.daily_page import units_view
-from abeval.report.effects import role_views, slugs
+from abeval.report.effects import role_views
 from abeval.report.figures import Block, Closed, FigureView, of_metrics
 from abeval.report.next_step import size_words
 from abeval.report.slices import cut_rows, heat_blocks, slice_blocks
@@ -105,13 +105,13 @@ def power_part(outlook: PowerOutlook) -> tuple[Block, ...]:
     """Draw the detectable effect of each metric against days."""
     views: list[tuple[str, Block]] = []
     order = {name: i for i, name in enumerate(dict.fromkeys(v.variant for v in outlook.metrics), 1)}
-    for metric, slug in slugs([one.metric for one in outlook.metrics]).items():
+    for metric in dict.fromkeys(one.metric for one in outlook.metrics):
         own = [one for one in outlook.metrics if one.metric == metric]
         said = " ".join(filter(None, (_sentence(one, len(own) > 1) for one in own)))
         drawn = {one.variant: one for one in own if len(one.points) > 1}
         if drawn:
-            figure, key = _outlook_figure(drawn, order), ("power", metric)
-            views.append((metric, FigureView("", said, figure, key, slug=f"power-{slug}")))
+            figure = _outlook_figure(drawn, order)
+            views.append((metric, FigureView("", said, figure, ("power", metric))))
         elif said:
             views.append((metric, Markup("<p>{}</p>").format(fmt.typographic(said))))
     return of_metrics(views)
@@ -170,7 +170,6 @@ def position_part(agreement: Agreement) -> tuple[Block, ...]:
         _first_last(rates),
         fig.lines(series, "position", "CTR", {"tickformat": "d"}, up, heads),
         ("position",),
-        slug="position-ctr",
     )
     return (view,)
 
@@ -199,11 +198,10 @@ def aa_part(study: Study) -> tuple[Block, ...]:
 
 def replays_part(aa: AAResult) -> tuple[Block, ...]:
     """Draw the p-values of each metric's A/A replays."""
-    ids = slugs([row.metric for row in aa.metrics])
-    return of_metrics((row.metric, _replays(aa, row, ids[row.metric])) for row in aa.metrics)
+    return of_metrics((row.metric, _replays(aa, row)) for row in aa.metrics)
 
 
-def _replays(aa: AAResult, row: AAMetric, slug: str) -> FigureView:
+def _replays(aa: AAResult, row: AAMetric) -> FigureView:
     """Count p-values in bins of equal width: flat if the test keeps its level."""
     counts = aa.histograms[row.metric]
     width = 1 / len(counts)
@@ -228,4 +226,4 @@ def _replays(aa: AAResult, row: AAMetric, slug: str) -> FigureView:
         yaxis=fig.value_axis("replays"),
     )
     rejects = f"Rejects {row.rejection_rate:.2%} of {row.runs:,} replays in which nothing differs."
-    return FigureView("", rejects, figure, ("aa", row.metric), "", f"aa-{slug}")
+    return FigureView("", rejects, figure, ("aa", row.metric))

@@ -130,6 +130,16 @@ def text(name: str) -> str:
     return (HERE / name).read_text(encoding="utf-8")
 
 
+def slug(*names: str) -> str:
+    """Write names as an address on a page, other ones as another.
+
+    Example:
+        >>> slug("daily", "a b"), slug("daily", "a-b")
+        ('daily-a.20.b', 'daily-a.2d.b')
+    """
+    return "-".join(re.sub(r"[^A-Za-z0-9_]", lambda m: f".{ord(m[0]):x}.", name) for name in names)
+
+
 _DIRECTIONS = dict.fromkeys((*range(0x202A, 0x202F), *range(0x2066, 0x206A)), 0xFFFD)
 """Unicode's marks of embedding, override and isolation → the replacement character."""
 
@@ -203,6 +213,7 @@ def _environment() -> jinja2.Environment:
         "direction": codes.direction_words,
         "moment": lambda text: text.removesuffix(" 00:00:00"),
         "margin": _margin,
+        "slug": slug,
         "measure": lambda value: "" if value is None else fmt.typographic(f"{value:.3g}"),
         "split_verdict": lambda sentence: sentence.partition(": ")[::2],
     }

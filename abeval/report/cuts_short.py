@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from abeval.report import tables
-from abeval.report.tables import TextTable, estimate_of, interval, table, text_of, units_of
+from abeval.report.tables import TextTable, estimate_of, interval, table, text_of
 from abeval.results import codes
 from abeval.results import format as fmt
 from abeval.results.analysis import Result
@@ -25,7 +25,7 @@ def cut_tables(result: Result) -> tuple[TextTable, ...]:
 
 
 def _cells(result: Result) -> TextTable:
-    units, level = units_of(result), fmt.level(result.experiment.alpha)
+    level = fmt.level(result.experiment.alpha)
     judged = {metric.name for metric in result.metrics if metric.role != "diagnostic"}
     rows = [row for row in result.cuts if row.metric in judged]
     keys = dict.fromkeys((row.cut, row.metric, row.variant) for row in rows)
@@ -43,7 +43,7 @@ def _cells(result: Result) -> TextTable:
         "cut",
         ("cell", lambda row: row.cell or "(none)"),
         *("metric", "variant"),
-        (f"lift [{level}]", lambda row: _effect(row, units.get(row.metric, "")), "words"),
+        (f"lift [{level}]", lambda row: _effect(row, result.info(row.metric).unit), "words"),
         ("p", lambda row: fmt.p_value(row.p_adjusted)),
         ("share", _shares, "spare"),
     )
@@ -66,17 +66,15 @@ def _shares(row: CutRow) -> str:
 
 
 def _splits(result: Result) -> TextTable:
-    units = units_of(result)
-
     def part(split: CutSplit, name: str) -> str:
         value, low, high = interval(split, name)
-        shown = fmt.difference(value, low, high, units.get(split.metric, ""))
+        shown = fmt.difference(value, low, high, result.info(split.metric).unit)
         if shown is not None and low is not None:
             return shown.text
         return f"{estimate_of(shown)} {codes.reason(split.reason)}"
 
     def whole(split: CutSplit) -> str:
-        unit = units.get(split.metric, "")
+        unit = result.info(split.metric).unit
         return estimate_of(fmt.difference(split.difference, None, None, unit))
 
     return table(

@@ -5,7 +5,6 @@ from datetime import date, datetime, timedelta
 from statistics import NormalDist
 
 from abeval.report import figures as fig
-from abeval.report.effects import slugs
 from abeval.report.figures import Block, FigureView, Point, info_of, of_metrics
 from abeval.report.tables import excludes_zero, numbers
 from abeval.report.time_page import clock_views, entry_views, scale_of
@@ -28,13 +27,12 @@ def daily_part(study: Study) -> tuple[Block, ...]:
 def _calendar(study: Study) -> Iterator[tuple[str, FigureView]]:
     result = study.analysis
     metrics = () if result is None else tuple(dict.fromkeys(row.metric for row in result.daily))
-    for metric, slug in slugs(metrics).items():
+    for metric in metrics:
         rows = [row for row in result.daily if row.metric == metric] if result else []
         order = fig.places(result.experiment) if result else {}
         info = info_of(study, metric)
-        figure, key = daily_effect(info, rows, order), ("daily", metric)
-        title, said = f"{info.shown} by day", _takeaway(rows)
-        yield metric, FigureView(title, said, figure, key, slug=f"daily-{slug}")
+        title, figure = f"{info.shown} by day", daily_effect(info, rows, order)
+        yield metric, FigureView(title, _takeaway(rows), figure, ("daily", metric))
 
 
 def daily_effect(

@@ -1,6 +1,5 @@
 """Show metrics and effects as text and glyphs, and the scorecard by role."""
 
-import re
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
@@ -25,38 +24,10 @@ DECIDED = frozenset({"better", "worse", "equivalent", "non_inferior"})
 TONES = {"better": "good", "non_inferior": "good", "worse": "bad", "untrusted": "bad"}
 
 
-def slugs(names: Sequence[str]) -> dict[str, str]:
-    """Write names in letters and digits, each another.
-
-    Example:
-        >>> slugs(["a b", "a-b"])
-        {'a b': 'a-b', 'a-b': 'a-b-2'}
-    """
-    ids: dict[str, str] = {}
-    for name in dict.fromkeys(names):
-        slug = re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-") or "metric"
-        taken = set(ids.values())
-        others = (slug, *(f"{slug}-{i}" for i in range(2, len(taken) + 3)))
-        ids[name] = next(slug for slug in others if slug not in taken)
-    return ids
-
-
 def metric_note(metric: MetricInfo) -> str:
     """Write unit and direction, as shown under a metric's name."""
     unit = f"{metric.unit}, " if metric.unit and metric.unit not in fmt.RATE_UNITS else ""
     return f"{unit}{codes.direction_words(metric.direction)}"
-
-
-def definitions(
-    result: Result, rows: Sequence[Row] | Sequence[SliceRow]
-) -> Mapping[str, MetricInfo]:
-    """Map definitions by name; a row without one gets an empty one, so that it still shows."""
-    known = {metric.name: metric for metric in result.metrics}
-    blanks = {
-        row.metric: MetricInfo(row.metric, "mean", "", "", "increase", "diagnostic", None, None)
-        for row in rows
-    }
-    return {**blanks, **known}
 
 
 def effect_of(row: Row | SliceRow, unit: str, note: str = "") -> Cell:
@@ -127,7 +98,6 @@ class RowView(NamedTuple):
     of: Row
     name: str
     place: int
-    anchor: str
     note: str
     control: str
     treatment: str
@@ -159,7 +129,7 @@ def role_views(result: Result) -> tuple[RoleView, ...]:
 
 def row_views(result: Result, rows: Sequence[Row]) -> tuple[str, tuple[RowView, ...]]:
     """Draw rows on one axis, and return its scale before them."""
-    metrics, ids = definitions(result, rows), slugs([metric.name for metric in result.metrics])
+    metrics = {row.metric: result.info(row.metric) for row in rows}
     shown = printed(result, rows)
     info, order = result.experiment, places(result.experiment)
     marks = [
@@ -175,7 +145,6 @@ def row_views(result: Result, rows: Sequence[Row]) -> tuple[str, tuple[RowView, 
             row,
             metric.shown,
             order.get(row.variant, 1),
-            ids.get(row.metric, "metric"),
             metric_note(metric),
             fmt.mean(row.control, metric.unit, decimals),
             fmt.mean(row.treatment, metric.unit, decimals) + mark,

@@ -60,8 +60,8 @@ class FigureView:
     """A figure on a page.
 
     `takeaway` says in one sentence what it shows; it may be empty. `key` is how `figures` of a
-    result calls it: `("cumulative", "ctr")`. `slug` is its address, where that is not its key. The
-    page's scripts list its numbers from the texts of its points.
+    result calls it: `("cumulative", "ctr")`. The page's scripts list its numbers from the texts of
+    its points.
     """
 
     title: str
@@ -69,12 +69,11 @@ class FigureView:
     figure: Figure
     key: tuple[str, ...]
     note: str = ""
-    slug: str = ""
 
     @property
     def anchor(self) -> str:
         """Return its address on the page."""
-        return self.slug or "-".join(self.key)
+        return assets.slug(*self.key)
 
     @property
     def island(self) -> Markup:
@@ -442,21 +441,11 @@ def _line(ends: Mapping[str, object], tone: str, width: float, dash: str) -> Tra
 
 
 @dataclass(frozen=True)
-class Heading:
-    """A heading inside a part, with what stands beside it."""
-
-    text: str
-    note: str = ""
-    level: int = 3
-
-
-@dataclass(frozen=True)
 class Closed:
-    """What is shown when it is opened, in a style of its own; `is_open` from the start."""
+    """What is shown when it is opened; `is_open` from the start."""
 
     summary: str
     blocks: tuple["Block", ...]
-    style: str = "more"
     is_open: bool = False
 
 
@@ -468,7 +457,7 @@ class OfMetric:
     inside: tuple["Block", ...]
 
 
-Block = FigureView | TextTable | Closed | Heading | OfMetric | Markup
+Block = FigureView | TextTable | Closed | OfMetric | Markup
 
 
 def figures_of(blocks: Iterable[Block]) -> Iterable[FigureView]:
@@ -484,12 +473,10 @@ def figures_of(blocks: Iterable[Block]) -> Iterable[FigureView]:
 
 def info_of(study: Study, metric: str) -> MetricInfo:
     """Find a metric's definition, as far as the study has it."""
-    infos = () if study.analysis is None else study.analysis.metrics
-    units = {} if study.time is None else study.time.units
-    blank = MetricInfo(
-        metric, "mean", "", units.get(metric, ""), "increase", "diagnostic", None, None
-    )
-    return next((info for info in infos if info.name == metric), blank)
+    if study.analysis is not None:
+        return study.analysis.info(metric)
+    unit = "" if study.time is None else study.time.units.get(metric, "")
+    return MetricInfo(metric, "mean", "", unit, "increase", "diagnostic", None, None)
 
 
 def of_metrics(blocks: Iterable[tuple[str, Block]]) -> tuple["OfMetric", ...]:

@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Collection, Sequence
-from typing import NamedTuple
 
 from markupsafe import Markup
 
@@ -12,7 +11,7 @@ from abeval.report.agreement_short import conclusions, standing_table
 from abeval.report.effects import RowView, row_views
 from abeval.report.figures import Block, places
 from abeval.report.next_step import action, next_step, rank
-from abeval.report.tables import ROLES, filled, share_of, shown_lift, tally
+from abeval.report.tables import ROLES, VerdictLine, filled, share_of, shown_lift, tally
 from abeval.report.time_page import cells, scale_of
 from abeval.results import Row
 from abeval.results import format as fmt
@@ -25,18 +24,6 @@ _CLAUSE_END = re.compile(r"; (?![^()]*\))")
 
 _MOST_ROWS = 24
 """Of the table on the first screen; the scorecard has them all."""
-
-
-class VerdictLine(NamedTuple):
-    """A verdict as one line; `place` is the variant's, `action` what to do with it, `why` why."""
-
-    variant: str
-    decision: str
-    word: str
-    sentence: str
-    place: int = 1
-    action: str = ""
-    why: str = ""
 
 
 def _agreed(agreement: Agreement) -> tuple[Block, ...]:
@@ -152,8 +139,7 @@ def _sparks(study: Study, keys: Collection[tuple[str, str]]) -> dict[tuple[str, 
                 # The first days have too little data for a scale.
                 known = known[len(known) // 7 :]
                 label = f"{cell.info.shown}, {cell.variant}, up to each day"
-                place = cell.order.get(cell.variant, 1)
-                sparks[cell.metric, cell.variant] = glyph.sparkline(known, place, label)
+                sparks[cell.metric, cell.variant] = glyph.sparkline(known, cell.place, label)
     return sparks
 
 

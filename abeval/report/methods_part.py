@@ -6,9 +6,8 @@ from functools import cache
 from typing import NamedTuple
 
 from abeval.report import assets
-from abeval.report.effects import slugs
 from abeval.report.figures import Block
-from abeval.report.tables import changes, units_of
+from abeval.report.tables import changes
 from abeval.results import Row, codes
 from abeval.results import format as fmt
 from abeval.results.analysis import Result
@@ -78,7 +77,6 @@ def _of_analysis(study: Study, result: Result) -> dict[str, object]:
     lifts = dict.fromkeys(row.lift_method for row in result.scorecard if row.lift_method)
     return {
         "info": result.experiment,
-        "anchors": slugs([metric.name for metric in result.metrics]),
         "used": used,
         "methods": [words_of(code) for code in methods],
         "settings": [*_settings(study, result)],
@@ -109,9 +107,8 @@ def _settings(study: Study, result: Result) -> Iterator[tuple[str, str]]:
 def _row_settings(result: Result) -> Iterator[tuple[str, ...]]:
     """List what was set for each row of the scorecard, as text."""
     several = len({row.variant for row in result.scorecard}) > 1
-    units = units_of(result)
     changed = {
-        (change.metric, change.variant): changes(change, units.get(change.metric, ""))
+        (change.metric, change.variant): changes(change, result.info(change.metric).unit)
         for change in result.adjustments
     }
     for row in result.scorecard:

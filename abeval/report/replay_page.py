@@ -97,10 +97,11 @@ def offline_part(result: ReplayResult) -> tuple[Block, ...]:
         level=fmt.level(result.alpha),
     )
     blocks: list[Block] = [facts]
-    for i, family in enumerate(short.main_families(result)):
+    for family in short.main_families(result):
         blocks.append(family.table)
         if drawn := family_figure(result, family.metrics):
-            blocks.append(_family_view(family, drawn, i))
+            title = f"{family.title}: differences as shares of the baseline's value, by traffic"
+            blocks.append(FigureView("", title, drawn, ("family", family.title)))
         tables = tuple(one.table for _, one in every if one.title == family.title)
         count = len(next(one.metrics for _, one in every if one.title == family.title))
         blocks.append(Closed(f"{family.title}: all {count} metrics, on every traffic", tables))
@@ -110,12 +111,6 @@ def offline_part(result: ReplayResult) -> tuple[Block, ...]:
         *blocks,
         Closed("Definitions, coverage, rows set aside and policies", _accounts(result)),
     )
-
-
-def _family_view(family: short.Family, drawn: fig.Figure, i: int) -> FigureView:
-    title = f"{family.title}: differences as shares of the baseline's value, by traffic"
-    slug = f"family-{i}"
-    return FigureView("", title, drawn, ("family", family.title), slug=slug)
 
 
 def _accounts(result: ReplayResult) -> tuple[Block, ...]:
@@ -148,36 +143,23 @@ def _pairs(title: str, lead: str, head: str, rows: Iterable[tuple[str, str]]) ->
 
 def calibration_part(result: ReplayResult) -> tuple[Block, ...]:
     """Show click rate against predicted score."""
-    if not result.calibration:
-        return ()
     return tuple(_calibration(result))
 
 
 def _curves(result: ReplayResult) -> Iterator[tuple[str, FigureView]]:
     """Draw a figure for each metric and traffic, with the family of the metric."""
-    for i, (title, elbows, own) in enumerate(short.curves(result)):
-        view = FigureView(
-            title,
-            elbows,
-            curve_figure(own),
-            key=("curve", own[0].metric, own[0].traffic),
-            slug=f"curve-{i}",
-        )
-        yield short.family_of(own[0].metric), view
+    for title, elbows, own in short.curves(result):
+        key = ("curve", own[0].metric, own[0].traffic)
+        yield short.family_of(own[0].metric), FigureView(title, elbows, curve_figure(own), key)
 
 
 def _calibration(result: ReplayResult) -> Iterator[FigureView]:
     """Draw a figure for each traffic and way of binning."""
     keys = dict.fromkeys((b.traffic, b.kind) for b in result.calibration)
-    for i, (traffic, kind) in enumerate(keys):
+    for traffic, kind in keys:
         own = [b for b in result.calibration if (b.traffic, b.kind) == (traffic, kind)]
-        yield FigureView(
-            f"Traffic of {traffic}, {_BINNED[kind]}",
-            "",
-            calibration_figure(own),
-            key=("calibration", traffic, kind),
-            slug=f"calibration-{i}",
-        )
+        title, key = f"Traffic of {traffic}, {_BINNED[kind]}", ("calibration", traffic, kind)
+        yield FigureView(title, "", calibration_figure(own), key)
 
 
 def _value(row: ReplayRow) -> str:

@@ -29,20 +29,20 @@ class SliceLine(NamedTuple):
 
 def slice_blocks(result: Result, rows: Sequence[SliceRow]) -> tuple[Block, ...]:
     """Tabulate the effects of each metric by every dimension, on one axis."""
-    metrics, order = effects.definitions(result, rows), places(result.experiment)
+    order = places(result.experiment)
     several = len({row.variant for row in result.scorecard}) > 1
     blocks: list[tuple[str, Block]] = []
     for name in dict.fromkeys(row.metric for row in rows):
-        own = [row for row in rows if row.metric == name]
+        own, metric = [row for row in rows if row.metric == name], result.info(name)
         scale, drawings = glyph.column([slice_mark(result.experiment, row) for row in own])
         dimensions: dict[str, list[SliceLine]] = {}
         for row, drawing in zip(own, drawings, strict=True):
-            line = _line(row, metrics[name].unit, order, drawing)
+            line = _line(row, metric.unit, order, drawing)
             dimensions.setdefault(row.slice, []).append(line)
         html = assets.block(
             "segments.html",
-            metric=metrics[name],
-            note=effects.metric_note(metrics[name]),
+            metric=metric,
+            note=effects.metric_note(metric),
             dimensions=dimensions,
             scale=scale,
             several=several,
@@ -81,7 +81,6 @@ def heat_blocks(result: Result, rows: Sequence[SliceRow], opens: str) -> tuple[B
     A metric leads to `opens`, an id of the page.
     """
     names = [row.metric for row in result.scorecard]
-    metrics = effects.definitions(result, rows)
     blocks: list[Block] = []
     variants = list(dict.fromkeys(row.variant for row in result.scorecard))
     whole = {("", row.metric, row.variant): row for row in result.scorecard}
@@ -91,10 +90,11 @@ def heat_blocks(result: Result, rows: Sequence[SliceRow], opens: str) -> tuple[B
         cells = list(dict.fromkeys(cell for cell, _, _ in own))
         judged = {metric for _, metric, _ in own}
         heat = [
-            (metrics[name], [_heat(metrics[name], lifts.get((c, name, v))) for c, v in columns])
+            (metric, [_heat(metric, lifts.get((c, name, v))) for c, v in columns])
             for columns in [[(cell, variant) for cell in ("", *cells) for variant in variants]]
             for name in dict.fromkeys(names)
             if name in judged
+            for metric in [result.info(name)]
         ]
         html = assets.block(
             "heat.html",

@@ -98,17 +98,13 @@ def _value_views(result: Result, value: str) -> Iterator[FigureView]:
     spreads = [one for one in result.spreads if one.value == value]
     effects = [one for one in result.quantile_effects if one.value == value]
     order = fig.places(result.experiment)
-    index = list(dict.fromkeys(one.value for one in result.spreads)).index(value)
-    anchor = "dwell" if value == _DWELL else f"dwell-{index}"
     counts = ", ".join(f"{one.variant}: {fmt.count(one.events)} values" for one in spreads)
     title, drawn = f"Distribution of {value}", distribution_figure(spreads, order)
-    key, slug = ("dwell", "distribution", value), f"{anchor}-distribution"
-    yield FigureView(title, _medians(spreads), drawn, key, counts, slug)
+    yield FigureView(title, _medians(spreads), drawn, ("dwell", "distribution", value), counts)
     if any(one.lift is not None for one in effects):
         said = f"{_moved(effects)} {_without_lift(effects)}".rstrip()
         title, drawn = f"Effect on the quantiles of {value}", quantile_figure(effects, order)
-        key, slug = ("dwell", "quantiles", value), f"{anchor}-quantiles"
-        yield FigureView(title, said, drawn, key, slug=slug)
+        yield FigureView(title, said, drawn, ("dwell", "quantiles", value))
 
 
 def _medians(spreads: Sequence[Spread]) -> str:

@@ -51,6 +51,21 @@ class Cell(str):
         return cell
 
 
+class VerdictLine(NamedTuple):
+    """A verdict as one line: its word in capitals, its sentence, why, and what to do next.
+
+    `decision` is the one in whose colours it is shown; `place` is the variant's.
+    """
+
+    variant: str
+    decision: str
+    word: str
+    sentence: str
+    place: int = 1
+    why: str = ""
+    action: str = ""
+
+
 def spans(**parts: str) -> Markup:
     """Write texts that are not empty, each in a span of its class."""
     one = Markup('<span class="{}">{}</span>')
@@ -232,21 +247,14 @@ def _filled(result: Result, *makers: Callable[[Result], TextTable]) -> tuple[Tex
     return tuple(table for make in makers if (table := make(result)).rows)
 
 
-def units_of(result: Result) -> dict[str, str]:
-    """Map metrics to the unit of their value."""
-    return {metric.name: metric.unit for metric in result.metrics}
-
-
 def called(result: Result) -> tuple[str, Filling[Any]]:
     """Return the column of the metrics, as people call them."""
     return "metric", lambda row: result.label(row.metric)
 
 
 def _adjustments(result: Result) -> TextTable:
-    units = units_of(result)
-
     def unit(change: Adjustment) -> str:
-        return units.get(change.metric, "")
+        return result.info(change.metric).unit
 
     def row(change: Adjustment) -> Row:
         return result[change.metric, change.variant]
@@ -325,10 +333,10 @@ def _mix(test: SegmentTest) -> str:
 
 
 def _contrasts(result: Result) -> TextTable:
-    units, alpha = units_of(result), result.experiment.alpha
+    alpha = result.experiment.alpha
 
     def against(one: SegmentContrast) -> str:
-        return text_of(shown_lift(one), difference_of(one, units.get(one.metric, "")))
+        return text_of(shown_lift(one), difference_of(one, result.info(one.metric).unit))
 
     return table(
         "Segments that differ from the rest",

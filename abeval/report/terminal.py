@@ -189,14 +189,14 @@ def _scorecard(
     several = len({row.variant for row in result.scorecard}) > 1
     columns = [column for column in _COLUMNS if several or column.header != "variant"]
     columns += [] if metrics is None else [Column("method", "note")]
-    units = {metric.name: metric.unit for metric in result.metrics}
     groups = []
     shown = printed(result, [r for r in result.scorecard if metrics is None or r.metric in metrics])
     for role, title, _ in ROLES:
         own = [one for one in shown if one.row.role == role]
         cells = [
-            dict(_row_cells(one, result.label(one.row.metric), units.get(one.row.metric, "")))
+            dict(_row_cells(one, info.shown, info.unit))
             for one in own
+            for info in [result.info(one.row.metric)]
         ]
         groups.append(Group(title, [[row[column.header] for column in columns] for row in cells]))
     yield from laid_out(columns, groups, width)

@@ -2,12 +2,11 @@
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from math import exp, expm1
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from abeval.report import assets
 from abeval.report import figures as fig
-from abeval.report.effects import slugs
-from abeval.report.figures import Block, FigureView, Heading, Point, info_of, of_metrics
+from abeval.report.figures import Block, FigureView, Point, info_of, of_metrics
 from abeval.report.short import notes
 from abeval.report.tables import interval, shown_difference, shown_lift, text_of
 from abeval.report.time_short import stability_table
@@ -63,26 +62,18 @@ def scale_of(metric: MetricInfo, rows: Sequence[SliceRow] | Sequence[WindowRow])
 
 
 class Cell(NamedTuple):
-    """One metric in one variant over time.
+    """One metric in one variant over time; `several` where it has other variants beside it.
 
-    `slug` ends the ids of its figures, `key` their keys. `note` is the variant, where there are
-    several; `order` numbers the variants (`figures.places`).
+    `place` is the variant's in `COLOURS`.
     """
 
     metric: str
     variant: str
     info: MetricInfo
-    slug: str
-    note: str
-    key: tuple[str, ...]
-    order: dict[str, int]
-    rows: tuple[WindowRow, ...]
-    looks: tuple[Look, ...]
-
-    @property
-    def place(self) -> int:
-        """Return the place of its variant in `COLOURS`."""
-        return self.order.get(self.variant, 1)
+    several: bool
+    place: int
+    rows: Sequence[WindowRow]
+    looks: Sequence[Look]
 
     def drawn(
         self,
@@ -104,41 +95,37 @@ class Cell(NamedTuple):
         return [row for row in self.rows if row.axis == axis and row.kind == kind]
 
     def view(
-        self, part: str, title: str, takeaway: str, figure: fig.Figure
+        self, part: str, title: str, takeaway: str, figure: fig.Figure, *words: str
     ) -> tuple[str, FigureView]:
-        """Return its metric and its figure in a part."""
-        key, slug = (part, *self.key), f"{part}-{self.slug}"
-        return self.metric, FigureView(title, takeaway, figure, key, self.note, slug)
+        """Return its metric and its figure in a part; `words` stand beside the variant."""
+        own = [self.variant] * self.several
+        note = ", ".join(filter(None, (*own, *words)))
+        return self.metric, FigureView(title, takeaway, figure, (part, self.metric, *own), note)
+
+
+Of = TypeVar("Of", WindowRow, Look, Rhythm)
+
+
+def _by_cell(records: Iterable[Of]) -> dict[tuple[str, str], list[Of]]:
+    """Group records by metric and variant."""
+    grouped: dict[tuple[str, str], list[Of]] = {}
+    for one in records:
+        grouped.setdefault((one.metric, one.variant), []).append(one)
+    return grouped
 
 
 def cells(study: Study) -> tuple[Cell, ...]:
     """List every metric in every variant, in the order of the windows."""
     if study.time is None:
         return ()
-    rows: dict[tuple[str, str], list[WindowRow]] = {}
-    for row in study.time.windows:
-        rows.setdefault((row.metric, row.variant), []).append(row)
-    looks: dict[tuple[str, str], list[Look]] = {}
-    for look in study.time.looks:
-        looks.setdefault((look.metric, look.variant), []).append(look)
-    metrics, variants = slugs([m for m, _ in rows]), slugs([v for _, v in rows])
-    several = len(variants) > 1
-    order = {name: place for place, name in enumerate(variants, 1)}
+    rows, looks = _by_cell(study.time.windows), _by_cell(study.time.looks)
+    order = {name: place for place, name in enumerate(dict.fromkeys(v for _, v in rows), 1)}
+    several = len(order) > 1
     if study.analysis is not None:
         order = fig.places(study.analysis.experiment)
     return tuple(
-        Cell(
-            metric,
-            variant,
-            info_of(study, metric),
-            f"{metrics[metric]}-{variants[variant]}" if several else metrics[metric],
-            variant if several else "",
-            (metric, variant) if several else (metric,),
-            order,
-            tuple(own),
-            tuple(looks.get((metric, variant), ())),
-        )
-        for (metric, variant), own in rows.items()
+        Cell(m, v, info_of(study, m), several, order.get(v, 1), own, looks.get((m, v), ()))
+        for (m, v), own in rows.items()
     )
 
 
@@ -149,10 +136,9 @@ def cumulative_part(study: Study) -> tuple[Block, ...]:
     views = []
     for cell in cells(study):
         if rows := cell.of("calendar", "cumulative"):
-            words = (cell.note, verdicts.get((cell.metric, cell.variant), ""))
-            noted = cell._replace(note=", ".join(filter(None, words)))
             said, figure = _looks_sentence(cell.looks), _cumulative_figure(cell, rows)
-            views.append(noted.view("cumulative", cell.info.shown, said, figure))
+            verdict = verdicts.get((cell.metric, cell.variant), "")
+            views.append(cell.view("cumulative", cell.info.shown, said, figure, verdict))
     return of_metrics(views)
 
 
@@ -310,9 +296,9 @@ _CLOCKS = (("hour", "by hour of the day"), ("weekday", "by weekday"))
 
 def clock_views(study: Study) -> Iterator[tuple[str, FigureView]]:
     """Draw effects by hour and by weekday."""
-    rhythms = () if study.time is None else study.time.rhythms
+    rhythms = _by_cell(() if study.time is None else study.time.rhythms)
     for cell in cells(study):
-        tests = [t for t in rhythms if (t.metric, t.variant) == (cell.metric, cell.variant)]
+        tests = rhythms.get((cell.metric, cell.variant), ())
         for axis, words in _CLOCKS:
             if rows := [row for row in cell.rows if row.axis == axis]:
                 category, by = {"type": "category"}, "start"
@@ -338,8 +324,4 @@ def stability_part(time: TimeResult) -> tuple[Block, ...]:
         return ()
     table = stability_table(time, time.stability, whole=True)
     said = assets.block("stability.html", notes=notes(time))
-    return (
-        Heading("Is the effect the same on all days?"),
-        fig.listed(table._replace(title="")),
-        said,
-    )
+    return (fig.listed(table._replace(title="")), said)

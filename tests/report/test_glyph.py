@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from abeval.report.effects import definitions, row_mark
+from abeval.report.effects import row_mark
 from abeval.report.glyph import Axis, Mark, column, draw, scale, shared_axis, sparkline, ticks
 from abeval.report.tables import printed
 from abeval.results import FamilyInterval
@@ -24,9 +24,9 @@ LIFTS = st.floats(-0.9, 3)
 
 def marks_of(result: Result) -> dict[str, Mark]:
     """The mark of each metric of the scorecard that has a lift."""
-    metrics, rows = definitions(result, result.scorecard), printed(result, result.scorecard)
+    rows = printed(result, result.scorecard)
     marks = {
-        row.metric: row_mark(result.experiment, row, shown, metrics[row.metric])
+        row.metric: row_mark(result.experiment, row, shown, result.info(row.metric))
         for row, shown in zip(result.scorecard, rows, strict=True)
     }
     return {name: mark for name, mark in marks.items() if mark}
