@@ -173,6 +173,12 @@ def block(template: str, **values: object) -> Markup:
     return Markup(render(template, **values))  # noqa: S704 (the template escapes)
 
 
+def macro(template: str, name: str, *values: object) -> Markup:
+    """Fill a macro of a template, such as a small drawing."""
+    drawn: Markup = getattr(_environment().get_template(template).module, name)(*values)
+    return drawn
+
+
 def render_page(template: str, *, draws: bool, **values: object) -> str:
     """Write a page with styles, scripts and their policy; Plotly only if it draws figures."""
     return pack(whole_page(template, draws=draws, **values))

@@ -1,5 +1,6 @@
 """Show metrics and effects as text and glyphs, and the scorecard by role."""
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
@@ -57,7 +58,7 @@ def row_mark(
         row.status in DECIDED,
         (wide.lift_low, wide.lift_high) if is_wider and wide.lift is not None else None,
         _harm(row, metric),
-        None if row.status == "too_little_data" else row.mde,
+        math.inf if row.status == "too_little_data" else row.mde or math.inf,
     )
 
 
