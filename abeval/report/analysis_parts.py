@@ -9,7 +9,7 @@ from abeval.report import assets, tables
 from abeval.report import figures as fig
 from abeval.report.cuts_short import split_tables
 from abeval.report.daily_page import units_view
-from abeval.report.effects import role_views
+from abeval.report.effects import by_role
 from abeval.report.figures import Block, Closed, FigureView, of_metrics
 from abeval.report.next_step import size_words
 from abeval.report.slices import cut_rows, heat_blocks, slice_blocks
@@ -40,9 +40,7 @@ def scorecard_part(study: Study) -> tuple[Block, ...]:
         "scorecard.html",
         result=result,
         opens=_opens(study),
-        roles=role_views(result),
-        several=len({row.variant for row in result.scorecard}) > 1,
-        level=fmt.level(result.experiment.alpha),
+        roles=by_role(result),
         tables=tables.tables(result),
     )
     return (html,)

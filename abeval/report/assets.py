@@ -5,7 +5,7 @@ import gzip
 import hashlib
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import cache
 from pathlib import Path
 from typing import NamedTuple
@@ -13,8 +13,8 @@ from typing import NamedTuple
 import jinja2
 from markupsafe import Markup, escape
 
-from abeval.report.tables import full
-from abeval.results import MetricInfo, codes
+from abeval.report.tables import could_see, decisive_p, full
+from abeval.results import MetricInfo, Row, codes
 from abeval.results import format as fmt
 
 CLOSED, END = "<!--closed-->", "<!--/closed-->"
@@ -220,11 +220,32 @@ def _environment() -> jinja2.Environment:
         "moment": lambda text: text.removesuffix(" 00:00:00"),
         "margin": _margin,
         "slug": slug,
+        "level": fmt.level,
+        "several": _several,
+        "metric_note": _metric_note,
+        "status": lambda row: codes.status(row.status, row.reason),
+        "tone": lambda row: _TONES.get(row.status, "plain"),
+        "decisive": decisive_p,
+        "could_see": could_see,
         "measure": lambda value: "" if value is None else fmt.typographic(f"{value:.3g}"),
         "split_verdict": lambda sentence: sentence.partition(": ")[::2],
     }
     environment.tests["numeric"] = lambda text: _NUMBER.fullmatch(text) is not None
     return environment
+
+
+_TONES = {"better": "good", "non_inferior": "good", "worse": "bad", "untrusted": "bad"}
+
+
+def _several(rows: Iterable[Row]) -> bool:
+    """Tell whether rows are of more than one variant."""
+    return len({row.variant for row in rows}) > 1
+
+
+def _metric_note(metric: MetricInfo) -> str:
+    """Write unit and direction, as shown under a metric's name."""
+    unit = f"{metric.unit}, " if metric.unit and metric.unit not in fmt.RATE_UNITS else ""
+    return f"{unit}{codes.direction_words(metric.direction)}"
 
 
 def _significant(number: float | None, digits: int = 3) -> str:

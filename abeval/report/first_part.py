@@ -8,7 +8,7 @@ from markupsafe import Markup
 from abeval.report import assets, glyph
 from abeval.report.agreement_page import standings
 from abeval.report.agreement_short import conclusions, standing_table
-from abeval.report.effects import RowView, row_views
+from abeval.report.effects import row_views
 from abeval.report.figures import Block, places
 from abeval.report.next_step import action, next_step, rank
 from abeval.report.tables import ROLES, VerdictLine, filled, share_of, shown_lift, tally
@@ -40,7 +40,7 @@ def verdict_part(study: Study) -> tuple[Block, ...]:
     if result is None:
         return () if study.agreement is None or study.questions else _agreed(study.agreement)
     judged = _judged(result)
-    scale, rows = row_views(result, judged[:_MOST_ROWS])
+    axis, rows = row_views(result, judged[:_MOST_ROWS])
     lines, shared = verdict_lines(result)
     order = places(result.experiment)
     steps = {one.variant: action(result, study.outlook, one) for one in result.verdicts}
@@ -58,18 +58,17 @@ def verdict_part(study: Study) -> tuple[Block, ...]:
     said = [("Next", best), *said] if shared_step else said
     html = assets.block(
         "first.html",
+        result=result,
         info=result.experiment,
         order=order,
         splits=_splits(result),
-        trusted=result.trusted,
-        roles=_by_role(rows),
+        roles=ROLES,
+        axis=axis,
+        rows=rows,
         more=max(len(judged) - _MOST_ROWS, 0),
-        scale=scale,
         widened=bool(result.family_intervals),
         guarded=any(row.role == "guardrail" for row in judged),
         sparks=_sparks(study, {(row.metric, row.variant) for row in judged if row.role == "goal"}),
-        several=len({row.variant for row in result.scorecard}) > 1,
-        level=fmt.level(result.experiment.alpha),
         tally=tally(result.trust),
         open_checks=_open_checks(result),
         days=len({row.cell for row in result.daily}),
@@ -91,19 +90,6 @@ def _splits(result: Result) -> dict[str, str]:
         + " then ".join(fmt.percent(plan[one.name] / sum(plan.values())) for plan in plans)
         for one in variants
     }
-
-
-def _by_role(rows: Sequence[RowView]) -> list[tuple[str, str, list[list[RowView]]]]:
-    """Group rows by role, and within it by metric."""
-    roles = []
-    for role, title, hint in ROLES:
-        by_metric: dict[str, list[RowView]] = {}
-        for row in rows:
-            if row.of.role == role:
-                by_metric.setdefault(row.of.metric, []).append(row)
-        if by_metric:
-            roles.append((title, hint, list(by_metric.values())))
-    return roles
 
 
 def _expect_less(result: Result) -> list[tuple[str, str]]:

@@ -9,7 +9,6 @@ from markupsafe import Markup
 
 from abeval.report import assets
 from abeval.report.figures import farthest, round_up
-from abeval.report.tables import Cell
 
 Ends = tuple[float | None, float | None]
 """The ends of an interval, or of where harm begins; None without one."""
@@ -43,6 +42,22 @@ class Axis:
         below, above = harm
         left = [] if below is None else [(_PADDING / 2, self.x(below))]
         return left if above is None else [*left, (self.x(above), 100 - _PADDING / 2)]
+
+    @property
+    def ticks(self) -> list[float]:
+        """Choose round lifts that stand apart, zero among them.
+
+        Example:
+            >>> Axis(-0.04, 0.11).ticks
+            [0.0, 0.05, 0.1]
+        """
+        step = round_up((self.high - self.low) / 5)
+        first, last = math.ceil(self.low / step), math.floor(self.high / step)
+        kept: list[float] = [0.0]
+        for lift in sorted((i * step for i in range(first, last + 1) if i), key=abs):
+            if all(abs(self.x(lift) - self.x(other)) >= 13 for other in kept):
+                kept.append(float(f"{lift:.6g}"))
+        return sorted(kept)
 
     def arrows(self, mark: "Mark") -> list[int]:
         """List the sides (-1 or 1) on which an interval goes on beyond the axis."""
@@ -98,7 +113,7 @@ def _log(lift: float) -> float:
     return math.log1p(max(lift, -0.999))
 
 
-def shared_axis(marks: Sequence[Mark]) -> Axis:
+def shared_axis(column: Sequence[Mark | None]) -> Axis:
     """Choose one axis for all marks, with zero; a mark far wider than the others is cut.
 
     Example:
@@ -107,50 +122,13 @@ def shared_axis(marks: Sequence[Mark]) -> Axis:
         >>> axis.low < -0.02, 0.05 < axis.high < 0.9
         (True, True)
     """
+    marks = [mark for mark in column if mark]
     if not marks:
         return Axis(-0.01, 0.01)
     limit = farthest([mark.reach for mark in marks])
     logs = [0.0, *(max(-limit, min(limit, _log(end))) for mark in marks for end in mark.ends)]
     room = 0.04 * (max(logs) - min(logs)) or 0.01
     return Axis(math.expm1(min(logs) - room), math.expm1(max(logs) + room))
-
-
-def draw(mark: Mark, axis: Axis) -> Markup:
-    """Draw one row: zones of harm, detectable lifts, the interval and its half, the estimate."""
-    return assets.macro("glyph.html", "draw", mark, axis)
-
-
-def column(marks: Sequence[Mark | None]) -> tuple[str, list[str]]:
-    """Draw a column on one axis: its header, and a cell for each mark."""
-    drawn = [mark for mark in marks if mark]
-    axis = shared_axis(drawn)
-    labels = (scale(axis) if drawn else Markup()) + _UNSEEN
-    cells = [Cell("", draw(mark, axis) if mark else Markup(), "drawn") for mark in marks]
-    return Cell("", labels, "drawn"), list(cells)
-
-
-_UNSEEN = Markup('<span class="unseen">Interval, drawn</span>')
-
-
-def scale(axis: Axis) -> Markup:
-    """Label the axis over a column of glyphs."""
-    return assets.macro("glyph.html", "scale", axis, ticks(axis))
-
-
-def ticks(axis: Axis) -> list[float]:
-    """Choose round lifts that stand apart, zero among them.
-
-    Example:
-        >>> ticks(Axis(-0.04, 0.11))
-        [0.0, 0.05, 0.1]
-    """
-    step = round_up((axis.high - axis.low) / 5)
-    first, last = math.ceil(axis.low / step), math.floor(axis.high / step)
-    kept: list[float] = [0.0]
-    for lift in sorted((i * step for i in range(first, last + 1) if i), key=abs):
-        if all(abs(axis.x(lift) - axis.x(other)) >= 13 for other in kept):
-            kept.append(float(f"{lift:.6g}"))
-    return sorted(kept)
 
 
 def sparkline(values: Sequence[tuple[float, float, float]], place: int, label: str) -> Markup:

@@ -21,7 +21,7 @@ from abeval.report import (
     time_page,
 )
 from abeval.report import spread_page as spread
-from abeval.report.effects import role_views
+from abeval.report.effects import by_role
 from abeval.report.figures import Block, Figure, OfMetric, figures_of
 from abeval.report.tables import TextTable, filled
 from abeval.results import codes
@@ -235,9 +235,7 @@ def summary(result: Result) -> str:
     return assets.render(
         "summary.html",
         result=result,
-        roles=role_views(result),
-        several=len({row.variant for row in result.scorecard}) > 1,
-        level=fmt.level(result.experiment.alpha),
+        roles=by_role(result),
         style=_summary_style(),
     )
 

@@ -1,10 +1,10 @@
 """Show segments and cuts: a table for each metric, and one of lifts for each dimension."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import fields
 from typing import Any, NamedTuple
 
-from abeval.report import assets, effects, glyph, tables
+from abeval.report import assets, glyph, tables
 from abeval.report.effects import effect_of, slice_mark
 from abeval.report.figures import Block, Closed, of_metrics, places
 from abeval.report.tables import Cell
@@ -19,52 +19,38 @@ class SliceLine(NamedTuple):
 
     of: SliceRow
     place: int
-    units: str
     control: str
     treatment: str
     effect: Cell
-    drawing: str
-    p: str
+    mark: glyph.Mark | None
 
 
 def slice_blocks(result: Result, rows: Sequence[SliceRow]) -> tuple[Block, ...]:
     """Tabulate the effects of each metric by every dimension, on one axis."""
     order = places(result.experiment)
-    several = len({row.variant for row in result.scorecard}) > 1
     blocks: list[tuple[str, Block]] = []
     for name in dict.fromkeys(row.metric for row in rows):
-        own, metric = [row for row in rows if row.metric == name], result.info(name)
-        scale, drawings = glyph.column([slice_mark(result.experiment, row) for row in own])
-        dimensions: dict[str, list[SliceLine]] = {}
-        for row, drawing in zip(own, drawings, strict=True):
-            line = _line(row, metric.unit, order, drawing)
-            dimensions.setdefault(row.slice, []).append(line)
+        metric, lines = result.info(name), []
+        for row in (row for row in rows if row.metric == name):
+            notes = filter(None, ("partial day" * row.partial, codes.reason(row.reason)))
+            line = SliceLine(
+                row,
+                order.get(row.variant, 1),
+                *fmt.pair(row.control, row.treatment, metric.unit),
+                effect_of(row, metric.unit, ", ".join(notes)),
+                slice_mark(result.experiment, row),
+            )
+            lines.append(line)
         html = assets.block(
             "segments.html",
+            result=result,
             metric=metric,
-            note=effects.metric_note(metric),
-            dimensions=dimensions,
-            scale=scale,
-            several=several,
-            level=fmt.level(result.experiment.alpha),
+            lines=lines,
+            dimensions=list(dict.fromkeys(line.of.slice for line in lines)),
+            axis=glyph.shared_axis([line.mark for line in lines]),
         )
         blocks.append((name, html))
     return of_metrics(blocks)
-
-
-def _line(row: SliceRow, unit: str, order: Mapping[str, int], drawing: str) -> SliceLine:
-    control, treatment = fmt.pair(row.control, row.treatment, unit)
-    notes = filter(None, ("partial day" * row.partial, codes.reason(row.reason)))
-    return SliceLine(
-        row,
-        order.get(row.variant, 1),
-        f"{fmt.count(row.units_control)} / {fmt.count(row.units)}",
-        control,
-        treatment,
-        effect_of(row, unit, ", ".join(notes)),
-        drawing,
-        fmt.p_value(row.p_value),
-    )
 
 
 class HeatCell(NamedTuple):

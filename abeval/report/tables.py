@@ -173,6 +173,11 @@ def decisive_p(row: Row | Pair) -> float | None:
     return row.p_value if row.p_adjusted is None else row.p_adjusted
 
 
+def could_see(row: Row) -> str:
+    """Write the smallest detectable lift; none where there is too little data to trust it."""
+    return fmt.either_way(None if row.status == "too_little_data" else row.mde)
+
+
 class Printed(NamedTuple):
     """A row as it is printed: numbers that fit together, and the interval that decides.
 
