@@ -4,9 +4,9 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from abeval.report.layout import Kind
 from abeval.report.tables import (
     WHY_NOT,
+    Kind,
     TextTable,
     VerdictLine,
     interval,

@@ -7,7 +7,6 @@ from typing import NamedTuple
 
 from abeval.report import assets
 from abeval.report.figures import Block
-from abeval.report.tables import changes
 from abeval.results import Row, codes
 from abeval.results import format as fmt
 from abeval.results.analysis import Result
@@ -107,19 +106,13 @@ def _settings(study: Study, result: Result) -> Iterator[tuple[str, str]]:
 def _row_settings(result: Result) -> Iterator[tuple[str, ...]]:
     """List what was set for each row of the scorecard, as text."""
     several = len({row.variant for row in result.scorecard}) > 1
-    changed = {
-        (change.metric, change.variant): changes(change, result.info(change.metric).unit)
-        for change in result.adjustments
-    }
     for row in result.scorecard:
         yield (
             f"{row.metric}, {row.variant}" if several else row.metric,
             row.method or codes.reason(row.reason) or fmt.MISSING,
             _decided(row, result),
-            result.experiment.looks,
             row.lift_method or fmt.MISSING,
             "none" if row.draws is None else f"{fmt.count(row.draws)}, {row.seed}",
-            changed.get((row.metric, row.variant)) or "none",
         )
 
 

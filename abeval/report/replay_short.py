@@ -5,8 +5,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from abeval.offline.metrics import DEFINITIONS
-from abeval.report.layout import Kind
-from abeval.report.tables import Cell, TextTable, estimate_of, full, interval_of, spans, table
+from abeval.report.tables import Cell, Kind, TextTable, estimate_of, full, interval_of, spans, table
 from abeval.results import codes, replay
 from abeval.results import format as fmt
 from abeval.results.replay import POOLED, PairRow, ReplayResult, ReplayRow

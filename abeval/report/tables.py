@@ -3,11 +3,10 @@
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import replace
 from operator import attrgetter
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, Literal, NamedTuple, TypeVar
 
 from markupsafe import Markup
 
-from abeval.report.layout import Kind
 from abeval.results import Adjustment, FamilyInterval, Row, SegmentContrast, SegmentTest, codes
 from abeval.results import format as fmt
 from abeval.results.analysis import Pair, Result
@@ -20,6 +19,13 @@ ROLES = (
 )
 """Role, title and hint of each part of the scorecard."""
 
+
+Kind = Literal["name", "number", "spare", "extra", "words", "note"]
+"""How a column gives way where there is little room.
+
+`name` and `number` are never broken; `words` is a sentence that takes several lines. A `spare`
+number and an `extra` word are left out first; a `note` then goes below the table, a line a row.
+"""
 
 _ENDS = ("difference_low", "difference_high", "lift_low", "lift_high")
 
