@@ -118,7 +118,7 @@ def power_part(outlook: PowerOutlook) -> tuple[Block, ...]:
 def _outlook_figure(outlooks: Mapping[str, MetricOutlook], order: Mapping[str, int]) -> fig.Figure:
     """Draw a line for each variant; today is marked."""
     series = {
-        name: [fig.Point(x, 100 * y, (f"{x:g} days", fmt.either_way(y))) for x, y in one.points]
+        name: [fig.Point(x, 100 * y, f"{x:g} days: {fmt.either_way(y)}") for x, y in one.points]
         for name, one in outlooks.items()
     }
     here = next(iter(outlooks.values())).days
@@ -153,20 +153,21 @@ def position_part(agreement: Agreement) -> tuple[Block, ...]:
     totals = Counter[str]()
     for rate in rates:
         totals[rate.variant] += rate.impressions
-    heads = ("position", "impressions", "share", "clicks", "CTR")
     series: dict[str, list[fig.Point]] = {}
     for rate in rates:
         ends = scaled(100, rate.ctr, rate.low, rate.high)
-        share = share_of(rate.impressions, totals[rate.variant])
-        counts = (fmt.count(rate.position), fmt.count(rate.impressions), share)
-        cells = (*counts, fmt.count(rate.clicks), " ".join(_percent(rate)))
-        point = fig.Point(rate.position, 100 * rate.ctr, cells, ends)
+        said = (
+            f"position {fmt.count(rate.position)}, impressions {fmt.count(rate.impressions)}, "
+            f"share {share_of(rate.impressions, totals[rate.variant])}, "
+            f"clicks {fmt.count(rate.clicks)}, CTR {' '.join(_percent(rate))}"
+        )
+        point = fig.Point(rate.position, 100 * rate.ctr, said, ends)
         series.setdefault(rate.variant, []).append(point)
     up = {"ticksuffix": "%", "rangemode": "tozero"}
     view = FigureView(
         "CTR by position",
         _first_last(rates),
-        fig.lines(series, "position", "CTR", {"tickformat": "d"}, up, heads),
+        fig.lines(series, "position", "CTR", {"tickformat": "d"}, up),
         ("position",),
     )
     return (view,)

@@ -102,15 +102,12 @@ def packed_url(text: str) -> str:
 
 def policy(scripts: Sequence[str]) -> str:
     """Write a content-security policy that allows these scripts, by hash, and no address."""
-    hashes = " ".join(f"'sha256-{_sha256(script)}'" for script in scripts) or "'none'"
+    digests = (hashlib.sha256(script.encode()).digest() for script in scripts)
+    hashes = " ".join(f"'sha256-{base64.b64encode(one).decode()}'" for one in digests) or "'none'"
     return (
         f"default-src 'none'; script-src {hashes}; style-src 'unsafe-inline'; "
         "img-src data: blob:; base-uri 'none'; form-action 'none'"
     )
-
-
-def _sha256(text: str) -> str:
-    return base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
 
 
 @cache
@@ -181,13 +178,8 @@ def macro(template: str, name: str, *values: object) -> Markup:
 
 def render_page(template: str, *, draws: bool, **values: object) -> str:
     """Write a page with styles, scripts and their policy; Plotly only if it draws figures."""
-    return pack(whole_page(template, draws=draws, **values))
-
-
-def whole_page(template: str, *, draws: bool, **values: object) -> str:
-    """Write a page before what is closed in it is compressed."""
     boot = "".join(text(name) for name in ("choose.js", "long.js", "boot.js"))
-    return render(
+    page = render(
         template,
         policy=policy((plotly(), boot) if draws else (boot,)),
         style=Markup(text("tokens.css") + text("style.css")),  # noqa: S704 (our own file)
@@ -195,6 +187,7 @@ def whole_page(template: str, *, draws: bool, **values: object) -> str:
         plotly=packed_plotly() if draws else "",
         **values,
     )
+    return pack(page)
 
 
 @cache

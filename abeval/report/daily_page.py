@@ -48,7 +48,7 @@ def daily_effect(
         if value is not None:
             hours = spread[row.variant] if len(variants) > 1 else 0.0
             place = (datetime.fromisoformat(row.cell) + timedelta(hours=hours)).isoformat()
-            said = (f"{row.cell}{', partial day' * row.partial}", scale.text(row))
+            said = f"{row.cell}{', partial day' * row.partial}: {scale.text(row)}"
             series[row.variant].append(Point(place, value, said, (value, low, high), row.partial))
     days = sorted({date.fromisoformat(row.cell) for row in rows})
     return fig.lines(
@@ -121,7 +121,7 @@ def units_view(result: Result) -> FigureView | None:
     dates = sorted(date.fromisoformat(day) for day in every)
     figure = fig.lines(
         {
-            name: [Point(day, n, (day, fmt.count(n))) for day, n in units.items()]
+            name: [Point(day, n, f"{day}: {fmt.count(n)}") for day, n in units.items()]
             for name, units in series.items()
         },
         "",
@@ -180,7 +180,7 @@ def srm_part(study: Study) -> tuple[Block, ...]:
         tone, days = fig.colour(order.get(name, 1)), [day for day, _, _ in known]
         bands.append(fig.band(days, ends, tone, f"{name}, as planned"))
         series[name] = [
-            Point(d, 100 * k / n, (f"up to {d}", f"{fmt.count(k)} units, {fmt.percent(k / n)}"))
+            Point(d, 100 * k / n, f"up to {d}: {fmt.count(k)} units, {fmt.percent(k / n)}")
             for d, k, n in known
         ]
     check = next((check for check in study.analysis.trust if check.name == "srm"), None)

@@ -244,11 +244,11 @@ def forest(names: Sequence[str], series: Mapping[str, Sequence[Spot]], **xaxis: 
 
 
 class Point(NamedTuple):
-    """A point of a line, with the cells of its tooltip; `hollow` where it covers only a part."""
+    """A point of a line, with the text of its label; `hollow` where it covers only a part."""
 
     x: float | str
     y: float
-    cells: tuple[str, ...]
+    said: str
     interval: Interval | None = None
     hollow: bool = False
 
@@ -263,7 +263,6 @@ def lines(
     up: str,
     xaxis: Mapping[str, object] | None = None,
     yaxis: Mapping[str, object] | None = None,
-    heads: Sequence[str] = (),
     mode: str = "lines+markers",
     height: int = 300,
     margin: dict[str, int] | None = None,
@@ -274,7 +273,7 @@ def lines(
 ) -> Figure:
     """Draw a line for each name, and the intervals of its points as bars or as one band.
 
-    `heads` are of the cells of a point. `order` gives names their place in `COLOURS`; without one,
+    `order` gives names their place in `COLOURS`; without one,
     places follow the lines. Lines of effects have a frame that holds most intervals; arrows mark
     those that leave it.
     """
@@ -297,7 +296,7 @@ def lines(
             name=label(name),
             line={"color": tone, "width": 1.8, "dash": "dot" if i % 2 else "solid"},
             marker={"color": tone, "size": 6, "symbol": marks if len(set(marks)) > 1 else mark},
-            said=[f"{name}, {_said(heads, point.cells)}" for point in points],
+            said=[f"{name}, {point.said}" for point in points],
         )
         traces.append(trace)
     bottom = {**axis(label(across), 6, showgrid=False), **(xaxis or {})}
@@ -403,12 +402,6 @@ def band(x: Sequence[object], ends: Sequence[Interval], tone: str, name: str) ->
         name=label(name),
         hoverinfo="skip",
     )
-
-
-def _said(heads: Sequence[str], cells: Sequence[str]) -> str:
-    if not heads:
-        return ": ".join(cells)
-    return ", ".join(f"{head} {cell}" for head, cell in zip(heads, cells, strict=True))
 
 
 def axis(title: str, standoff: int = 8, **more: object) -> dict[str, object]:

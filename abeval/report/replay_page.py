@@ -43,7 +43,7 @@ _PLAIN = {"tickformat": "~g"}
 
 def _points(x: int | str, row: ReplayRow | replay.CurvePoint) -> Iterator[fig.Point]:
     if row.value is not None:
-        yield fig.Point(x, row.value, (f"{x}: {row.value:.4g}",), (row.value, row.low, row.high))
+        yield fig.Point(x, row.value, f"{x}: {row.value:.4g}", (row.value, row.low, row.high))
 
 
 def calibration_figure(bins: Sequence[CalibrationBin]) -> fig.Figure:
@@ -56,7 +56,7 @@ def calibration_figure(bins: Sequence[CalibrationBin]) -> fig.Figure:
         rate = b.clicks / b.rows
         said = f"{fmt.count(b.clicks)} clicks in {fmt.count(b.rows)} rows"
         said = f"{said}, {b.mean_score:.4g}: {rate:.4g}"
-        series[b.model].append(fig.Point(b.mean_score, rate, (said,), (rate, b.low, b.high)))
+        series[b.model].append(fig.Point(b.mean_score, rate, said, (rate, b.low, b.high)))
         sizes[b.model].append(_SMALLEST + (_LARGEST - _SMALLEST) * sqrt(b.rows / most))
     end = max((max(b.mean_score, b.clicks / b.rows) for b in filled), default=1.0)
     diagonal = [fig.dashed((0, end), (0, end))]

@@ -16,9 +16,7 @@ def distribution_figure(spreads: Sequence[Spread], order: Mapping[str, int]) -> 
     """Draw the share of impressions below a value, a line for each variant."""
     lines = {
         one.variant: [
-            fig.Point(
-                value, 100 * level, (f"{fmt.percent(level)} below {fmt.mean(value, one.unit)}",)
-            )
+            fig.Point(value, 100 * level, f"{fmt.percent(level)} below {fmt.mean(value, one.unit)}")
             for level, value in zip(one.levels, one.quantiles, strict=True)
         ]
         for one in spreads
@@ -42,7 +40,7 @@ def quantile_figure(effects: Sequence[QuantileEffect], order: Mapping[str, int])
         lift, level = interval(one, "lift", 100), level_words(one.level)
         if lift[0] is not None:
             said = f"{level}: {fmt.typographic(lift_of(one))}"
-            lines.setdefault(one.variant, []).append(fig.Point(level, lift[0], (said,), lift))
+            lines.setdefault(one.variant, []).append(fig.Point(level, lift[0], said, lift))
     axis = {"type": "category"}
     up = {"ticksuffix": "%"}
     return fig.lines(lines, "quantile", "lift", axis, up, is_effect=True, order=order)
@@ -145,19 +143,15 @@ def gauc_part(result: Result) -> tuple[Block, ...]:
     if not result.unit_aucs:
         return ()
     aucs, unit, order = result.unit_aucs, result.experiment.unit, fig.places(result.experiment)
-    names = ("AUC", "units", "share of units", "impressions", "share of impressions")
     series: fig.Series = {
         one.variant: [
             fig.Point(
                 (b.low + b.high) / 2,
                 100 * b.units / one.units,
-                (
-                    f"{b.low:g} to {b.high:g}",
-                    fmt.count(b.units),
-                    fmt.percent(b.units / one.units),
-                    fmt.count(b.impressions),
-                    fmt.percent(b.impressions / one.impressions),
-                ),
+                f"AUC {b.low:g} to {b.high:g}, units {fmt.count(b.units)}, "
+                f"share of units {fmt.percent(b.units / one.units)}, "
+                f"impressions {fmt.count(b.impressions)}, "
+                f"share of impressions {fmt.percent(b.impressions / one.impressions)}",
             )
             for b in one.bins
         ]
@@ -169,7 +163,7 @@ def gauc_part(result: Result) -> tuple[Block, ...]:
     view = FigureView(
         "AUCs of single units",
         _below_chance(aucs),
-        fig.lines(series, of_unit, "share", across, _SHARE, names, order=order, shapes=middle),
+        fig.lines(series, of_unit, "share", across, _SHARE, order=order, shapes=middle),
         ("gauc", "units"),
     )
     heads = ("variant", "why", "units", "share", "impressions", "share", "clicks")
@@ -219,31 +213,31 @@ def catalog_part(result: Result) -> tuple[Block, ...]:
     uses, unit, order = result.catalogue_uses, result.experiment.unit, fig.places(result.experiment)
     units: fig.Series = {
         one.variant: [
-            fig.Point(at, 100 * share, (fmt.count(at), fmt.percent(share)))
+            fig.Point(at, 100 * share, f"units {fmt.count(at)}, coverage {fmt.percent(share)}")
             for at, share in zip(one.units, one.coverage, strict=True)
         ]
         for one in uses
     }
-    heads, up = ("units", "coverage"), {"rangemode": "tozero"}
+    up = {"rangemode": "tozero"}
     coverage = FigureView(
         "Coverage at equal traffic",
         _covered(uses, unit),
-        fig.lines(units, f"units ({unit})", "coverage", up, _SHARE, heads, order=order),
+        fig.lines(units, f"units ({unit})", "coverage", up, _SHARE, order=order),
         ("catalog", "coverage"),
     )
     items: fig.Series = {
         one.variant: [
-            fig.Point(100 * part, 100 * shown, (fmt.percent(part), fmt.percent(shown)))
-            for part, shown in zip(one.item_shares, one.impression_shares, strict=True)
+            fig.Point(100 * x, 100 * y, f"items {fmt.percent(x)}, impressions {fmt.percent(y)}")
+            for x, y in zip(one.item_shares, one.impression_shares, strict=True)
         ]
         for one in uses
     }
-    heads, titles = ("items", "impressions"), ("items, least shown first", "impressions")
+    titles = ("items, least shown first", "impressions")
     equal = [fig.dashed((0, 100), (0, 100))]
     lorenz = FigureView(
         "Lorenz curve of impressions over items",
         _gini(result, uses),
-        fig.lines(items, *titles, _PART, _PART, heads, "lines", order=order, shapes=equal),
+        fig.lines(items, *titles, _PART, _PART, "lines", order=order, shapes=equal),
         ("catalog", "lorenz"),
         ", ".join(
             f"{one.variant}: {fmt.count(one.shown)} of {fmt.count(one.items)} items shown"

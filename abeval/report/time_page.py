@@ -38,10 +38,8 @@ class Scale(NamedTuple):
             Point(
                 getattr(row, by),
                 value,
-                (
-                    f"{row.start} to {row.end}" if row.start != row.end else row.start,
-                    self.text(row) + f", p {fmt.p_value(row.p_value)}" * (row.kind == "rolling"),
-                ),
+                f"{row.start}{f' to {row.end}' * (row.start != row.end)}: {self.text(row)}"
+                + f", p {fmt.p_value(row.p_value)}" * (row.kind == "rolling"),
                 (value, low, high),
                 row.partial and row.kind == "daily",
             )
