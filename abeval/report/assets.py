@@ -13,7 +13,7 @@ from typing import NamedTuple
 import jinja2
 from markupsafe import Markup, escape
 
-from abeval.report.tables import could_see, decisive_p, full
+from abeval.report.tables import could_see, decisive_p, full, shown_lift
 from abeval.results import MetricInfo, Row, codes
 from abeval.results import format as fmt
 
@@ -209,6 +209,7 @@ def _environment() -> jinja2.Environment:
         "sig": _significant,
         "capitalize_first": lambda text: text[:1].upper() + text[1:],
         "words": codes.words,
+        "reason": codes.reason,
         "direction": codes.direction_words,
         "moment": lambda text: text.removesuffix(" 00:00:00"),
         "margin": _margin,
@@ -220,9 +221,11 @@ def _environment() -> jinja2.Environment:
         "tone": lambda row: _TONES.get(row.status, "plain"),
         "decisive": decisive_p,
         "could_see": could_see,
+        "shown_lift": shown_lift,
         "measure": lambda value: "" if value is None else fmt.typographic(f"{value:.3g}"),
         "split_verdict": lambda sentence: sentence.partition(": ")[::2],
     }
+    environment.globals["missing"] = fmt.MISSING
     environment.tests["numeric"] = lambda text: _NUMBER.fullmatch(text) is not None
     return environment
 

@@ -53,55 +53,36 @@ def slice_blocks(result: Result, rows: Sequence[SliceRow]) -> tuple[Block, ...]:
     return of_metrics(blocks)
 
 
-class HeatCell(NamedTuple):
-    """A lift in a table of many: its text, what to say of it, and how good it is, -1 to 1."""
-
-    text: str
-    said: str
-    tone: float
-
-
 def heat_blocks(result: Result, rows: Sequence[SliceRow], opens: str) -> tuple[Block, ...]:
     """Tabulate lifts, metrics × variants × cells, a table for each dimension, shaded by size.
 
     A metric leads to `opens`, an id of the page.
     """
-    names = [row.metric for row in result.scorecard]
     blocks: list[Block] = []
-    variants = list(dict.fromkeys(row.variant for row in result.scorecard))
     whole = {("", row.metric, row.variant): row for row in result.scorecard}
     for dimension in dict.fromkeys(row.slice for row in rows):
         own = {(r.cell, r.metric, r.variant): r for r in rows if r.slice == dimension}
-        lifts: dict[tuple[str, str, str], Row | SliceRow] = {**whole, **own}
-        cells = list(dict.fromkeys(cell for cell, _, _ in own))
         judged = {metric for _, metric, _ in own}
-        heat = [
-            (metric, [_heat(metric, lifts.get((c, name, v))) for c, v in columns])
-            for columns in [[(cell, variant) for cell in ("", *cells) for variant in variants]]
-            for name in dict.fromkeys(names)
-            if name in judged
-            for metric in [result.info(name)]
-        ]
         html = assets.block(
             "heat.html",
             dimension=dimension,
-            cells=("all", *cells),
-            variants=variants,
-            rows=heat,
+            cells=list(dict.fromkeys(["", *(cell for cell, _, _ in own)])),
+            variants=list(dict.fromkeys(row.variant for row in result.scorecard)),
+            metrics=[result.info(m) for m in dict.fromkeys(m for _, m, _ in whole) if m in judged],
+            lifts={**whole, **own},
+            tone=_tone,
             opens=opens,
         )
         blocks.append(Closed(f"By {dimension}", (html,), is_open=not blocks))
     return tuple(blocks)
 
 
-def _heat(metric: MetricInfo, row: SliceRow | Row | None) -> HeatCell:
+def _tone(metric: MetricInfo, row: SliceRow | Row) -> float:
     """Shade a lift whose interval excludes zero, the more the larger; 20 % and more alike."""
-    shown = None if row is None else tables.shown_lift(row)
-    if row is None or shown is None or row.lift is None:
-        return HeatCell("", "", 0.0)
+    if row.lift is None or not tables.excludes_zero(row):
+        return 0.0
     good = {"increase": 1.0, "decrease": -1.0}.get(metric.direction, 0.0)
-    tone = good * max(-1.0, min(1.0, row.lift / 0.2)) if tables.excludes_zero(row) else 0.0
-    return HeatCell(shown.estimate, shown.text, tone)
+    return good * max(-1.0, min(1.0, row.lift / 0.2))
 
 
 def cut_rows(result: Result) -> list[SliceRow]:
