@@ -14,7 +14,6 @@ from abeval.report.agreement_short import (
 )
 from abeval.report.figures import Block, Closed, FigureView
 from abeval.results import codes
-from abeval.results import format as fmt
 from abeval.results.agreement import Agreement, AgreementRow, Explanation
 from abeval.results.study import Study
 
@@ -87,17 +86,9 @@ def causes_part(result: Agreement) -> tuple[Block, ...]:
     html = assets.block(
         "causes.html",
         sentences=[one.sentence for one in conclusions(result)],
-        notes=result.notes,
-        causes=[
-            (
-                cause,
-                share_of_gap(cause),
-                [(e.name, e.where, number(e.value, e.low, e.high)) for e in cause.evidence],
-            )
-            for cause in result.causes
-        ],
-        several=len({cause.variant for cause in result.causes}) > 1,
-        level=fmt.level(result.alpha),
+        result=result,
+        share_of_gap=share_of_gap,
+        number=number,
     )
     return (html,)
 

@@ -214,6 +214,7 @@ def _environment() -> jinja2.Environment:
         "moment": lambda text: text.removesuffix(" 00:00:00"),
         "margin": _margin,
         "slug": slug,
+        "packed_url": packed_url,
         "level": fmt.level,
         "several": _several,
         "metric_note": _metric_note,

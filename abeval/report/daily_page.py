@@ -13,7 +13,7 @@ from abeval.results import format as fmt
 from abeval.results.analysis import Result
 from abeval.results.study import Study
 from abeval.results.trust import Balance
-from abeval.results.windows import TimeResult
+from abeval.results.windows import TimeResult, WindowRow
 
 _WEEKEND = "rgba(128,140,160,0.13)"
 _HALF_DAY = timedelta(hours=12)
@@ -113,9 +113,7 @@ def units_view(result: Result) -> FigureView | None:
     if not result.daily:
         return None
     days = [row for row in result.daily if row.metric == result.daily[0].metric]
-    series = {result.experiment.control: {row.cell: row.units_control for row in days}}
-    for row in days:
-        series.setdefault(row.variant, {})[row.cell] = row.units
+    series = _counts(result.experiment.control, [(row.cell, row) for row in days])
     every = list(dict.fromkeys(day for units in series.values() for day in units))
     lowest = min(every, key=lambda day: sum(units.get(day, 0) for units in series.values()))
     dates = sorted(date.fromisoformat(day) for day in every)
@@ -198,8 +196,14 @@ def _entries(time: TimeResult, control: str) -> dict[str, dict[str, int]]:
         return {}
     most = max(rows, key=lambda row: row.units_control + row.units)
     own = [row for row in rows if row.metric == most.metric]
-    first = own[0].variant
-    series = {control: {row.end: row.units_control for row in own if row.variant == first}}
-    for row in own:
-        series.setdefault(row.variant, {})[row.end] = row.units
+    return _counts(control, [(row.end, row) for row in own])
+
+
+def _counts(
+    control: str, rows: Sequence[tuple[str, SliceRow | WindowRow]]
+) -> dict[str, dict[str, int]]:
+    """Count units by variant and day."""
+    series = {control: {day: row.units_control for day, row in rows}}
+    for day, row in rows:
+        series.setdefault(row.variant, {})[day] = row.units
     return series

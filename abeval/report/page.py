@@ -78,7 +78,7 @@ class Download(NamedTuple):
 
     name: str
     title: str
-    url: str
+    text: str
 
 
 class View(NamedTuple):
@@ -159,18 +159,16 @@ def _downloads(study: Study) -> Iterator[Download]:
     """Offer results as JSON, rows as CSV."""
     stem = re.sub(r"[^A-Za-z0-9_-]+", "-", study.name) or "experiment"
     if study.analysis is not None:
-        csv = assets.packed_url(study.analysis.to_csv())
-        yield Download(f"{stem}.csv", "scorecard (CSV)", csv)
+        yield Download(f"{stem}.csv", "scorecard (CSV)", study.analysis.to_csv())
     if study.replay is not None:
-        csv = assets.packed_url(csv_text(study.replay.rows, ReplayRow))
+        csv = csv_text(study.replay.rows, ReplayRow)
         yield Download(f"{stem}-replay.csv", "offline values (CSV)", csv)
     if study.agreement is not None:
-        csv = assets.packed_url(csv_text(study.agreement.rows, AgreementRow, {"others"}))
+        csv = csv_text(study.agreement.rows, AgreementRow, {"others"})
         yield Download(f"{stem}-agreement.csv", "offline against online (CSV)", csv)
     kept, left_out = _kept(study)
     without = f" without {fmt.listing(left_out)}" if left_out else ""
-    url = assets.packed_url(kept.to_compact_json())
-    yield Download(f"{stem}.json", f"results{without} (JSON)", url)
+    yield Download(f"{stem}.json", f"results{without} (JSON)", kept.to_compact_json())
 
 
 def _kept(study: Study) -> tuple[Study, list[str]]:

@@ -68,7 +68,7 @@ def calibration_figure(bins: Sequence[CalibrationBin]) -> fig.Figure:
 
 def family_figure(result: ReplayResult, metrics: Sequence[str]) -> fig.Figure | None:
     """Draw differences as shares of the baseline's value, by traffic; None without any."""
-    rivals = {(one.baseline, one.model) for one in short.rivals_of(result)}
+    rivals = set(short.rivals_of(result))
     series: dict[str, list[fig.Spot]] = {}
     for pair in result.pairs:
         is_drawn = (pair.control, pair.model) in rivals and pair.metric in metrics
@@ -94,10 +94,9 @@ def offline_part(result: ReplayResult) -> tuple[Block, ...]:
         result=result,
         rivals=short.rivals_of(result),
         traffics=[*units.items()],
-        level=fmt.level(result.alpha),
     )
     blocks: list[Block] = [facts]
-    for family in short.main_families(result):
+    for family in short.families(result, short.main_traffic(result), short.shown_metrics(result)):
         blocks.append(family.table)
         if drawn := family_figure(result, family.metrics):
             title = f"{family.title}: differences as shares of the baseline's value, by traffic"

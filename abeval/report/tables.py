@@ -79,6 +79,11 @@ def spans(**parts: str) -> Markup:
     return Markup(" ").join(shown)
 
 
+def with_rows(*tables: TextTable) -> tuple[TextTable, ...]:
+    """Leave out the tables without rows."""
+    return tuple(table for table in tables if table.rows)
+
+
 def filled(table: TextTable) -> TextTable:
     """Leave out the columns without a text."""
     kept = [i for i in range(len(table.headers)) if any(row[i] for row in table.rows)]
@@ -246,16 +251,12 @@ def checks_table(title: str, lead: str, checks: Iterable[Check]) -> TextTable:
 
 def tables(result: Result) -> tuple[TextTable, ...]:
     """List the tables that have rows."""
-    return _filled(result, _adjustments, _boundaries)
+    return with_rows(_adjustments(result), _boundaries(result))
 
 
 def segment_tables(result: Result) -> tuple[TextTable, ...]:
     """List the tables about segments that have rows."""
-    return _filled(result, _segment_tests, _contrasts)
-
-
-def _filled(result: Result, *makers: Callable[[Result], TextTable]) -> tuple[TextTable, ...]:
-    return tuple(table for make in makers if (table := make(result)).rows)
+    return with_rows(_segment_tests(result), _contrasts(result))
 
 
 def called(result: Result) -> tuple[str, Filling[Any]]:
