@@ -95,15 +95,11 @@ def _splits(result: Result) -> dict[str, str]:
 def _expect_less(result: Result) -> list[tuple[str, str]]:
     """Warn of the winner's curse beside a variant that ships."""
     shipping = {verdict.variant for verdict in result.verdicts if verdict.decision == "ship"}
-    gains = [
-        (row, shown)
+    ends = [
+        f"{result.label(row.metric)} {shown.high if row.direction == 'decrease' else shown.low}"
         for row in result.scorecard
         if row.variant in shipping and row.role == "goal" and row.status == "better"
         if (shown := shown_lift(row))
-    ]
-    ends = [
-        f"{result.label(row.metric)} {shown.high if row.direction == 'decrease' else shown.low}"
-        for row, shown in gains
     ]
     if not ends:
         return []
@@ -116,8 +112,8 @@ def _sparks(study: Study, keys: Collection[tuple[str, str]]) -> dict[tuple[str, 
     sparks = {}
     for cell in cells(study):
         if (cell.metric, cell.variant) in keys:
-            points = scale_of(cell.info, cell.rows).points(cell.of("calendar", "cumulative"))
-            ends = [point.interval or (None, None, None) for point in points]
+            scale = scale_of(cell.info, cell.rows)
+            ends = [scale.of(row) for row in cell.of("calendar", "cumulative")]
             known = [
                 (v, a, b) for v, a, b in ends if v is not None and a is not None and b is not None
             ]

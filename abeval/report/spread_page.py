@@ -41,9 +41,8 @@ def quantile_figure(effects: Sequence[QuantileEffect], order: Mapping[str, int])
         if lift[0] is not None:
             said = f"{level}: {fmt.typographic(lift_of(one))}"
             lines.setdefault(one.variant, []).append(fig.Point(level, lift[0], said, lift))
-    axis = {"type": "category"}
-    up = {"ticksuffix": "%"}
-    return fig.lines(lines, "quantile", "lift", axis, up, is_effect=True, order=order)
+    axes = {"type": "category"}, {"ticksuffix": "%"}
+    return fig.lines(lines, "quantile", "lift", *axes, is_effect=True, order=order)
 
 
 def level_words(level: float) -> str:
@@ -101,15 +100,15 @@ def _value_views(result: Result, value: str) -> Iterator[FigureView]:
     yield FigureView(title, _medians(spreads), drawn, ("dwell", "distribution", value), counts)
     if any(one.lift is not None for one in effects):
         said = f"{_moved(effects)} {_without_lift(effects)}".rstrip()
-        title, drawn = f"Effect on the quantiles of {value}", quantile_figure(effects, order)
-        yield FigureView(title, said, drawn, ("dwell", "quantiles", value))
+        title, key = f"Effect on the quantiles of {value}", ("dwell", "quantiles", value)
+        yield FigureView(title, said, quantile_figure(effects, order), key)
 
 
 def _medians(spreads: Sequence[Spread]) -> str:
-    said = []
-    for one in spreads:
-        median = dict(zip(one.levels, one.quantiles, strict=True))[0.5]
-        said.append(f"{fmt.mean(median, one.unit)} in {one.variant}")
+    said = [
+        f"{fmt.mean(one.quantiles[one.levels.index(0.5)], one.unit)} in {one.variant}"
+        for one in spreads
+    ]
     return f"Half of the impressions with a value are below {fmt.listing(said)}."
 
 
@@ -173,10 +172,8 @@ def gauc_part(result: Result) -> tuple[Block, ...]:
 
 
 def _below_chance(aucs: Sequence[UnitAucs]) -> str:
-    said = []
-    for one in (each for each in aucs if each.units):
-        low = sum(b.units for b in one.bins if b.high <= 0.5)
-        said.append(f"{fmt.percent(low / one.units)} of {one.variant} units")
+    low = {one: sum(b.units for b in one.bins if b.high <= 0.5) for one in aucs if one.units}
+    said = [f"{fmt.percent(n / one.units)} of {one.variant} units" for one, n in low.items()]
     return f"{fmt.listing(said)} have an AUC below 0.5 (worse than chance)."
 
 
@@ -249,10 +246,7 @@ def catalog_part(result: Result) -> tuple[Block, ...]:
 
 def _covered(uses: Sequence[CatalogueUse], unit: str) -> str:
     at = min(one.units[-1] for one in uses)
-    said = [
-        f"{fmt.percent(dict(zip(one.units, one.coverage, strict=True))[at])} by {one.variant}"
-        for one in uses
-    ]
+    said = [f"{fmt.percent(one.coverage[one.units.index(at)])} by {one.variant}" for one in uses]
     return f"By {fmt.count(at)} units ({unit}), {fmt.listing(said)}."
 
 

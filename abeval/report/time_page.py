@@ -8,7 +8,7 @@ from abeval.report import assets
 from abeval.report import figures as fig
 from abeval.report.figures import Block, FigureView, Point, info_of, of_metrics
 from abeval.report.short import notes
-from abeval.report.tables import interval, shown_difference, shown_lift, text_of
+from abeval.report.tables import interval, scaled, shown_difference, shown_lift, text_of
 from abeval.report.time_short import stability_table
 from abeval.results import MetricInfo, Row, SliceRow, codes
 from abeval.results import format as fmt
@@ -149,16 +149,13 @@ def _cumulative_figure(cell: Cell, rows: Sequence[WindowRow]) -> fig.Figure:
     )
     if days := scale.points(daily):
         # Their numbers are those of the figure by day.
+        marks = ["circle" + "-open" * day.hollow for day in days]
         dots = fig.scatter(
             x=[day.x for day in days],
             y=[day.y for day in days],
             mode="markers",
             name="one day",
-            marker={
-                "color": tone,
-                "size": 6,
-                "symbol": ["circle" + "-open" * d.hollow for d in days],
-            },
+            marker={"color": tone, "size": 6, "symbol": marks},
             hoverinfo="skip",
         )
         figure["data"].append(dots)
@@ -170,35 +167,32 @@ def _always_valid(
     looks: Sequence[Look], rows: Sequence[WindowRow], scale: Scale, tone: str
 ) -> list[fig.Trace]:
     """Draw the ends that hold at every look; as shares of control where the figure is of lifts."""
-    controls = {row.end: abs(row.control or 0.0) for row in rows}
-    shown = [look for look in looks if scale.field != "lift" or controls.get(look.day)]
-
-    def placed(look: Look, end: float | None) -> float | None:
-        share = 1.0 if scale.field != "lift" else controls[look.day]
-        return None if end is None else scale.factor * end / share
-
+    is_lift = scale.field == "lift"
+    controls = {row.end: abs(row.control or 0.0) for row in rows if is_lift}
+    shares = [(look, controls.get(look.day, 0.0) if is_lift else 1.0) for look in looks]
+    shown = [(look, scale.factor / share) for look, share in shares if share]
     # The text of a look, with both ends, is that of its lower end alone.
     said = [
         f"up to {look.day}: "
         + text_of(fmt.difference(look.difference, look.always_low, look.always_high, scale.unit))
         + f", p {fmt.p_value(look.always_p_value)}; "
         + f"for one look p {fmt.p_value(look.fixed_p_value)}{_planned(look)}"
-        for look in shown
+        for look, _ in shown
     ]
-    ends = ([look.always_low for look in shown], [look.always_high for look in shown])
+    ends = [scaled(factor, None, look.always_low, look.always_high) for look, factor in shown]
     return [
         fig.scatter(
-            None if i else said,
-            x=[look.day for look in shown],
-            y=[placed(look, end) for look, end in zip(shown, side, strict=True)],
+            None if side > 1 else said,
+            x=[look.day for look, _ in shown],
+            y=[one[side] for one in ends],
             mode="lines",
             name="always valid, for every look",
             legendgroup="always",
-            showlegend=i == 0,
+            showlegend=side == 1,
             line={"color": tone, "width": 1.6, "dash": "dash"},
-            **({"hoverinfo": "skip"} if i else {}),
+            **({"hoverinfo": "skip"} if side > 1 else {}),
         )
-        for i, side in enumerate(ends)
+        for side in (1, 2)
         if shown
     ]
 
