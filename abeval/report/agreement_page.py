@@ -13,6 +13,7 @@ from abeval.report.agreement_short import (
     share_of_gap,
 )
 from abeval.report.figures import Block, Closed, FigureView
+from abeval.report.tables import with_rows
 from abeval.results import codes
 from abeval.results.agreement import Agreement, AgreementRow, Explanation
 from abeval.results.study import Study
@@ -81,29 +82,19 @@ def _first_cause(agreement: Agreement, of: Explanation) -> str:
     return f"; the first cause is {codes.words(cause.name)}{f', {share} of the gap' * bool(share)}"
 
 
-def causes_part(result: Agreement) -> tuple[Block, ...]:
+def causes_part(result: Agreement) -> Iterator[Block]:
     """Show what the results say together, and every cause."""
-    html = assets.block(
+    yield assets.block(
         "causes.html",
         sentences=[one.sentence for one in conclusions(result)],
         result=result,
         share_of_gap=share_of_gap,
         number=number,
     )
-    return (html,)
 
 
-def quadrant_part(result: Agreement) -> tuple[Block, ...]:
-    """Show every offline metric against every online metric."""
-    if not result.rows:
-        return ()
-    table = pair_table(result)
-    closed = Closed(f"{table.title}, all metrics ({len(table.rows)})", (table,))
-    return (*_quadrants(result), closed)
-
-
-def _quadrants(result: Agreement) -> Iterator[FigureView]:
-    """Draw every offline metric against the goals, a figure for each variant."""
+def quadrant_part(result: Agreement) -> Iterator[Block]:
+    """Draw every offline metric against the goals, a figure for each variant; list all pairs."""
     for i, variant in enumerate(dict.fromkeys(row.variant for row in result.rows)):
         own = [row for row in result.rows if row.variant == variant]
         shown = [row for row in own if row.role == "goal"] or own
@@ -114,6 +105,8 @@ def _quadrants(result: Agreement) -> Iterator[FigureView]:
             quadrant_figure(shown, i + 1),
             key=("quadrant", variant),
         )
+    for table in with_rows(pair_table(result)):
+        yield Closed(f"{table.title}, all metrics ({len(table.rows)})", (table,))
 
 
 def traffics_part(result: Agreement) -> tuple[Block, ...]:

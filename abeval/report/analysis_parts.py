@@ -1,7 +1,7 @@
 """Build the parts of the page that an analysis fills: trust, scorecard, segments, rows of logs."""
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 from markupsafe import Markup
 
@@ -13,7 +13,7 @@ from abeval.report.effects import by_role
 from abeval.report.figures import Block, Closed, FigureView, of_metrics
 from abeval.report.next_step import size_words
 from abeval.report.slices import cut_rows, heat_blocks, slice_blocks
-from abeval.report.tables import TextTable, aa_table, numbers, scaled, share_of
+from abeval.report.tables import TextTable, aa_table, numbers, scaled, share_of, with_rows
 from abeval.results import AAMetric, codes
 from abeval.results import format as fmt
 from abeval.results.agreement import Agreement, PositionRate
@@ -23,35 +23,25 @@ from abeval.results.study import Study
 from abeval.results.trust import AAResult, worst_first
 
 
-def trust_part(result: Result) -> tuple[Block, ...]:
+def trust_part(result: Result) -> Iterator[Block]:
     """Show every trust check."""
     failed = worst_first(result.trust, "fail", "warn", "skipped")
     passed = worst_first(result.trust, "pass")
-    table = assets.block("trust.html", result=result, open_checks=failed, passed=passed)
-    return (table,)
+    yield assets.block("trust.html", result=result, open_checks=failed, passed=passed)
 
 
-def scorecard_part(study: Study) -> tuple[Block, ...]:
+def scorecard_part(study: Study) -> Iterator[Block]:
     """Show all rows, by role."""
-    result = study.analysis
-    if result is None:
-        return ()
-    html = assets.block(
-        "scorecard.html",
-        result=result,
-        opens=_opens(study),
-        roles=by_role(result),
-        tables=tables.tables(result),
-    )
-    return (html,)
+    if result := study.analysis:
+        opens, roles = _opens(study), by_role(result)
+        yield assets.block("scorecard.html", result=result, opens=opens, roles=roles)
+        yield from tables.tables(result)
 
 
-def heat_part(study: Study) -> tuple[Block, ...]:
+def heat_part(study: Study) -> Iterator[Block]:
     """Show lifts of all metrics in all segments and cuts."""
-    result = study.analysis
-    if result is None:
-        return ()
-    return heat_blocks(result, [*result.segments, *cut_rows(result)], _opens(study))
+    if result := study.analysis:
+        yield from heat_blocks(result, [*result.segments, *cut_rows(result)], _opens(study))
 
 
 def _opens(study: Study) -> str:
@@ -61,31 +51,28 @@ def _opens(study: Study) -> str:
     return "daily" if study.analysis is not None and study.analysis.daily else "explore"
 
 
-def segments_part(result: Result) -> tuple[Block, ...]:
+def segments_part(result: Result) -> Iterator[Block]:
     """Show effects by segment."""
-    beside = tables.segment_tables(result)
-    return (*slice_blocks(result, result.segments), *_closed("Tests over segments", beside))
+    yield from slice_blocks(result, result.segments)
+    if beside := tables.segment_tables(result):
+        yield Closed("Tests over segments", beside)
 
 
-def cuts_part(result: Result) -> tuple[Block, ...]:
+def cuts_part(result: Result) -> Iterator[Block]:
     """Show effects in parts of the traffic, of which one unit may see several."""
-    beside = split_tables(result)
-    return (*slice_blocks(result, cut_rows(result)), *_closed("Within cells and by mix", beside))
+    yield from slice_blocks(result, cut_rows(result))
+    if beside := split_tables(result):
+        yield Closed("Within cells and by mix", beside)
 
 
-def _closed(summary: str, beside: tuple[TextTable, ...]) -> tuple[Block, ...]:
-    return (Closed(summary, beside),) if beside else ()
-
-
-def quality_part(result: Result) -> tuple[Block, ...]:
+def quality_part(result: Result) -> Iterator[Block]:
     """Count rows read, used and set aside, and units by day and variant."""
-    if not (result.accounting or result.daily):
-        return ()
-    rows, units = assets.block("rows.html", result=result), units_view(result)
-    return (rows,) if units is None else (units, rows)
+    yield from units_view(result)
+    if result.accounting or result.daily:
+        yield assets.block("rows.html", result=result)
 
 
-def multiplicity_part(result: Result) -> tuple[Block, ...]:
+def multiplicity_part(result: Result) -> Iterator[Block]:
     """Show families of tests, with raw and adjusted p-values."""
     tested = [row for row in result.scorecard if row.p_adjusted is not None]
     table = numbers(
@@ -96,7 +83,7 @@ def multiplicity_part(result: Result) -> tuple[Block, ...]:
         ("p adjusted", lambda row: fmt.p_value(row.p_adjusted)),
         ("status", lambda row: codes.status(row.status, row.reason)),
     )
-    return (fig.listed(table),) if tested else ()
+    yield from map(fig.listed, with_rows(table))
 
 
 def power_part(outlook: PowerOutlook) -> tuple[Block, ...]:
@@ -145,10 +132,8 @@ def _sentence(one: MetricOutlook, several: bool) -> str:
     return f"{seen}." if size is None else f"{seen}, {fmt.either_way(one.target)} in about {size}."
 
 
-def position_part(agreement: Agreement) -> tuple[Block, ...]:
+def position_part(agreement: Agreement) -> Iterator[Block]:
     """Compare click rates of the variants by position."""
-    if not agreement.positions:
-        return ()
     rates = tuple(dict.fromkeys(agreement.positions))
     totals = Counter[str]()
     for rate in rates:
@@ -164,13 +149,9 @@ def position_part(agreement: Agreement) -> tuple[Block, ...]:
         point = fig.Point(rate.position, 100 * rate.ctr, said, ends)
         series.setdefault(rate.variant, []).append(point)
     up = {"ticksuffix": "%", "rangemode": "tozero"}
-    view = FigureView(
-        "CTR by position",
-        _first_last(rates),
-        fig.lines(series, "position", "CTR", {"tickformat": "d"}, up),
-        ("position",),
-    )
-    return (view,)
+    if rates:
+        drawn = fig.lines(series, "position", "CTR", {"tickformat": "d"}, up)
+        yield FigureView("CTR by position", _first_last(rates), drawn, ("position",))
 
 
 def _percent(rate: PositionRate) -> tuple[str, str]:
@@ -184,15 +165,13 @@ def _first_last(rates: tuple[PositionRate, ...]) -> str:
     return f"At position {first}: {fmt.listing(said)}."
 
 
-def aa_part(study: Study) -> tuple[Block, ...]:
+def aa_part(study: Study) -> Iterator[Block]:
     """Show the replays of every metric."""
-    aa = study.aa
-    if aa is None or not aa.metrics:
-        return ()
-    off = aa.off()
-    table = aa_table("", f"off: {fmt.listing(off)}." if off else "", aa.metrics, off)
-    refused = TextTable("Not replayed", "", ("metric", "why"), tuple(aa.refused.items()))
-    return (table, refused) if aa.refused else (table,)
+    if (aa := study.aa) and aa.metrics:
+        off = aa.off()
+        yield aa_table("", f"off: {fmt.listing(off)}." if off else "", aa.metrics, off)
+        refused = TextTable("Not replayed", "", ("metric", "why"), tuple(aa.refused.items()))
+        yield from with_rows(refused)
 
 
 def replays_part(aa: AAResult) -> tuple[Block, ...]:

@@ -6,7 +6,7 @@ from statistics import NormalDist
 
 from abeval.report import figures as fig
 from abeval.report.figures import Block, FigureView, Point, info_of, of_metrics
-from abeval.report.tables import excludes_zero, numbers
+from abeval.report.tables import excludes_zero, numbers, with_rows
 from abeval.report.time_page import clock_views, entry_views, scale_of
 from abeval.results import MetricInfo, SliceRow
 from abeval.results import format as fmt
@@ -107,11 +107,11 @@ def _edge(day: date, side: int) -> str:
     return (datetime.combine(day, datetime.min.time()) + side * _HALF_DAY).isoformat()
 
 
-def units_view(result: Result) -> FigureView | None:
-    """Count the units of each day, a line for each variant; None without days."""
+def units_view(result: Result) -> Iterator[FigureView]:
+    """Count the units of each day, a line for each variant."""
     # Every metric that counts units has the same days.
     if not result.daily:
-        return None
+        return
     days = [row for row in result.daily if row.metric == result.daily[0].metric]
     series = _counts(result.experiment.control, [(row.cell, row) for row in days])
     every = list(dict.fromkeys(day for units in series.values() for day in units))
@@ -132,38 +132,35 @@ def units_view(result: Result) -> FigureView | None:
         shapes=[*_weekends(dates)],
     )
     said = f"Fewest units on {lowest}. If the lines diverge or drop to zero, suspect the log first."
-    return FigureView("Units by day", said, figure, ("quality", "units"))
+    yield FigureView("Units by day", said, figure, ("quality", "units"))
 
 
-def before_part(study: Study) -> tuple[Block, ...]:
+def before_part(study: Study) -> Iterator[Block]:
     """Compare the same groups before the experiment."""
-    time = study.time
-    if time is None or not time.before:
-        return ()
 
     def values(row: Balance) -> tuple[str, str]:
         return fmt.pair(row.control, row.treatment, info_of(study, row.metric).unit)
 
     table = numbers(
-        time.before,
+        () if study.time is None else study.time.before,
         *("metric", "variant"),
         ("control", lambda row: values(row)[0]),
         ("treatment", lambda row: values(row)[1]),
         ("p", lambda row: fmt.p_value(row.p_value)),
         ("p adjusted", lambda row: fmt.p_value(row.p_adjusted)),
     )
-    return (fig.listed(table),)
+    yield from map(fig.listed, with_rows(table))
 
 
-def srm_part(study: Study) -> tuple[Block, ...]:
+def srm_part(study: Study) -> Iterator[Block]:
     """Draw each variant's share of the units that entered, with the share that was planned."""
     if study.time is None or study.analysis is None:
-        return ()
+        return
     info = study.analysis.experiment
     entered = _entries(study.time, info.control)
     weights = {one.name: one.weight for one in info.variants if one.name in entered}
     if not entered or not sum(weights.values()):
-        return ()
+        return
     order, series, bands = fig.places(info), dict[str, list[Point]](), []
     # Of two variants the other share is the rest of this one.
     for name, by_day in list(entered.items())[: 1 if len(entered) == 2 else None]:
@@ -186,7 +183,7 @@ def srm_part(study: Study) -> tuple[Block, ...]:
     figure = fig.lines(series, *axes, height=260, margin=room, order=order, showlegend=True)
     figure["data"] = [*bands, *figure["data"]]
     said = "" if check is None else f"{check.status.capitalize()}: {check.message}"
-    return (FigureView("Share of the units that entered", said, figure, ("srm", "entries")),)
+    yield FigureView("Share of the units that entered", said, figure, ("srm", "entries"))
 
 
 def _entries(time: TimeResult, control: str) -> dict[str, dict[str, int]]:

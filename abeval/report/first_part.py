@@ -1,7 +1,7 @@
 """Show the first screen: verdict, next step, scorecard of what is judged, open checks."""
 
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 
 from markupsafe import Markup
 
@@ -15,7 +15,6 @@ from abeval.report.tables import ROLES, VerdictLine, filled, share_of, shown_lif
 from abeval.report.time_page import cells, scale_of
 from abeval.results import Row
 from abeval.results import format as fmt
-from abeval.results.agreement import Agreement
 from abeval.results.analysis import Result
 from abeval.results.study import Study
 
@@ -26,19 +25,21 @@ _MOST_ROWS = 24
 """Of the table on the first screen; the scorecard has them all."""
 
 
-def _agreed(agreement: Agreement) -> tuple[Block, ...]:
+def _agreed(study: Study) -> Iterator[Block]:
     """Show what offline and online say together, and the goals of each offline metric."""
-    lines, table = conclusions(agreement), filled(standing_table(agreement))
-    conclusion = assets.block("lines.html", lines=lines, shared="", said=())
-    lead = f"{table.title}: {table.lead}"
-    return (conclusion, table._replace(title="", lead=lead)) if lines else ()
+    agreement = study.agreement
+    if agreement is not None and agreement.explanations and not study.questions:
+        yield assets.block("lines.html", lines=conclusions(agreement), shared="", said=())
+        table = filled(standing_table(agreement))
+        yield table._replace(title="", lead=f"{table.title}: {table.lead}")
 
 
-def verdict_part(study: Study) -> tuple[Block, ...]:
+def verdict_part(study: Study) -> Iterator[Block]:
     """Show the first screen."""
     result = study.analysis
     if result is None:
-        return () if study.agreement is None or study.questions else _agreed(study.agreement)
+        yield from _agreed(study)
+        return
     judged = _judged(result)
     axis, rows = row_views(result, judged[:_MOST_ROWS])
     lines, shared = verdict_lines(result)
@@ -56,7 +57,8 @@ def verdict_part(study: Study) -> tuple[Block, ...]:
     )
     said = [*_expect_less(result), *(("Offline", line) for line in standings(study))]
     said = [("Next", best), *said] if shared_step else said
-    html = assets.block(
+    yield assets.block("lines.html", lines=lines, shared=shared, said=said)
+    yield assets.block(
         "first.html",
         result=result,
         info=result.experiment,
@@ -74,7 +76,6 @@ def verdict_part(study: Study) -> tuple[Block, ...]:
         days=len({row.cell for row in result.daily}),
         left_out=study.left_out,
     )
-    return (assets.block("lines.html", lines=lines, shared=shared, said=said), html)
 
 
 def _splits(result: Result) -> dict[str, str]:

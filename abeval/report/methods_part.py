@@ -50,19 +50,14 @@ def words_of(code: str) -> Method:
     return Method(code, code.replace("_", " "), "", "docs/methods.md")
 
 
-def methods_part(study: Study) -> tuple[Block, ...]:
+def methods_part(study: Study) -> Iterator[Block]:
     """Show definitions, methods, settings, the experiment file, SQL, versions and inputs."""
     result, provenance = study.analysis, study.provenance
-    if result is None and provenance is None:
-        return ()
-    html = assets.block(
-        "methods.html",
-        result=result,
-        provenance=provenance,
-        level=fmt.level(study.alpha),
-        **({} if result is None else _of_analysis(study, result)),
-    )
-    return (html,)
+    if result is not None or provenance is not None:
+        own = {} if result is None else _of_analysis(study, result)
+        yield assets.block(
+            "methods.html", result=result, provenance=provenance, alpha=study.alpha, **own
+        )
 
 
 def _of_analysis(study: Study, result: Result) -> dict[str, object]:

@@ -2,7 +2,7 @@
 
 import re
 import tomllib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -54,7 +54,7 @@ PARTS = tuple(
     Part(name, **entries) for name, entries in tomllib.loads(assets.text("parts.toml")).items()
 )
 
-_BUILDERS: tuple[Callable[[Any], tuple[Block, ...]], ...] = (
+_BUILDERS: tuple[Callable[[Any], Iterable[Block]], ...] = (
     *(first_part.verdict_part, parts.scorecard_part, parts.heat_part, time_page.cumulative_part),
     *(daily_page.daily_part, time_page.windows_part, parts.segments_part, parts.cuts_part),
     *(parts.power_part, parts.replays_part, spread.dwell_part, spread.gauc_part),
@@ -141,7 +141,7 @@ def _built(study: Study) -> Iterator[Part]:
     }
     for part in PARTS:
         source = getattr(study, part.of) if part.of else study
-        if source is not None and (blocks := _BUILD[part.id](source)):
+        if source is not None and (blocks := tuple(_BUILD[part.id](source))):
             yield part._replace(lead=part.lead.format(**words), blocks=blocks)
 
 

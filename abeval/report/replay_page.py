@@ -85,31 +85,29 @@ def family_figure(result: ReplayResult, metrics: Sequence[str]) -> fig.Figure | 
 _BINNED = {"mass": "bins of equal counts", "width": "bins of equal widths"}
 
 
-def offline_part(result: ReplayResult) -> tuple[Block, ...]:
+def offline_part(result: ReplayResult) -> Iterator[Block]:
     """Show the models side by side: a table and a figure a family; closed, all that there is."""
     metrics, units = short.metrics_of(result), {r.traffic: r.units for r in result.rows}
-    every = [(t, one) for t in units for one in short.families(result, t, metrics)]
-    facts = assets.block(
+    every = [one for t in units for one in short.families(result, t, metrics)]
+    curves = [*_curves(result)]
+    yield assets.block(
         "offline.html",
         result=result,
         rivals=short.rivals_of(result),
         traffics=[*units.items()],
     )
-    blocks: list[Block] = [facts]
-    for family in short.families(result, short.main_traffic(result), short.shown_metrics(result)):
-        blocks.append(family.table)
-        if drawn := family_figure(result, family.metrics):
-            title = f"{family.title}: differences as shares of the baseline's value, by traffic"
-            blocks.append(FigureView("", title, drawn, ("family", family.title)))
-        tables = tuple(one.table for _, one in every if one.title == family.title)
-        count = len(next(one.metrics for _, one in every if one.title == family.title))
-        blocks.append(Closed(f"{family.title}: all {count} metrics, on every traffic", tables))
-        over_k = tuple(view for name, view in _curves(result) if name == family.title)
-        blocks += [Closed(f"{family.title}: over k", over_k)] * bool(over_k)
-    return (
-        *blocks,
-        Closed("Definitions, coverage, rows set aside and policies", _accounts(result)),
-    )
+    shown = short.shown_metrics(result)
+    for title, own, side_by_side in short.families(result, short.main_traffic(result), shown):
+        yield side_by_side
+        if drawn := family_figure(result, own):
+            said = f"{title}: differences as shares of the baseline's value, by traffic"
+            yield FigureView("", said, drawn, ("family", title))
+        same = [one for one in every if one.title == title]
+        count, tables = len(same[0].metrics), tuple(one.table for one in same)
+        yield Closed(f"{title}: all {count} metrics, on every traffic", tables)
+        if over_k := tuple(view for name, view in curves if name == title):
+            yield Closed(f"{title}: over k", over_k)
+    yield Closed("Definitions, coverage, rows set aside and policies", _accounts(result))
 
 
 def _accounts(result: ReplayResult) -> tuple[Block, ...]:
@@ -140,11 +138,6 @@ def _pairs(title: str, lead: str, head: str, rows: Iterable[tuple[str, str]]) ->
     return TextTable(title, lead, ("what", head), tuple(rows), ("name", "words"))
 
 
-def calibration_part(result: ReplayResult) -> tuple[Block, ...]:
-    """Show click rate against predicted score."""
-    return tuple(_calibration(result))
-
-
 def _curves(result: ReplayResult) -> Iterator[tuple[str, FigureView]]:
     """Draw a figure for each metric and traffic, with the family of the metric."""
     for title, elbows, own in short.curves(result):
@@ -152,8 +145,8 @@ def _curves(result: ReplayResult) -> Iterator[tuple[str, FigureView]]:
         yield short.family_of(own[0].metric), FigureView(title, elbows, curve_figure(own), key)
 
 
-def _calibration(result: ReplayResult) -> Iterator[FigureView]:
-    """Draw a figure for each traffic and way of binning."""
+def calibration_part(result: ReplayResult) -> Iterator[FigureView]:
+    """Draw click rate against predicted score, a figure for each traffic and way of binning."""
     keys = dict.fromkeys((b.traffic, b.kind) for b in result.calibration)
     for traffic, kind in keys:
         own = [b for b in result.calibration if (b.traffic, b.kind) == (traffic, kind)]

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from abeval.report import figures as fig
 from abeval.report import tables
 from abeval.report.figures import Block, Closed, FigureView
-from abeval.report.tables import TextTable, interval, lift_of, share_of
+from abeval.report.tables import TextTable, interval, lift_of, share_of, with_rows
 from abeval.results import codes
 from abeval.results import format as fmt
 from abeval.results.analysis import Result
@@ -78,17 +78,12 @@ def moved_sentences(result: Result) -> Iterator[tuple[str, str]]:
         yield from (("GAUC", _kept(result.unit_aucs)) for _ in result.unit_aucs[:1])
 
 
-def dwell_part(result: Result) -> tuple[Block, ...]:
+def dwell_part(result: Result) -> Iterator[Block]:
     """Show distributions of dwell, and of what quantile metrics are of."""
-    if not result.spreads:
-        return ()
-    blocks: list[Block] = []
     values = list(dict.fromkeys(spread.value for spread in result.spreads))
     for value in sorted(values, key=lambda name: name != _DWELL):
         views = tuple(_value_views(result, value))
-        several = len(values) > 1 and value != values[0]
-        blocks += [Closed(value, views)] if several else views
-    return tuple(blocks)
+        yield from views if value == values[0] else [Closed(value, views)]
 
 
 def _value_views(result: Result, value: str) -> Iterator[FigureView]:
@@ -137,10 +132,8 @@ def _without_lift(effects: Sequence[QuantileEffect]) -> str:
     return " ".join(["Not drawn:", *said]) if missing else ""
 
 
-def gauc_part(result: Result) -> tuple[Block, ...]:
+def gauc_part(result: Result) -> Iterator[Block]:
     """Show the AUCs of single units, and who has none."""
-    if not result.unit_aucs:
-        return ()
     aucs, unit, order = result.unit_aucs, result.experiment.unit, fig.places(result.experiment)
     series: fig.Series = {
         one.variant: [
@@ -158,17 +151,13 @@ def gauc_part(result: Result) -> tuple[Block, ...]:
         if one.units
     }
     across, middle = {"range": [0, 1]}, [fig.line_at("x", 0.5)]
-    of_unit = f"AUC of one {unit}"
-    view = FigureView(
-        "AUCs of single units",
-        _below_chance(aucs),
-        fig.lines(series, of_unit, "share", across, _SHARE, order=order, shapes=middle),
-        ("gauc", "units"),
-    )
+    axes = f"AUC of one {unit}", "share", across, _SHARE
+    if series:
+        drawn = fig.lines(series, *axes, order=order, shapes=middle)
+        yield FigureView("AUCs of single units", _below_chance(aucs), drawn, ("gauc", "units"))
     heads = ("variant", "why", "units", "share", "impressions", "share", "clicks")
     fates = tuple(fate for one in aucs for fate in _fates(one))
-    lost = TextTable("Who has no AUC", _kept(aucs), heads, fates)
-    return (view, lost) if series else (lost,)
+    yield from with_rows(TextTable("Who has no AUC", _kept(aucs), heads, fates))
 
 
 def _below_chance(aucs: Sequence[UnitAucs]) -> str:
@@ -203,10 +192,10 @@ def _fates(one: UnitAucs) -> Iterator[tuple[str, ...]]:
         yield one.variant, why, fmt.count(units), shares[0], fmt.count(shown), shares[1], clicks
 
 
-def catalog_part(result: Result) -> tuple[Block, ...]:
+def catalog_part(result: Result) -> Iterator[Block]:
     """Show how the variants use the catalogue."""
     if not result.catalogue_uses:
-        return ()
+        return
     uses, unit, order = result.catalogue_uses, result.experiment.unit, fig.places(result.experiment)
     units: fig.Series = {
         one.variant: [
@@ -216,7 +205,7 @@ def catalog_part(result: Result) -> tuple[Block, ...]:
         for one in uses
     }
     up = {"rangemode": "tozero"}
-    coverage = FigureView(
+    yield FigureView(
         "Coverage at equal traffic",
         _covered(uses, unit),
         fig.lines(units, f"units ({unit})", "coverage", up, _SHARE, order=order),
@@ -231,7 +220,7 @@ def catalog_part(result: Result) -> tuple[Block, ...]:
     }
     titles = ("items, least shown first", "impressions")
     equal = [fig.dashed((0, 100), (0, 100))]
-    lorenz = FigureView(
+    yield FigureView(
         "Lorenz curve of impressions over items",
         _gini(result, uses),
         fig.lines(items, *titles, _PART, _PART, "lines", order=order, shapes=equal),
@@ -241,7 +230,6 @@ def catalog_part(result: Result) -> tuple[Block, ...]:
             for one in uses
         ),
     )
-    return (coverage, lorenz)
 
 
 def _covered(uses: Sequence[CatalogueUse], unit: str) -> str:

@@ -8,7 +8,7 @@ from abeval.report import assets
 from abeval.report import figures as fig
 from abeval.report.figures import Block, FigureView, Point, info_of, of_metrics
 from abeval.report.short import notes
-from abeval.report.tables import interval, scaled, shown_difference, shown_lift, text_of
+from abeval.report.tables import interval, scaled, shown_difference, shown_lift, text_of, with_rows
 from abeval.report.time_short import stability_table
 from abeval.results import MetricInfo, Row, SliceRow, codes
 from abeval.results import format as fmt
@@ -310,10 +310,8 @@ def _rhythm_sentence(tests: Sequence[Rhythm]) -> str:
     return " ".join(words)
 
 
-def stability_part(time: TimeResult) -> tuple[Block, ...]:
+def stability_part(time: TimeResult) -> Iterator[Block]:
     """Show whether the effect is the same on all days."""
-    if not time.stability:
-        return ()
-    table = stability_table(time, time.stability, whole=True)
-    said = assets.block("stability.html", notes=notes(time))
-    return (fig.listed(table._replace(title="")), said)
+    for table in with_rows(stability_table(time, time.stability, whole=True)):
+        yield fig.listed(table._replace(title=""))
+        yield assets.block("stability.html", notes=notes(time))
