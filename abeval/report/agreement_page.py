@@ -32,30 +32,28 @@ def quadrant_figure(rows: Sequence[AgreementRow], place: int) -> fig.Figure:
     known = [row for row in rows if all(getattr(row, name) is not None for name in _STRENGTHS)]
     across, up = ([1.5, -1.5, *(getattr(row, name) for row in known)] for name in _STRENGTHS)
     is_named = sum(row.standing in _STANDINGS[:2] for row in rows) <= _NAMED
+    traces = []
+    for i, name in enumerate(_STANDINGS):
+        own = [row for row in known if row.standing == name]
+        names = {"text": [fig.label(row.offline) for row in own], "textposition": "top center"}
+        mark = fig.symbol(i) + "-open" * (i > 1)
+        points = fig.scatter(
+            [f"{row.offline} and {row.online}: {name}" for row in own],
+            x=[row.offline_strength for row in own],
+            y=[row.online_strength for row in own],
+            mode="markers+text" if is_named and i < 2 else "markers",
+            name=name,
+            marker={"color": fig.colour(place), "symbol": mark, "size": 9},
+            **(names if is_named and i < 2 else {}),
+        )
+        traces += [points] * bool(own)
     return fig.figure(
-        [
-            _points(i, own, fig.colour(place), is_named and i < 2)
-            for i, name in enumerate(_STANDINGS)
-            if (own := [row for row in known if row.standing == name])
-        ],
+        traces,
         380,
         {"b": 48},
         xaxis=fig.effect_axis(across, title="offline, on control's traffic"),
         yaxis=fig.effect_axis(up, title="online"),
         shapes=[fig.line_at(axis, at, dash="dot") for at in (-1, 1) for axis in "xy"],
-    )
-
-
-def _points(i: int, own: Sequence[AgreementRow], tone: str, is_named: bool) -> fig.Trace:
-    named = {"text": [fig.label(row.offline) for row in own], "textposition": "top center"}
-    return fig.scatter(
-        [f"{row.offline} and {row.online}: {row.standing}" for row in own],
-        x=[row.offline_strength for row in own],
-        y=[row.online_strength for row in own],
-        mode="markers+text" if is_named else "markers",
-        name=own[0].standing,
-        marker={"color": tone, "symbol": fig.symbol(i) + "-open" * (i > 1), "size": 9},
-        **(named if is_named else {}),
     )
 
 

@@ -20,7 +20,7 @@ from abeval.results import format as fmt
 from abeval.results.analysis import Result
 
 if TYPE_CHECKING:
-    from abeval.report.short import Brief, Part
+    from abeval.report.short import Brief
     from abeval.results.power import PowerOutlook
     from abeval.results.study import Study
 
@@ -70,12 +70,9 @@ def print_brief(result: "Brief", console: Console, whole: bool) -> None:
     for i, part in enumerate(parts(result, whole)):
         if i and isinstance(part, TextTable):
             console.print()
-        for block in _part(part, console.width, whole):
+        is_said = isinstance(part, str)
+        for block in [Text(plain(part))] if is_said else text_table(part, console.width, whole):
             console.print(block)
-
-
-def _part(part: "Part", width: int, whole: bool) -> Iterable[Text | Padding]:
-    return (Text(plain(part)),) if isinstance(part, str) else text_table(part, width, whole)
 
 
 def print_result(

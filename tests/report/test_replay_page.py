@@ -72,7 +72,7 @@ def test_every_model_stands_beside_control_on_every_traffic(full, page):
 
 
 def test_a_family_of_metrics_is_one_table_and_one_figure(full):
-    blocks = offline_part(full)
+    blocks = [*offline_part(full)]
     titles = [one.title for one in blocks if isinstance(one, TextTable)]
     names = ["Ranking", "Classification", "Q_ctr and calibration", "Beyond accuracy"]
     assert titles == [f"{name}, all traffic" for name in names]
