@@ -151,7 +151,7 @@ def position_part(agreement: Agreement) -> Iterator[Block]:
     up = {"ticksuffix": "%", "rangemode": "tozero"}
     if rates:
         drawn = fig.lines(series, "position", "CTR", {"tickformat": "d"}, up)
-        yield FigureView("CTR by position", _first_last(rates), drawn, ("position",))
+        yield FigureView("CTR by position", _first_last(rates), drawn, ("position", "ctr"))
 
 
 def _percent(rate: PositionRate) -> tuple[str, str]:
