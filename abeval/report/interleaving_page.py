@@ -17,7 +17,7 @@ def interleaving_html(result: InterleavingResult) -> str:
     ends = (((row.preference, row.low, row.high), row.shown) for row in known)
     rows = dict(zip(names, ends, strict=True))
     figure = intervals_figure(rows, "share of all credit", 0.0)
-    drawn = FigureView("", "", figure, ("preferences",), slug="drawn")
+    drawn = FigureView("", "", figure, ("interleaving",))
     return sections_html(
         "Interleaving",
         result.experiment.shown,

@@ -43,8 +43,7 @@ def estimates_figure(result: OffPolicyResult) -> fig.Figure:
 def off_policy_html(result: OffPolicyResult) -> str:
     """Write the page."""
     has_values = any(row.value is not None for row in result.rows)
-    key = ("estimates",)
-    drawn = fig.FigureView("", "", estimates_figure(result), key, slug="drawn")
+    drawn = fig.FigureView("", "", estimates_figure(result), ("drawn",))
     estimates = off_policy_estimates(result)
     return sections_html(
         "Off-policy evaluation",

@@ -39,7 +39,7 @@ ROWS = 20
 def parts(result: "Brief", whole: bool = False) -> tuple[Part, ...]:
     """List tables and sentences in the order of reading; with `whole`, metrics in full."""
     # By name, so that no record of another kind is imported.
-    return _PARTS[type(result).__name__](result, whole)
+    return _SHOWN[type(result).__name__][0](result, whole)
 
 
 def opening(result: "Brief") -> tuple[str, ...]:
@@ -50,8 +50,7 @@ def opening(result: "Brief") -> tuple[str, ...]:
 
 def notes(result: "Brief") -> tuple[str, ...]:
     """List what the reader must know beside the tables: what was left out, and why."""
-    said = _NOTES.get(type(result).__name__)
-    return () if said is None else said(result)
+    return _SHOWN[type(result).__name__][1](result)
 
 
 def _replay(result: "ReplayResult", whole: bool) -> tuple[Part, ...]:
@@ -302,28 +301,26 @@ def _history_notes(result: "HistoryReport") -> tuple[str, ...]:
     return (*(f"left out, {why}: {n:,} rows" for why, n in result.left_out), *result.notes)
 
 
-_PARTS: Mapping[str, Callable[[Any, bool], tuple[Part, ...]]] = {
-    "TimeResult": time_tables,
-    "ReplayResult": _replay,
-    "Agreement": agreement_tables,
-    "AAResult": _aa,
-    "Plans": lambda result, _: _plans(result),
-    "Pairwise": lambda result, _: _pairwise(result),
-    "OffPolicyResult": lambda r, _: (off_policy_estimates(r), off_policy_support(r)),
-    "AuditResult": lambda result, _: _audit(result),
-    "CheckResult": _checks,
-    "InterleavingResult": interleaving_parts,
-    "Added": lambda result, _: added_parts(result),
-    "HistoryReport": lambda result, _: history_tables(result),
+_SHOWN: Mapping[
+    str, tuple[Callable[[Any, bool], tuple[Part, ...]], Callable[[Any], tuple[str, ...]]]
+] = {
+    "TimeResult": (time_tables, lambda result: (*result.notes, *_refused(result))),
+    "ReplayResult": (_replay, _replay_notes),
+    "Agreement": (agreement_tables, lambda result: result.notes),
+    "AAResult": (_aa, lambda result: (*_off(result), *_refused(result))),
+    "Plans": (lambda r, _: _plans(r), lambda _: ()),
+    "Pairwise": (lambda r, _: _pairwise(r), _pairwise_notes),
+    "OffPolicyResult": (
+        lambda r, _: (off_policy_estimates(r), off_policy_support(r)),
+        _off_policy_notes,
+    ),
+    "AuditResult": (lambda r, _: _audit(r), lambda _: ()),
+    "CheckResult": (_checks, lambda _: ()),
+    "InterleavingResult": (
+        lambda result, _: interleaving_parts(result),
+        lambda result: result.notes,
+    ),
+    "Added": (lambda r, _: added_parts(r), lambda _: ()),
+    "HistoryReport": (lambda r, _: history_tables(r), _history_notes),
 }
-
-_NOTES: Mapping[str, Callable[[Any], tuple[str, ...]]] = {
-    "TimeResult": lambda result: (*result.notes, *_refused(result)),
-    "AAResult": lambda result: (*_off(result), *_refused(result)),
-    "Agreement": lambda result: result.notes,
-    "ReplayResult": _replay_notes,
-    "Pairwise": _pairwise_notes,
-    "InterleavingResult": lambda result: result.notes,
-    "OffPolicyResult": _off_policy_notes,
-    "HistoryReport": _history_notes,
-}
+"""Kind of a result → its tables and sentences, and its notes."""

@@ -233,9 +233,14 @@ class Result(Tabled[effects.Row], DrawnRecord):
             return f"{text}, so an early stop is allowed"
         return f"{text}, {'but nothing is decided, ' * near.crossed}so no early stop yet"
 
+    def info(self, metric: str) -> MetricInfo:
+        """Return the definition of a metric; an empty one where the result has none."""
+        blank = MetricInfo(metric, "mean", "", "", "increase", "diagnostic", None, None)
+        return next((one for one in self.metrics if one.name == metric), blank)
+
     def label(self, metric: str) -> str:
         """Return what people call a metric: its label, else its name."""
-        return next((one.shown for one in self.metrics if one.name == metric), metric)
+        return self.info(metric).shown
 
     @property
     def questions(self) -> tuple[str, ...]:
