@@ -16,6 +16,7 @@ from abeval.views import VIEWS
 if TYPE_CHECKING:
     from abeval import stats
     from abeval.api import LoadedExperiment, analyze, analyze_sums, define, load
+    from abeval.assignment.interleaving import Drafted, interleave
     from abeval.drafts.run import Draft, draft
     from abeval.errors import AbevalError, ExperimentError, LogError, QueryError
     from abeval.history.history import History
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from abeval.results.agreement import Agreement
     from abeval.results.analysis import CheckResult, Pairwise, Result
     from abeval.results.history import Added, HistoryReport
+    from abeval.results.interleaving import InterleavingResult
     from abeval.results.off_policy import OffPolicyResult
     from abeval.results.power import Plans
     from abeval.results.replay import ReplayResult
@@ -39,10 +41,12 @@ __all__ = [
     "AuditResult",
     "CheckResult",
     "Draft",
+    "Drafted",
     "Evaluation",
     "ExperimentError",
     "History",
     "HistoryReport",
+    "InterleavingResult",
     "JudgedColumns",
     "LoadedExperiment",
     "LogError",
@@ -61,6 +65,7 @@ __all__ = [
     "draft",
     "evaluate",
     "evaluate_log",
+    "interleave",
     "load",
     "read_results",
     "stats",
@@ -68,6 +73,7 @@ __all__ = [
 
 _NAMES = {
     "api": ("LoadedExperiment", "analyze", "analyze_sums", "define", "load"),
+    "assignment.interleaving": ("Drafted", "interleave"),
     "drafts.run": ("Draft", "draft"),
     "errors": ("AbevalError", "ExperimentError", "LogError", "QueryError"),
     "history.history": ("History",),
@@ -75,6 +81,7 @@ _NAMES = {
     "results.agreement": ("Agreement",),
     "results.analysis": ("CheckResult", "Pairwise", "Result"),
     "results.history": ("Added", "HistoryReport"),
+    "results.interleaving": ("InterleavingResult",),
     "results.off_policy": ("OffPolicyResult",),
     "results.power": ("Plans",),
     "results.replay": ("ReplayResult",),

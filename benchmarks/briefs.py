@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, cast
 
 import abeval
 from abeval.report.brief import brief_json
+from abeval.report.next_step import action
+from abeval.results import codes
 from benchmarks import report_worlds as worlds
 
 if TYPE_CHECKING:
@@ -19,7 +21,12 @@ if TYPE_CHECKING:
 
 def draft() -> worlds.World:
     """The sample logs, with a question that nobody has answered."""
-    return worlds.World(abeval.load(worlds.SAMPLE).replace(questions=["Is it the whole log?"]), {})
+    return worlds.World(
+        abeval.load(worlds.SAMPLE).replace(
+            questions=["impressions: does the log hold all users of both variants?"]
+        ),
+        {},
+    )
 
 
 WORLDS = (
@@ -49,10 +56,13 @@ def main() -> None:
         result = cast("Result", study.analysis)
         text = brief_json(result, study.outlook)
         told = {one["variant"]: one["decision"] for one in json.loads(text)["decisions"]}
-        decided = {one.variant: one.decision for one in result.verdicts}
-        own = "; ".join(f"{variant}: {decision}" for variant, decision in decided.items())
-        decisions = ", ".join(decided.values()).replace("_", " ")
-        is_told = "yes" if told == decided else "no"
+        decided = {one.variant: codes.words(one.decision) for one in result.verdicts}
+        steps = {one.variant: action(result, study.outlook, one) for one in result.verdicts}
+        own = "; ".join(
+            f"{name}: {decision}, {steps[name].word}" for name, decision in decided.items()
+        )
+        decisions = ", ".join(decided.values())
+        is_told = "yes" if told == {k: v.replace(" ", "_") for k, v in decided.items()} else "no"
         lines.append(f"| `{world.__name__}` | {len(text.encode()):,} | {decisions} | {is_told} |")
         truth.append(f"{number:02} {world.__name__} ({world.__doc__}) {own}")
         if folder is not None:

@@ -89,8 +89,8 @@ class World:
     Attributes:
         loaded: The experiment.
         logs: Frames by name of the log.
-        names: What `named00`, `named01` and so on become in the result: an experiment file lets no
-            name be hostile, a JSON may have any.
+        names: What `named 00` and so on become in the result: an experiment file lets no name be
+            hostile, a JSON may have any.
     """
 
     loaded: abeval.LoadedExperiment
@@ -114,7 +114,7 @@ class World:
         if not self.names:
             return study
         escaped = [json.dumps(name)[1:-1] for name in self.names]
-        text = re.sub(r"named(\d\d)", lambda m: escaped[int(m[1])], study.to_json())
+        text = re.sub(r"named (\d\d)", lambda m: escaped[int(m[1])], study.to_json())
         with tempfile.TemporaryDirectory() as folder:
             file = Path(folder) / "study.json"
             file.write_text(text, encoding="utf-8")
@@ -166,7 +166,7 @@ def hostile() -> World:
         "logs": {"units": {"columns": columns}},
         "segments": {"device": "device"},
         "metrics": [
-            {"name": f"named{i:02}", "value": f"x{i}", "role": role}
+            {"name": f"named {i:02}", "value": f"x{i}", "role": role}
             | ({"margin": 0.05} if role == "guardrail" else {})
             for i, role in enumerate(roles)
         ],
@@ -276,7 +276,7 @@ def of_table(
             "variants": {name: {} for name in names},
             "logs": {"units": {"columns": columns, **before}},
             "metrics": [
-                {"name": f"named{i:02}", "value": f"x{i}", "role": role[min(i // 2, 2)]}
+                {"name": f"named {i:02}", "value": f"x{i}", "role": role[min(i // 2, 2)]}
                 | ({"margin": 0.05} if i // 2 == 1 else {})
                 for i in range(metrics)
             ],

@@ -23,7 +23,7 @@ ORDER = (
     ("study",),
     ("report", "pipeline", "history"),
     ("agreement",),
-    ("time",),
+    ("time", "interleaving"),
     ("inference", "offline", "off_policy", "audit", "drafts"),
     ("aggregates",),
     ("logs",),

@@ -95,7 +95,7 @@ COMMANDS = (
     "agree {}",
     "aa {}",
     "audit {}",
-    "tools sql --sums {}",
+    "tools schema",
 )
 
 

@@ -624,3 +624,16 @@ def test_what_costs_should_fall_and_what_may_be_either_decides_nothing() -> None
     assert result["spend"].role == "diagnostic"
     named = abeval.analyze(own, unit="user_id", variant="grp", metrics=["spend"])
     assert named["spend"].role == "goal"
+
+
+def test_replays_of_two_tables_are_two_experiments() -> None:
+    """One split of sorted values for all tables of a size would warn of all of them, or of none."""
+    tables = [
+        pd.DataFrame({"group": np.where(np.arange(5_000) % 2, "b", "a"), "spend": values})
+        for values in np.random.default_rng(7).normal(10, 3, (8, 5_000))
+    ]
+    results = [abeval.analyze(table, variant="group") for table in tables]
+    rates = [result.aa[0].rejection_rate for result in results]
+    assert 0.002 < np.std(rates) < 0.01
+    again = abeval.analyze(tables[0].sample(frac=1, random_state=1), variant="group")
+    assert again.aa == results[0].aa

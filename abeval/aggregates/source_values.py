@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import combinations
 from typing import Any
+from zlib import crc32
 
 import numpy as np
 from numpy.typing import NDArray
@@ -272,8 +273,11 @@ class SourceValues:
             return BucketSums.of_units(y, x, np.stack([y0, x0, np.zeros_like(y)], axis=1))
         if sub_bucket is None:
             columns = [self._of_units(value, among).astype(np.float64) for value in terms]
-            # Ordered by value, so that a draw by position does not depend on the order of the log.
+            # Ordered by value, so that a draw by position does not depend on the order of the log;
+            # then mixed by what the values are: two logs in one order would be rejected alike.
             order = np.lexsort(columns[::-1])
+            mixed = np.random.default_rng(crc32(columns[0][order].tobytes()))
+            order = order[mixed.permutation(len(order))]
             y, x, *before = (column[order] for column in columns)
             return BucketSums.of_units(y, x, np.stack(before, axis=1))
         # Numbers of 16 bits are sorted by counting.

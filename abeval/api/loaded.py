@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from abeval.offline.metrics import NoRelevant, Ties
     from abeval.results.agreement import Agreement
     from abeval.results.analysis import CheckResult, Pairwise, Result
+    from abeval.results.interleaving import InterleavingResult
     from abeval.results.off_policy import OffPolicyResult
     from abeval.results.power import Plans
     from abeval.results.replay import ReplayResult
@@ -89,7 +90,7 @@ class LoadedExperiment:
             LogError: A log is missing, unreadable, or not what the file says.
             QueryError: The engine could not run a query.
         """
-        if connect is not None:
+        if connect is not None and self.experiment.interleaving is None:
             from abeval.table.warehouse import analyzed
 
             if others := [name for name in inputs if name != "step"]:
@@ -104,6 +105,17 @@ class LoadedExperiment:
         from abeval.pipeline import analyze_logs
 
         return analyze_logs(self.experiment, inputs, self.engine)
+
+    def preferences(self, **inputs: Unpack[Inputs]) -> "InterleavingResult":
+        """Estimate which ranker users prefer, from logs of interleaved lists.
+
+        Raises:
+            ExperimentError: The file has no [interleaving], or a metric cannot be credited.
+            LogError: A log is missing, unreadable, or not what the file says.
+        """
+        from abeval.interleaving.run import analyze_lists
+
+        return analyze_lists(self.experiment, inputs)
 
     def study(self, **inputs: Unpack[Inputs]) -> "Study":
         """Compute analysis, effects over time, A/A replays and replay, as far as the logs allow.

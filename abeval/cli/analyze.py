@@ -15,6 +15,7 @@ from abeval.errors import ExperimentError
 if TYPE_CHECKING:
     from abeval.api import LoadedExperiment
     from abeval.results.analysis import Result
+    from abeval.results.interleaving import InterleavingResult
     from abeval.results.record import PageRecord
     from abeval.results.study import Study
 
@@ -200,6 +201,22 @@ def analyze(
         else:
             compare(loaded, metric=pairs, json_file=json_file, whole=whole)
         return
+    if loaded.experiment.interleaving is not None:
+        named = {"--csv": csv, "--sums": sums, "--connect": connect, "--brief": brief}
+        if others := [name for name, value in named.items() if value]:
+            raise ExperimentError(f"interleaved lists have no {others[0]}", "leave it out")
+        with steps(profile=profile) as step:
+            lists = loaded.preferences(step=step)
+        for file in report or ():
+            _write_report(file, lists)
+        if format == "md":
+            options.write_json(json_file, lists)
+            typer.echo(lists.to_markdown(), nl=False)
+        else:
+            options.show(lists, json_file, whole=whole)
+        if gate:
+            raise typer.Exit(max(_EXIT_CODES[v.decision] for v in lists.verdicts))
+        return
     if sums is not None and connect is not None:
         raise ExperimentError("--sums has the sums that --connect would ask for", "give one")
     if brief and format != "text":
@@ -220,7 +237,7 @@ def analyze(
         if csv is not None:
             write_text(csv, result.to_csv())
         for file in report or ():
-            _write_report(file, study or result)
+            _write_report(file, _as_study(study or result))
     outlook = None if study is None else study.outlook
     if brief:
         from abeval.report.brief import brief_json
@@ -242,15 +259,15 @@ def _as_study(result: "Result | Study") -> "Study":
     return study_of(result)
 
 
-def _write_report(file: Path, result: "Result | Study") -> None:
+def _write_report(file: Path, result: "Study | InterleavingResult") -> None:
     """Write a page, or by the name of the file Markdown or JSON."""
     from abeval.files import write_text
 
     match file.suffix.lower():
         case ".json":
-            write_text(file, _as_study(result).to_json())
+            write_text(file, result.to_json())
         case ".md":
-            write_text(file, _as_study(result).to_markdown())
+            write_text(file, result.to_markdown())
         case _:
             result.report(file)
 
@@ -307,6 +324,7 @@ def _result(files: list[Path], engine: Mapping[str, object]) -> "PageRecord":
     """Run an experiment file, or read results: of one experiment, or one with its own page."""
     from abeval.progress import steps
     from abeval.results.history import HISTORY_SCHEMA_VERSION, HistoryReport
+    from abeval.results.interleaving import INTERLEAVING_SCHEMA_VERSION, InterleavingResult
     from abeval.results.off_policy import OffPolicyResult
     from abeval.results.study import PAGED, Kind, read_result, read_results, study_of
 
@@ -331,6 +349,8 @@ def _result(files: list[Path], engine: Mapping[str, object]) -> "PageRecord":
     own = (
         Kind("", "realised", OffPolicyResult, None),
         Kind("", "predictions", HistoryReport, HISTORY_SCHEMA_VERSION),
+        Kind("", "preferences", InterleavingResult, INTERLEAVING_SCHEMA_VERSION),
     )
     result = read_result(files[0], PAGED._replace(kinds=(*PAGED.kinds, *own)))
-    return result if isinstance(result, OffPolicyResult | HistoryReport) else study_of(result)
+    paged = (OffPolicyResult, HistoryReport, InterleavingResult)
+    return result if isinstance(result, paged) else study_of(result)

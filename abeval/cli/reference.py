@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from abeval.drafts.run import Draft
-    from abeval.report.layout import Kind
+    from abeval.report.tables import Kind
 
 
 def _print_table(columns: "Mapping[str, Kind]", rows: Iterable[tuple[str, ...]]) -> "Console":

@@ -24,6 +24,7 @@ def inconsistencies(experiment: Experiment) -> list[Problem]:
         (("variants",), _variants(experiment)),
         ((), _times(experiment)),
         (("assignment",), _assignment(experiment)),
+        ((), _interleaving(experiment)),
         (("logs",), _logs(experiment)),
         (("tables",), _tables(experiment)),
         (("cleaning",), _cleaning(experiment)),
@@ -118,6 +119,37 @@ def _assignment(experiment: Experiment) -> Found:
         _ = experiment.assignment_rule
     except ExperimentError as error:
         yield (str(error).replace("\n", ": "),)
+
+
+_OF_VARIANTS = ("assignment", "pre_period", "models", "segments", "cuts", "agreement", "inference")
+_SAME_USERS = "rankers in one list have the same users"
+
+
+def _interleaving(experiment: Experiment) -> Found:
+    """Check that a log of mixed lists says whose each item is, and asks for nothing else."""
+    own, names, log = experiment.interleaving, [*experiment.variants], experiment.logs.impressions
+    if own is None:
+        return
+    for key in _OF_VARIANTS:
+        if key in experiment.model_fields_set:
+            yield key, f"compares users of variants, but {_SAME_USERS}: remove it"
+    if log is None or experiment.unit == ROW_UNIT:
+        yield "interleaving", "needs [logs.impressions], and a unit: the user of the lists"
+    elif experiment.logs.exposures is not None or "variant" in log.columns:
+        yield "logs", f"say who is in which variant, but {_SAME_USERS}"
+    if len({variant.weight for variant in experiment.variants.values()}) > 1:
+        yield "variants", "rankers draft alike: remove `weight`"
+    if own.method != "team_draft" and len(names) > 2:
+        yield "interleaving", "method", f"{own.method} interleaves two rankers, not {len(names)}"
+    if own.ranks and sorted(own.ranks) != sorted(names):
+        yield "interleaving", "ranks", f"must name each ranker once: {', '.join(names)}"
+    by_rule = {"team_draft": own.salt is not None, "balanced": bool(own.ranks)}
+    if own.team is None and not by_rule.get(own.method):
+        rule = "else the `salt` of a team draft, or the `ranks` of balanced lists"
+        yield "interleaving", "team", f"names the column of an item's ranker; {rule}"
+    for i, choice in enumerate(experiment.metrics):
+        if choice.role == "guardrail" or choice.cap is not None:
+            yield "metrics", i, "a preference has no margin and no cap: a goal, or a diagnostic"
 
 
 def _split(split: ScheduledSplit, before: ScheduledSplit | None, experiment: Experiment) -> Found:

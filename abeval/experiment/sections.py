@@ -18,6 +18,7 @@ from pydantic import (
 )
 
 from abeval import bounds
+from abeval.assignment.interleaving import Method
 from abeval.assignment.platforms import AnyScheme
 from abeval.metrics.definition import SPAN, Combine, Missing, Role
 
@@ -311,6 +312,23 @@ class AssignmentRule(Section):
         """Say whether all units are in, by abeval's own hash."""
         others = (self.layer, self.holdout, self.scheme, self.order)
         return self.traffic == 1 and all(other is None for other in others)
+
+
+class Interleaving(Section):
+    """Lists mixed of the rankers that the variants name: whose each item is, and by which rule.
+
+    `team` is the column of the impressions that says it; without it, the `salt` of a team draft or
+    the `ranks` of a balanced list do. `ranks` are the columns with each ranker's own position of
+    the item, `credit` that of `abeval.interleave`. With `debias`, what users do counts by how
+    seldom its position is clicked.
+    """
+
+    method: Method = "team_draft"
+    team: Name | None = None
+    ranks: Mapping[Name, Name] = Field(default_factory=dict)
+    credit: Name | None = None
+    salt: Salt | None = None
+    debias: bool = False
 
 
 class SegmentRule(Section):

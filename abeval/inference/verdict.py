@@ -34,8 +34,8 @@ class _Case(NamedTuple):
         return self.metrics.get(row.metric, _UNKNOWN)
 
     def name(self, row: Row) -> str:
-        """Return what people call a row's metric."""
-        return self.metric(row).shown or row.metric
+        """Return what people call a row's metric, as it stands in a sentence."""
+        return fmt.named(self.metric(row).shown or row.metric)
 
     def effect(self, row: Row) -> fmt.Shown | None:
         return fmt.effect(row, self.metric(row).unit)
@@ -65,7 +65,7 @@ def decide(
         >>> blank = dict.fromkeys(columns_of(Row))
         >>> row = Row(**{**blank, "metric": "ctr", "role": "goal", "variant": "b"})
         >>> decide([check], [row], [])[0].sentence
-        'DO NOT TRUST: srm: the split is 52/48, planned 50/50.'
+        'DO NOT TRUST: srm (sample ratio mismatch): the split is 52/48, planned 50/50.'
     """
     judged = {row.metric for row in rows if row.role != "diagnostic"}
     all_failed = [check for check in trust if check.status == "fail"]
@@ -113,7 +113,7 @@ def _do_not_trust(case: _Case) -> str:
     # The verdict is one sentence; the trust section has the whole message.
     sentence = re.split(r"\.\s+(?=[A-Z])", first.message)[0].rstrip(". ")
     also = f"; {fmt.listing([check.name for check in rest])} also failed" if rest else ""
-    return f"{first.name}: {sentence}{also}"
+    return f"{codes.check_name(first.name)}: {sentence}{also}"
 
 
 def _ship(case: _Case) -> str:
@@ -186,7 +186,7 @@ def _harm(case: _Case, row: Row) -> str:
         return f"{named} is worse"
     margin = _margin(metric)
     if harm[0] > metric.margin:
-        return f"{named} breaks its {margin} margin"
+        return f"{named} breaks its {margin} margin with its whole interval"
     likely = "likely but not proven" if harm[1] > metric.margin else "not ruled out"
     return f"{named} is worse, and a loss beyond its {margin} margin is {likely}"
 

@@ -109,6 +109,11 @@ def opened(
             "`analyze`, `check`, `compare` and `report` judge sums (docs/data.md); for more bring "
             "the log, as [logs.impressions] or [logs.units]",
         )
+    if experiment.interleaving is not None:
+        raise ExperimentError(
+            "the experiment has interleaved lists ([interleaving]), and this compares variants",
+            "`abeval analyze`, in Python `preferences()`, says which ranker users prefer",
+        )
     step, folder = inputs.get("step"), experiment.folder
     if engine is None:
         connection, choice = inputs.get("connection"), inputs.get("engine")

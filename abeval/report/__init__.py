@@ -25,6 +25,7 @@ def write_report(result: object, path: Path, aa: object = None) -> Path:
         abeval.errors.AbevalError: The file cannot be written there, or is no page.
     """
     from abeval.results.history import HistoryReport
+    from abeval.results.interleaving import InterleavingResult
     from abeval.results.off_policy import OffPolicyResult
     from abeval.results.study import study_of
 
@@ -38,6 +39,10 @@ def write_report(result: object, path: Path, aa: object = None) -> Path:
         from abeval.report.off_policy_page import off_policy_html
 
         return write_text(path, off_policy_html(result))
+    if isinstance(result, InterleavingResult):
+        from abeval.report.interleaving_page import interleaving_html
+
+        return write_text(path, interleaving_html(result))
     from abeval.report.page import page_html
 
     return write_text(path, page_html(study_of(result, aa)))

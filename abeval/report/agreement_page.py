@@ -13,8 +13,8 @@ from abeval.report.agreement_short import (
     share_of_gap,
 )
 from abeval.report.figures import Block, Closed, FigureView
+from abeval.report.tables import with_rows
 from abeval.results import codes
-from abeval.results import format as fmt
 from abeval.results.agreement import Agreement, AgreementRow, Explanation
 from abeval.results.study import Study
 
@@ -32,30 +32,28 @@ def quadrant_figure(rows: Sequence[AgreementRow], place: int) -> fig.Figure:
     known = [row for row in rows if all(getattr(row, name) is not None for name in _STRENGTHS)]
     across, up = ([1.5, -1.5, *(getattr(row, name) for row in known)] for name in _STRENGTHS)
     is_named = sum(row.standing in _STANDINGS[:2] for row in rows) <= _NAMED
+    traces = []
+    for i, name in enumerate(_STANDINGS):
+        own = [row for row in known if row.standing == name]
+        names = {"text": [fig.label(row.offline) for row in own], "textposition": "top center"}
+        mark = fig.symbol(i) + "-open" * (i > 1)
+        points = fig.scatter(
+            [f"{row.offline} and {row.online}: {name}" for row in own],
+            x=[row.offline_strength for row in own],
+            y=[row.online_strength for row in own],
+            mode="markers+text" if is_named and i < 2 else "markers",
+            name=name,
+            marker={"color": fig.colour(place), "symbol": mark, "size": 9},
+            **(names if is_named and i < 2 else {}),
+        )
+        traces += [points] * bool(own)
     return fig.figure(
-        [
-            _points(i, own, fig.colour(place), is_named and i < 2)
-            for i, name in enumerate(_STANDINGS)
-            if (own := [row for row in known if row.standing == name])
-        ],
+        traces,
         380,
         {"b": 48},
         xaxis=fig.effect_axis(across, title="offline, on control's traffic"),
         yaxis=fig.effect_axis(up, title="online"),
         shapes=[fig.line_at(axis, at, dash="dot") for at in (-1, 1) for axis in "xy"],
-    )
-
-
-def _points(i: int, own: Sequence[AgreementRow], tone: str, is_named: bool) -> fig.Trace:
-    named = {"text": [fig.label(row.offline) for row in own], "textposition": "top center"}
-    return fig.scatter(
-        [f"{row.offline} and {row.online}: {row.standing}" for row in own],
-        x=[row.offline_strength for row in own],
-        y=[row.online_strength for row in own],
-        mode="markers+text" if is_named else "markers",
-        name=own[0].standing,
-        marker={"color": tone, "symbol": fig.symbol(i) + "-open" * (i > 1), "size": 9},
-        **(named if is_named else {}),
     )
 
 
@@ -82,37 +80,19 @@ def _first_cause(agreement: Agreement, of: Explanation) -> str:
     return f"; the first cause is {codes.words(cause.name)}{f', {share} of the gap' * bool(share)}"
 
 
-def causes_part(result: Agreement) -> tuple[Block, ...]:
+def causes_part(result: Agreement) -> Iterator[Block]:
     """Show what the results say together, and every cause."""
-    html = assets.block(
+    yield assets.block(
         "causes.html",
         sentences=[one.sentence for one in conclusions(result)],
-        notes=result.notes,
-        causes=[
-            (
-                cause,
-                share_of_gap(cause),
-                [(e.name, e.where, number(e.value, e.low, e.high)) for e in cause.evidence],
-            )
-            for cause in result.causes
-        ],
-        several=len({cause.variant for cause in result.causes}) > 1,
-        level=fmt.level(result.alpha),
+        result=result,
+        share_of_gap=share_of_gap,
+        number=number,
     )
-    return (html,)
 
 
-def quadrant_part(result: Agreement) -> tuple[Block, ...]:
-    """Show every offline metric against every online metric."""
-    if not result.rows:
-        return ()
-    table = pair_table(result)
-    closed = Closed(f"{table.title}, all metrics ({len(table.rows)})", (table,))
-    return (*_quadrants(result), closed)
-
-
-def _quadrants(result: Agreement) -> Iterator[FigureView]:
-    """Draw every offline metric against the goals, a figure for each variant."""
+def quadrant_part(result: Agreement) -> Iterator[Block]:
+    """Draw every offline metric against the goals, a figure for each variant; list all pairs."""
     for i, variant in enumerate(dict.fromkeys(row.variant for row in result.rows)):
         own = [row for row in result.rows if row.variant == variant]
         shown = [row for row in own if row.role == "goal"] or own
@@ -122,8 +102,9 @@ def _quadrants(result: Agreement) -> Iterator[FigureView]:
             f"{count} of {len(shown)} pairs of metrics contradict each other.",
             quadrant_figure(shown, i + 1),
             key=("quadrant", variant),
-            slug=f"quadrant-{i}",
         )
+    for table in with_rows(pair_table(result)):
+        yield Closed(f"{table.title}, all metrics ({len(table.rows)})", (table,))
 
 
 def traffics_part(result: Agreement) -> tuple[Block, ...]:

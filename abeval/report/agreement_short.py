@@ -2,15 +2,24 @@
 
 from collections import Counter
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
-from abeval.report.layout import Kind
-from abeval.report.tables import WHY_NOT, TextTable, interval, lift_of, shown_lift, table
+from abeval.report.tables import (
+    WHY_NOT,
+    Kind,
+    TextTable,
+    VerdictLine,
+    interval,
+    lift_of,
+    shown_lift,
+    table,
+    with_rows,
+)
 from abeval.results import codes
 from abeval.results import format as fmt
 
 if TYPE_CHECKING:
-    from abeval.results.agreement import Agreement, AgreementRow, Cause, MatrixCell
+    from abeval.results.agreement import Agreement, AgreementRow, Cause
 
 WORDS = {
     "conflict": "contradict each other",
@@ -28,8 +37,8 @@ _MOST_NEEDS = 4
 def agreement_tables(result: "Agreement", whole: bool) -> tuple[TextTable | str, ...]:
     """List what was found, then how goals stand; with `whole`, every pair, model and cause."""
     if whole:
-        shown = (pair_table(result), *model_tables(result), _causes(result))
-        return (*conclusion_lines(result), *(one for one in shown if one.rows))
+        shown = with_rows(pair_table(result), *model_tables(result), _causes(result))
+        return (*conclusion_lines(result), *shown)
     missing = [cause for cause in result.causes if cause.status == "cannot be checked"]
     needs = dict.fromkeys(need for cause in missing for need in cause.needs)
     names = dict.fromkeys(codes.words(c.name) for c in result.causes if c.status == "not found")
@@ -40,7 +49,7 @@ def agreement_tables(result: "Agreement", whole: bool) -> tuple[TextTable | str,
     }
     return (
         *conclusion_lines(result),
-        *(one for one in (standing_table(result),) if one.rows),
+        *with_rows(standing_table(result)),
         *(f"{lead}: {fmt.listing(list(of))}" for lead, of in lines.items() if of),
     )
 
@@ -65,32 +74,17 @@ def standing_table(result: "Agreement") -> TextTable:
     )
 
 
-class Conclusion(NamedTuple):
-    """What was found for a variant in capitals and in a sentence, why, and what to do next.
-
-    `decision` is the decision in whose colours it is shown; `place` is the variant's.
-    """
-
-    variant: str
-    decision: str
-    word: str
-    sentence: str
-    why: str
-    action: str
-    place: int
-
-
-def conclusions(result: "Agreement") -> tuple[Conclusion, ...]:
+def conclusions(result: "Agreement") -> tuple[VerdictLine, ...]:
     """Conclude for each variant: do offline and online agree, in which direction, and why not."""
     rows = {(row.variant, row.offline, row.online): row for row in result.rows}
     return tuple(
-        Conclusion(
+        VerdictLine(
             of.variant,
             {"agree": "ship", "conflict": "draft"}.get(of.standing, ""),
             f"offline and online {WORDS[of.standing].partition(':')[0]}".upper(),
             f"{_sides(rows[of.variant, of.offline, of.online])} {_tally(result, of.variant)}",
-            *_why_and_next(result, rows[of.variant, of.offline, of.online]),
             place,
+            *_why_and_next(result, rows[of.variant, of.offline, of.online]),
         )
         for place, of in enumerate(result.explanations, 1)
     )
@@ -163,7 +157,7 @@ def _why_and_next(result: "Agreement", row: "AgreementRow") -> tuple[str, str]:
 
 def model_tables(result: "Agreement") -> tuple[TextTable, ...]:
     """Tabulate models on traffics and backtests."""
-    return (*_matrix(result), *_backtests(result))
+    return (*_matrix(result), *with_rows(_backtests(result)))
 
 
 def pair_table(result: "Agreement") -> TextTable:
@@ -203,12 +197,12 @@ def _matrix(result: "Agreement") -> Iterator[TextTable]:
     traffics = list(dict.fromkeys(cell.traffic for cell in result.matrix))
     numbers: tuple[Kind, ...] = ("number",)
     keys = dict.fromkeys((cell.metric, cell.model) for cell in result.matrix)
-    cells = {(cell.metric, cell.model, cell.traffic): cell for cell in result.matrix}
+    cells = {(c.metric, c.model, c.traffic): number(c.value, c.low, c.high) for c in result.matrix}
     yield TextTable(
         "Models on traffics",
         "each model on the traffic that each variant served.",
         ("metric", "model", *traffics),
-        tuple((*key, *(_value(cells.get((*key, t))) for t in traffics)) for key in keys),
+        tuple((*key, *(cells.get((*key, t), fmt.MISSING) for t in traffics)) for key in keys),
         ("name", "name", *numbers * len(traffics)),
     )
     yield table(
@@ -223,23 +217,18 @@ def _matrix(result: "Agreement") -> Iterator[TextTable]:
     )
 
 
-def _value(cell: "MatrixCell | None") -> str:
-    return fmt.MISSING if cell is None else number(cell.value, cell.low, cell.high)
-
-
-def _backtests(result: "Agreement") -> Iterator[TextTable]:
-    if result.backtests:
-        yield table(
-            "Off-policy backtest",
-            "one variant estimated from the log of the other, against what happened.",
-            result.backtests,
-            ("from", lambda row: row.source),
-            ("to", lambda row: row.target),
-            "estimator",
-            ("estimate", lambda row: number(row.value, row.low, row.high), "number"),
-            ("realised", lambda row: number(row.realised, None, None), "number"),
-            ("z", lambda row: fmt.MISSING if row.z is None else f"{row.z:+.2f}", "number"),
-        )
+def _backtests(result: "Agreement") -> TextTable:
+    return table(
+        "Off-policy backtest",
+        "one variant estimated from the log of the other, against what happened.",
+        result.backtests,
+        ("from", lambda row: row.source),
+        ("to", lambda row: row.target),
+        "estimator",
+        ("estimate", lambda row: number(row.value, row.low, row.high), "number"),
+        ("realised", lambda row: number(row.realised, None, None), "number"),
+        ("z", lambda row: fmt.MISSING if row.z is None else f"{row.z:+.2f}", "number"),
+    )
 
 
 def _causes(result: "Agreement") -> TextTable:

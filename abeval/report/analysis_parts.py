@@ -1,7 +1,7 @@
 """Build the parts of the page that an analysis fills: trust, scorecard, segments, rows of logs."""
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 from markupsafe import Markup
 
@@ -9,11 +9,11 @@ from abeval.report import assets, tables
 from abeval.report import figures as fig
 from abeval.report.cuts_short import split_tables
 from abeval.report.daily_page import units_view
-from abeval.report.effects import role_views, slugs
+from abeval.report.effects import by_role
 from abeval.report.figures import Block, Closed, FigureView, of_metrics
 from abeval.report.next_step import size_words
 from abeval.report.slices import cut_rows, heat_blocks, slice_blocks
-from abeval.report.tables import TextTable, aa_table, numbers, scaled, share_of
+from abeval.report.tables import TextTable, aa_table, numbers, scaled, share_of, with_rows
 from abeval.results import AAMetric, codes
 from abeval.results import format as fmt
 from abeval.results.agreement import Agreement, PositionRate
@@ -23,37 +23,25 @@ from abeval.results.study import Study
 from abeval.results.trust import AAResult, worst_first
 
 
-def trust_part(result: Result) -> tuple[Block, ...]:
+def trust_part(result: Result) -> Iterator[Block]:
     """Show every trust check."""
     failed = worst_first(result.trust, "fail", "warn", "skipped")
     passed = worst_first(result.trust, "pass")
-    table = assets.block("trust.html", result=result, open_checks=failed, passed=passed)
-    return (table,)
+    yield assets.block("trust.html", result=result, open_checks=failed, passed=passed)
 
 
-def scorecard_part(study: Study) -> tuple[Block, ...]:
+def scorecard_part(study: Study) -> Iterator[Block]:
     """Show all rows, by role."""
-    result = study.analysis
-    if result is None:
-        return ()
-    html = assets.block(
-        "scorecard.html",
-        result=result,
-        opens=_opens(study),
-        roles=role_views(result),
-        several=len({row.variant for row in result.scorecard}) > 1,
-        level=fmt.level(result.experiment.alpha),
-        tables=tables.tables(result),
-    )
-    return (html,)
+    if result := study.analysis:
+        opens, roles = _opens(study), by_role(result)
+        yield assets.block("scorecard.html", result=result, opens=opens, roles=roles)
+        yield from tables.tables(result)
 
 
-def heat_part(study: Study) -> tuple[Block, ...]:
+def heat_part(study: Study) -> Iterator[Block]:
     """Show lifts of all metrics in all segments and cuts."""
-    result = study.analysis
-    if result is None:
-        return ()
-    return heat_blocks(result, [*result.segments, *cut_rows(result)], _opens(study))
+    if result := study.analysis:
+        yield from heat_blocks(result, [*result.segments, *cut_rows(result)], _opens(study))
 
 
 def _opens(study: Study) -> str:
@@ -63,31 +51,28 @@ def _opens(study: Study) -> str:
     return "daily" if study.analysis is not None and study.analysis.daily else "explore"
 
 
-def segments_part(result: Result) -> tuple[Block, ...]:
+def segments_part(result: Result) -> Iterator[Block]:
     """Show effects by segment."""
-    beside = tables.segment_tables(result)
-    return (*slice_blocks(result, result.segments), *_closed("Tests over segments", beside))
+    yield from slice_blocks(result, result.segments)
+    if beside := tables.segment_tables(result):
+        yield Closed("Tests over segments", beside)
 
 
-def cuts_part(result: Result) -> tuple[Block, ...]:
+def cuts_part(result: Result) -> Iterator[Block]:
     """Show effects in parts of the traffic, of which one unit may see several."""
-    beside = split_tables(result)
-    return (*slice_blocks(result, cut_rows(result)), *_closed("Within cells and by mix", beside))
+    yield from slice_blocks(result, cut_rows(result))
+    if beside := split_tables(result):
+        yield Closed("Within cells and by mix", beside)
 
 
-def _closed(summary: str, beside: tuple[TextTable, ...]) -> tuple[Block, ...]:
-    return (Closed(summary, beside),) if beside else ()
-
-
-def quality_part(result: Result) -> tuple[Block, ...]:
+def quality_part(result: Result) -> Iterator[Block]:
     """Count rows read, used and set aside, and units by day and variant."""
-    if not (result.accounting or result.daily):
-        return ()
-    rows, units = assets.block("rows.html", result=result), units_view(result)
-    return (rows,) if units is None else (units, rows)
+    yield from units_view(result)
+    if result.accounting or result.daily:
+        yield assets.block("rows.html", result=result)
 
 
-def multiplicity_part(result: Result) -> tuple[Block, ...]:
+def multiplicity_part(result: Result) -> Iterator[Block]:
     """Show families of tests, with raw and adjusted p-values."""
     tested = [row for row in result.scorecard if row.p_adjusted is not None]
     table = numbers(
@@ -98,20 +83,20 @@ def multiplicity_part(result: Result) -> tuple[Block, ...]:
         ("p adjusted", lambda row: fmt.p_value(row.p_adjusted)),
         ("status", lambda row: codes.status(row.status, row.reason)),
     )
-    return (fig.listed(table),) if tested else ()
+    yield from map(fig.listed, with_rows(table))
 
 
 def power_part(outlook: PowerOutlook) -> tuple[Block, ...]:
     """Draw the detectable effect of each metric against days."""
     views: list[tuple[str, Block]] = []
     order = {name: i for i, name in enumerate(dict.fromkeys(v.variant for v in outlook.metrics), 1)}
-    for metric, slug in slugs([one.metric for one in outlook.metrics]).items():
+    for metric in dict.fromkeys(one.metric for one in outlook.metrics):
         own = [one for one in outlook.metrics if one.metric == metric]
         said = " ".join(filter(None, (_sentence(one, len(own) > 1) for one in own)))
         drawn = {one.variant: one for one in own if len(one.points) > 1}
         if drawn:
-            figure, key = _outlook_figure(drawn, order), ("power", metric)
-            views.append((metric, FigureView("", said, figure, key, slug=f"power-{slug}")))
+            figure = _outlook_figure(drawn, order)
+            views.append((metric, FigureView("", said, figure, ("power", metric))))
         elif said:
             views.append((metric, Markup("<p>{}</p>").format(fmt.typographic(said))))
     return of_metrics(views)
@@ -120,7 +105,7 @@ def power_part(outlook: PowerOutlook) -> tuple[Block, ...]:
 def _outlook_figure(outlooks: Mapping[str, MetricOutlook], order: Mapping[str, int]) -> fig.Figure:
     """Draw a line for each variant; today is marked."""
     series = {
-        name: [fig.Point(x, 100 * y, (f"{x:g} days", fmt.either_way(y))) for x, y in one.points]
+        name: [fig.Point(x, 100 * y, f"{x:g} days: {fmt.either_way(y)}") for x, y in one.points]
         for name, one in outlooks.items()
     }
     here = next(iter(outlooks.values())).days
@@ -147,32 +132,26 @@ def _sentence(one: MetricOutlook, several: bool) -> str:
     return f"{seen}." if size is None else f"{seen}, {fmt.either_way(one.target)} in about {size}."
 
 
-def position_part(agreement: Agreement) -> tuple[Block, ...]:
+def position_part(agreement: Agreement) -> Iterator[Block]:
     """Compare click rates of the variants by position."""
-    if not agreement.positions:
-        return ()
     rates = tuple(dict.fromkeys(agreement.positions))
     totals = Counter[str]()
     for rate in rates:
         totals[rate.variant] += rate.impressions
-    heads = ("position", "impressions", "share", "clicks", "CTR")
     series: dict[str, list[fig.Point]] = {}
     for rate in rates:
         ends = scaled(100, rate.ctr, rate.low, rate.high)
-        share = share_of(rate.impressions, totals[rate.variant])
-        counts = (fmt.count(rate.position), fmt.count(rate.impressions), share)
-        cells = (*counts, fmt.count(rate.clicks), " ".join(_percent(rate)))
-        point = fig.Point(rate.position, 100 * rate.ctr, cells, ends)
+        said = (
+            f"position {fmt.count(rate.position)}, impressions {fmt.count(rate.impressions)}, "
+            f"share {share_of(rate.impressions, totals[rate.variant])}, "
+            f"clicks {fmt.count(rate.clicks)}, CTR {' '.join(_percent(rate))}"
+        )
+        point = fig.Point(rate.position, 100 * rate.ctr, said, ends)
         series.setdefault(rate.variant, []).append(point)
     up = {"ticksuffix": "%", "rangemode": "tozero"}
-    view = FigureView(
-        "CTR by position",
-        _first_last(rates),
-        fig.lines(series, "position", "CTR", {"tickformat": "d"}, up, heads),
-        ("position",),
-        slug="position-ctr",
-    )
-    return (view,)
+    if rates:
+        drawn = fig.lines(series, "position", "CTR", {"tickformat": "d"}, up)
+        yield FigureView("CTR by position", _first_last(rates), drawn, ("position", "ctr"))
 
 
 def _percent(rate: PositionRate) -> tuple[str, str]:
@@ -186,24 +165,21 @@ def _first_last(rates: tuple[PositionRate, ...]) -> str:
     return f"At position {first}: {fmt.listing(said)}."
 
 
-def aa_part(study: Study) -> tuple[Block, ...]:
+def aa_part(study: Study) -> Iterator[Block]:
     """Show the replays of every metric."""
-    aa = study.aa
-    if aa is None or not aa.metrics:
-        return ()
-    off = aa.off()
-    table = aa_table("", f"off: {fmt.listing(off)}." if off else "", aa.metrics, off)
-    refused = TextTable("Not replayed", "", ("metric", "why"), tuple(aa.refused.items()))
-    return (table, refused) if aa.refused else (table,)
+    if (aa := study.aa) and aa.metrics:
+        off = aa.off()
+        yield aa_table("", f"off: {fmt.listing(off)}." if off else "", aa.metrics, off)
+        refused = TextTable("Not replayed", "", ("metric", "why"), tuple(aa.refused.items()))
+        yield from with_rows(refused)
 
 
 def replays_part(aa: AAResult) -> tuple[Block, ...]:
     """Draw the p-values of each metric's A/A replays."""
-    ids = slugs([row.metric for row in aa.metrics])
-    return of_metrics((row.metric, _replays(aa, row, ids[row.metric])) for row in aa.metrics)
+    return of_metrics((row.metric, _replays(aa, row)) for row in aa.metrics)
 
 
-def _replays(aa: AAResult, row: AAMetric, slug: str) -> FigureView:
+def _replays(aa: AAResult, row: AAMetric) -> FigureView:
     """Count p-values in bins of equal width: flat if the test keeps its level."""
     counts = aa.histograms[row.metric]
     width = 1 / len(counts)
@@ -228,4 +204,4 @@ def _replays(aa: AAResult, row: AAMetric, slug: str) -> FigureView:
         yaxis=fig.value_axis("replays"),
     )
     rejects = f"Rejects {row.rejection_rate:.2%} of {row.runs:,} replays in which nothing differs."
-    return FigureView("", rejects, figure, ("aa", row.metric), "", f"aa-{slug}")
+    return FigureView("", rejects, figure, ("aa", row.metric))

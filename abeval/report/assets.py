@@ -5,7 +5,7 @@ import gzip
 import hashlib
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import cache
 from pathlib import Path
 from typing import NamedTuple
@@ -13,8 +13,8 @@ from typing import NamedTuple
 import jinja2
 from markupsafe import Markup, escape
 
-from abeval.report.tables import full
-from abeval.results import MetricInfo, codes
+from abeval.report.tables import could_see, decisive_p, full, shown_lift
+from abeval.results import MetricInfo, Row, codes
 from abeval.results import format as fmt
 
 CLOSED, END = "<!--closed-->", "<!--/closed-->"
@@ -102,15 +102,12 @@ def packed_url(text: str) -> str:
 
 def policy(scripts: Sequence[str]) -> str:
     """Write a content-security policy that allows these scripts, by hash, and no address."""
-    hashes = " ".join(f"'sha256-{_sha256(script)}'" for script in scripts) or "'none'"
+    digests = (hashlib.sha256(script.encode()).digest() for script in scripts)
+    hashes = " ".join(f"'sha256-{base64.b64encode(one).decode()}'" for one in digests) or "'none'"
     return (
         f"default-src 'none'; script-src {hashes}; style-src 'unsafe-inline'; "
         "img-src data: blob:; base-uri 'none'; form-action 'none'"
     )
-
-
-def _sha256(text: str) -> str:
-    return base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
 
 
 @cache
@@ -128,6 +125,16 @@ def packed_plotly() -> Markup:
 def text(name: str) -> str:
     """Read a file in this folder."""
     return (HERE / name).read_text(encoding="utf-8")
+
+
+def slug(*names: str) -> str:
+    """Write names as an address on a page, other ones as another.
+
+    Example:
+        >>> slug("daily", "a b"), slug("daily", "a-b")
+        ('daily-a.20.b', 'daily-a.2d.b')
+    """
+    return "-".join(re.sub(r"[^A-Za-z0-9_]", lambda m: f".{ord(m[0]):x}.", name) for name in names)
 
 
 _DIRECTIONS = dict.fromkeys((*range(0x202A, 0x202F), *range(0x2066, 0x206A)), 0xFFFD)
@@ -163,15 +170,16 @@ def block(template: str, **values: object) -> Markup:
     return Markup(render(template, **values))  # noqa: S704 (the template escapes)
 
 
+def macro(template: str, name: str, *values: object) -> Markup:
+    """Fill a macro of a template, such as a small drawing."""
+    drawn: Markup = getattr(_environment().get_template(template).module, name)(*values)
+    return drawn
+
+
 def render_page(template: str, *, draws: bool, **values: object) -> str:
     """Write a page with styles, scripts and their policy; Plotly only if it draws figures."""
-    return pack(whole_page(template, draws=draws, **values))
-
-
-def whole_page(template: str, *, draws: bool, **values: object) -> str:
-    """Write a page before what is closed in it is compressed."""
     boot = "".join(text(name) for name in ("choose.js", "long.js", "boot.js"))
-    return render(
+    page = render(
         template,
         policy=policy((plotly(), boot) if draws else (boot,)),
         style=Markup(text("tokens.css") + text("style.css")),  # noqa: S704 (our own file)
@@ -179,6 +187,7 @@ def whole_page(template: str, *, draws: bool, **values: object) -> str:
         plotly=packed_plotly() if draws else "",
         **values,
     )
+    return pack(page)
 
 
 @cache
@@ -200,14 +209,40 @@ def _environment() -> jinja2.Environment:
         "sig": _significant,
         "capitalize_first": lambda text: text[:1].upper() + text[1:],
         "words": codes.words,
+        "reason": codes.reason,
         "direction": codes.direction_words,
         "moment": lambda text: text.removesuffix(" 00:00:00"),
         "margin": _margin,
+        "slug": slug,
+        "packed_url": packed_url,
+        "level": fmt.level,
+        "several": _several,
+        "metric_note": _metric_note,
+        "status": lambda row: codes.status(row.status, row.reason),
+        "tone": lambda row: _TONES.get(row.status, "plain"),
+        "decisive": decisive_p,
+        "could_see": could_see,
+        "shown_lift": shown_lift,
         "measure": lambda value: "" if value is None else fmt.typographic(f"{value:.3g}"),
         "split_verdict": lambda sentence: sentence.partition(": ")[::2],
     }
+    environment.globals["missing"] = fmt.MISSING
     environment.tests["numeric"] = lambda text: _NUMBER.fullmatch(text) is not None
     return environment
+
+
+_TONES = {"better": "good", "non_inferior": "good", "worse": "bad", "untrusted": "bad"}
+
+
+def _several(rows: Iterable[Row]) -> bool:
+    """Tell whether rows are of more than one variant."""
+    return len({row.variant for row in rows}) > 1
+
+
+def _metric_note(metric: MetricInfo) -> str:
+    """Write unit and direction, as shown under a metric's name."""
+    unit = f"{metric.unit}, " if metric.unit and metric.unit not in fmt.RATE_UNITS else ""
+    return f"{unit}{codes.direction_words(metric.direction)}"
 
 
 def _significant(number: float | None, digits: int = 3) -> str:

@@ -1,11 +1,12 @@
 """Write an analysis in at most 4 kB of JSON, for a program that reads many."""
 
 import json
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from abeval.report.next_step import action, rank
-from abeval.results import Row, Verdict, codes
+from abeval.results import MetricInfo, Row, Verdict, codes
 from abeval.results import format as fmt
 from abeval.results.analysis import Result
 from abeval.results.trust import worst_first
@@ -13,7 +14,7 @@ from abeval.results.trust import worst_first
 if TYPE_CHECKING:
     from abeval.results.power import PowerOutlook
 
-SCHEMA = "abeval-brief/1"
+SCHEMA = "abeval-brief/2"
 """The version of the JSON: another number where a field goes or changes its meaning."""
 
 MOST_BYTES = 4096
@@ -38,16 +39,17 @@ _ROOMS = (
 
 
 def brief_json(result: Result, outlook: "PowerOutlook | None" = None) -> str:
-    """Write question, decision, why, effects, trust, what would change it, and the next step.
+    """Write question, answer, decisions, why, effects, trust, what would change it, the next step.
 
-    Lifts are fractions; a result that is not to be trusted shows none. What is not shown is counted
-    in `left_out`; `full` says where it is. Goals come first, then guardrails, and the best variant.
+    The answer is of the whole experiment, the decisions are of its variants, best first. Lifts are
+    fractions; a result that is not to be trusted shows none. What is not shown is counted in
+    `left_out`; `full` says where it is.
 
     Example:
         >>> import abeval
         >>> text = brief_json(abeval.load("sample_logs/experiment.toml").analyze())
-        >>> json.loads(text)["decisions"][0]["decision"], len(text.encode()) <= 4096
-        ('ship', True)
+        >>> json.loads(text)["answer"], len(text.encode()) <= 4096
+        ({'decision': 'ship', 'action': 'ship', 'use': 'treatment'}, True)
     """
     texts = (json_text(_content(result, outlook, room)) for room in _ROOMS)
     return next(text for text in texts if len(text.encode()) <= MOST_BYTES)
@@ -67,52 +69,59 @@ def json_text(content: Mapping[str, object]) -> str:
 def _content(result: Result, outlook: "PowerOutlook | None", room: _Room) -> dict[str, object]:
     info = result.experiment
     ordered = sorted(result.verdicts, key=lambda verdict: rank(result, verdict))
+    steps = [(one, action(result, outlook, one)) for one in ordered]
     judged = [row for role in ("goal", "guardrail") for row in result.scorecard if row.role == role]
     shown = judged[: room.effects] if result.trusted else []
+    metrics = {metric.name: metric for metric in result.metrics}
+    units = [f"{fmt.count(one.units)} in {fmt.named(one.name)}" for one in info.variants]
     unmet = worst_first(result.trust, "fail", "warn")
+    tally = Counter(check.status for check in result.trust)
 
     def cut(text: str) -> str:
         return text if len(text) <= room.letters else f"{text[: room.letters - 1]}…"
 
-    goals = dict.fromkeys(result.label(row.metric) for row in judged if row.role == "goal")
-    others = [variant.name for variant in info.variants if variant.name != info.control]
-    question = info.hypothesis or (
-        f"{'Is' if len(others) == 1 else 'Are'} {fmt.listing(others)} better than {info.control} "
-        f"by {fmt.listing([*goals])}?"
+    answers = (
+        {
+            "decision": _decision(one),
+            "action": step.word,
+            "use": {"ship": cut(one.variant), "keep_control": cut(info.control)}.get(step.word),
+        }
+        for one, step in steps
     )
     return {
         "schema": SCHEMA,
         "experiment": cut(info.shown),
-        "question": cut(question),
-        "so_far": cut("; ".join(filter(None, (info.dates, result.progress)))),
+        "question": cut(info.hypothesis or _question(result)),
+        "so_far": cut(f"{result.so_far or 'no period is known'}; units: {', '.join(units)}"),
+        "answer": next(answers, None),
         "decisions": [
             {
                 "variant": cut(one.variant),
-                "decision": one.decision,
+                "decision": _decision(one),
+                "action": step.word,
                 "why": cut(one.sentence.partition(": ")[2]),
-                "would_change": cut(_would_change(result, one)),
-                "next": cut(action(result, outlook, one)),
+                "would_change": cut(_would_change(result, one, step.word)),
+                "next": cut(step.text),
             }
-            for one in ordered[: room.variants]
+            for one, step in steps[: room.variants]
         ],
+        "about_effects": cut(_about(result, judged, len(shown))),
         "effects": [
             {
                 "metric": cut(result.label(row.metric)),
                 "variant": cut(row.variant),
                 "role": row.role,
-                **_effect(row),
+                **_effect(row, metrics.get(row.metric)),
             }
             for row in shown
         ],
         "trust": {
-            **{
-                status: sum(check.status == status for check in result.trust)
-                for status in ("pass", "warn", "fail", "skipped")
-            },
+            **{status: tally[status] for status in ("pass", "warn", "fail", "skipped")},
             "unmet": [
                 {"check": cut(one.name), "status": one.status, "message": cut(one.message)}
                 for one in unmet[: room.checks]
             ],
+            "not_checked": f"{tally['skipped']} of {len(result.trust)} checks: /trust says why",
         },
         "left_out": {
             "effects": len(judged) - len(shown),
@@ -123,39 +132,82 @@ def _content(result: Result, outlook: "PowerOutlook | None", room: _Room) -> dic
     }
 
 
-def _effect(row: Row) -> dict[str, object]:
+def _question(result: Result) -> str:
+    info = result.experiment
+    goals = [metric for metric in result.metrics if metric.role == "goal"]
+    others = [fmt.named(one.name) for one in info.variants if one.name != info.control]
+    verb, control = "Is" if len(others) == 1 else "Are", fmt.named(info.control)
+    by = fmt.listing([fmt.named(metric.shown) for metric in goals])
+    return f"{verb} {fmt.listing(others)} better than {control} by {by}?"
+
+
+def _decision(verdict: Verdict) -> str:
+    """Return the word of a decision that people read, as a code."""
+    return codes.words(verdict.decision).replace(" ", "_")
+
+
+def _about(result: Result, judged: Sequence[Row], shown: int) -> str:
+    """Say what the effects are: how many there are, which interval and p; or why there are none."""
+    info = result.experiment
+    metrics = len({row.metric for row in judged})
+    others = len(result.metrics) - metrics
+    counted = f"{shown} of {len(judged)} effects are here, of {metrics} goals or guardrails"
+    counted += f"; {others} other metrics are in /scorecard" if others else ""
+    if not result.trusted:
+        return f"withheld, because a check failed: {counted}"
+    tests = sum(row.role == "goal" and row.p_adjusted is not None for row in judged)
+    after = f"after {info.family.capitalize()} over {tests} tests"
+    after = "unadjusted" if info.family == "none" or tests < 2 else after
+    draft = "a draft, nothing to decide on: " * bool(result.questions)
+    numbers = f"low to high is the {fmt.level(info.alpha)} interval, p of goals is {after}"
+    return f"{draft}{counted}; {numbers}"
+
+
+def _effect(row: Row, metric: MetricInfo | None) -> dict[str, object]:
     """Write the numbers of a row that has them, to four digits, with the p that decides."""
-    numbers = {
-        "lift": row.lift,
-        "low": row.lift_low,
-        "high": row.lift_high,
-        "difference": row.difference if row.lift is None else None,
-        "p": row.p_value if row.p_adjusted is None else row.p_adjusted,
-    }
+    numbers = {"lift": row.lift, "low": row.lift_low, "high": row.lift_high}
+    is_absolute = metric is not None and metric.margin is not None and not metric.margin_relative
+    if row.lift is None or is_absolute:
+        ends = {"low": row.difference_low, "high": row.difference_high}
+        numbers = {"difference": row.difference, **ends}
+    numbers["p"] = row.p_value if row.p_adjusted is None else row.p_adjusted
     known = {name: float(f"{one:.4g}") for name, one in numbers.items() if one is not None}
-    return {**known, "status": row.status, **({} if row.reason is None else {"reason": row.reason})}
+    holds = {"holds_if": _holds(metric)} if metric is not None and row.role == "guardrail" else {}
+    why = {} if row.reason is None else {"reason": row.reason}
+    return {**known, "good": row.direction, **holds, "status": row.status, **why}
 
 
-def _would_change(result: Result, verdict: Verdict) -> str:
+def _holds(metric: MetricInfo) -> str:
+    """Say where the interval of a guardrail must end for it to hold."""
+    if metric.within is not None:
+        return f"the value's interval lies in {fmt.within(*metric.within)}"
+    if metric.margin is None:
+        return "better; it has no margin"
+    return (
+        f"low > {-metric.margin:g}"
+        if metric.direction == "increase"
+        else f"high < {metric.margin:g}"
+    )
+
+
+def _would_change(result: Result, verdict: Verdict, word: str) -> str:
     """Say what would make another decision of this one."""
     rows = [row for row in result.scorecard if row.variant == verdict.variant]
 
     def named(role: Sequence[str], status: Sequence[str]) -> str:
         own = (row for row in rows if row.role in role and row.status in status)
-        return fmt.listing([result.label(row.metric) for row in own][:5])
+        return fmt.listing([fmt.named(result.label(row.metric)) for row in own][:5])
 
-    match verdict.decision:
-        case "ship":
-            held = named(["guardrail"], ["better", "non_inferior", "equivalent"])
-            guard = f", harm of {held} beyond its margin" if held else ""
-            return f"{named(['goal'], ['better'])} not better any more{guard}, a failed check"
-        case "do_not_ship":
-            return f"{named(['goal', 'guardrail'], ['worse'])} mended, in a new test"
-        case "keep_running":
-            waiting = named(["goal", "guardrail"], ["unclear", "too_little_data"])
-            return f"more data on {waiting}" if waiting else "a goal that gets better"
-        case "do_not_trust":
-            failed = [check.name for check in result.trust if check.status == "fail"]
-            return f"{fmt.listing(failed[:5])} explained or mended"
-        case "draft":
-            return codes.open_questions(result.questions)
+    held = named(["guardrail"], ["better", "non_inferior", "equivalent"])
+    guard = f", a loss of {held} beyond its margin" if held else ""
+    waiting = named(["goal", "guardrail"], ["unclear", "too_little_data"])
+    more = "more data" if word == "run_on" else "a new test, planned for smaller effects,"
+    harmed = named(["goal", "guardrail"], ["worse"])
+    failed = [codes.check_name(one.name) for one in result.trust if one.status == "fail"]
+    return {
+        "ship": f"no gain any more in {named(['goal'], ['better'])}{guard}, or a failed check",
+        "do_not_ship": f"a new test that shows no harm to {harmed}",
+        "keep_running": f"{more} that settles {waiting}" if waiting else "a goal that gets better",
+        "do_not_trust": f"the cause of {fmt.listing(failed[:5])} mended, then a new analysis",
+        "draft": "an analysis without open questions",
+    }[verdict.decision]

@@ -1,9 +1,7 @@
 """Tabulate cuts: effects in parts of the traffic, what changed within them and by their mix."""
 
-from collections.abc import Sequence
-
 from abeval.report import tables
-from abeval.report.tables import TextTable, estimate_of, interval, table, text_of, units_of
+from abeval.report.tables import TextTable, estimate_of, interval, table, text_of, with_rows
 from abeval.results import codes
 from abeval.results import format as fmt
 from abeval.results.analysis import Result
@@ -15,25 +13,23 @@ CELLS = 8
 
 def split_tables(result: Result) -> tuple[TextTable, ...]:
     """Tabulate what changed within cells and by their mix, and which metrics have no cuts."""
-    return tuple(table for table in (_splits(result), _without(result)) if table.rows)
+    return with_rows(_splits(result), _without(result))
 
 
 def cut_tables(result: Result) -> tuple[TextTable, ...]:
     """Tabulate the same, after the largest cells of goals and guardrails."""
-    cells = _cells(result)
-    return (*((cells,) if cells.rows else ()), *split_tables(result))
+    return (*with_rows(_cells(result)), *split_tables(result))
 
 
 def _cells(result: Result) -> TextTable:
-    units, level = units_of(result), fmt.level(result.experiment.alpha)
+    level = fmt.level(result.experiment.alpha)
     judged = {metric.name for metric in result.metrics if metric.role != "diagnostic"}
     rows = [row for row in result.cuts if row.metric in judged]
+    by_key: dict[tuple[str, str, str], list[CutRow]] = {}
+    for row in sorted(rows, key=lambda row: (-row.units - row.units_control, row.cell)):
+        by_key.setdefault((row.cut, row.metric, row.variant), []).append(row)
     keys = dict.fromkeys((row.cut, row.metric, row.variant) for row in rows)
-    shown = [
-        row
-        for key in keys
-        for row in _largest([r for r in rows if (r.cut, r.metric, r.variant) == key])
-    ]
+    shown = [row for key in keys for row in by_key[key][:CELLS]]
     more = "" if len(shown) == len(rows) else f" The {CELLS} that most units saw."
     return table(
         "Cuts",
@@ -43,14 +39,10 @@ def _cells(result: Result) -> TextTable:
         "cut",
         ("cell", lambda row: row.cell or "(none)"),
         *("metric", "variant"),
-        (f"lift [{level}]", lambda row: _effect(row, units.get(row.metric, "")), "words"),
+        (f"lift [{level}]", lambda row: _effect(row, result.info(row.metric).unit), "words"),
         ("p", lambda row: fmt.p_value(row.p_adjusted)),
         ("share", _shares, "spare"),
     )
-
-
-def _largest(rows: Sequence[CutRow]) -> list[CutRow]:
-    return sorted(rows, key=lambda row: (-row.units - row.units_control, row.cell))[:CELLS]
 
 
 def _effect(row: CutRow, unit: str) -> str:
@@ -66,17 +58,15 @@ def _shares(row: CutRow) -> str:
 
 
 def _splits(result: Result) -> TextTable:
-    units = units_of(result)
-
     def part(split: CutSplit, name: str) -> str:
         value, low, high = interval(split, name)
-        shown = fmt.difference(value, low, high, units.get(split.metric, ""))
+        shown = fmt.difference(value, low, high, result.info(split.metric).unit)
         if shown is not None and low is not None:
             return shown.text
         return f"{estimate_of(shown)} {codes.reason(split.reason)}"
 
     def whole(split: CutSplit) -> str:
-        unit = units.get(split.metric, "")
+        unit = result.info(split.metric).unit
         return estimate_of(fmt.difference(split.difference, None, None, unit))
 
     return table(

@@ -5,16 +5,15 @@ from datetime import date, datetime, timedelta
 from statistics import NormalDist
 
 from abeval.report import figures as fig
-from abeval.report.effects import slugs
 from abeval.report.figures import Block, FigureView, Point, info_of, of_metrics
-from abeval.report.tables import excludes_zero, numbers
+from abeval.report.tables import excludes_zero, numbers, with_rows
 from abeval.report.time_page import clock_views, entry_views, scale_of
 from abeval.results import MetricInfo, SliceRow
 from abeval.results import format as fmt
 from abeval.results.analysis import Result
 from abeval.results.study import Study
 from abeval.results.trust import Balance
-from abeval.results.windows import TimeResult
+from abeval.results.windows import TimeResult, WindowRow
 
 _WEEKEND = "rgba(128,140,160,0.13)"
 _HALF_DAY = timedelta(hours=12)
@@ -28,13 +27,12 @@ def daily_part(study: Study) -> tuple[Block, ...]:
 def _calendar(study: Study) -> Iterator[tuple[str, FigureView]]:
     result = study.analysis
     metrics = () if result is None else tuple(dict.fromkeys(row.metric for row in result.daily))
-    for metric, slug in slugs(metrics).items():
+    for metric in metrics:
         rows = [row for row in result.daily if row.metric == metric] if result else []
         order = fig.places(result.experiment) if result else {}
         info = info_of(study, metric)
-        figure, key = daily_effect(info, rows, order), ("daily", metric)
-        title, said = f"{info.shown} by day", _takeaway(rows)
-        yield metric, FigureView(title, said, figure, key, slug=f"daily-{slug}")
+        title, figure = f"{info.shown} by day", daily_effect(info, rows, order)
+        yield metric, FigureView(title, _takeaway(rows), figure, ("daily", metric))
 
 
 def daily_effect(
@@ -50,7 +48,7 @@ def daily_effect(
         if value is not None:
             hours = spread[row.variant] if len(variants) > 1 else 0.0
             place = (datetime.fromisoformat(row.cell) + timedelta(hours=hours)).isoformat()
-            said = (f"{row.cell}{', partial day' * row.partial}", scale.text(row))
+            said = f"{row.cell}{', partial day' * row.partial}: {scale.text(row)}"
             series[row.variant].append(Point(place, value, said, (value, low, high), row.partial))
     days = sorted({date.fromisoformat(row.cell) for row in rows})
     return fig.lines(
@@ -109,21 +107,19 @@ def _edge(day: date, side: int) -> str:
     return (datetime.combine(day, datetime.min.time()) + side * _HALF_DAY).isoformat()
 
 
-def units_view(result: Result) -> FigureView | None:
-    """Count the units of each day, a line for each variant; None without days."""
+def units_view(result: Result) -> Iterator[FigureView]:
+    """Count the units of each day, a line for each variant."""
     # Every metric that counts units has the same days.
     if not result.daily:
-        return None
+        return
     days = [row for row in result.daily if row.metric == result.daily[0].metric]
-    series = {result.experiment.control: {row.cell: row.units_control for row in days}}
-    for row in days:
-        series.setdefault(row.variant, {})[row.cell] = row.units
+    series = _counts(result.experiment.control, [(row.cell, row) for row in days])
     every = list(dict.fromkeys(day for units in series.values() for day in units))
     lowest = min(every, key=lambda day: sum(units.get(day, 0) for units in series.values()))
     dates = sorted(date.fromisoformat(day) for day in every)
     figure = fig.lines(
         {
-            name: [Point(day, n, (day, fmt.count(n))) for day, n in units.items()]
+            name: [Point(day, n, f"{day}: {fmt.count(n)}") for day, n in units.items()]
             for name, units in series.items()
         },
         "",
@@ -136,38 +132,35 @@ def units_view(result: Result) -> FigureView | None:
         shapes=[*_weekends(dates)],
     )
     said = f"Fewest units on {lowest}. If the lines diverge or drop to zero, suspect the log first."
-    return FigureView("Units by day", said, figure, ("quality", "units"))
+    yield FigureView("Units by day", said, figure, ("quality", "units"))
 
 
-def before_part(study: Study) -> tuple[Block, ...]:
+def before_part(study: Study) -> Iterator[Block]:
     """Compare the same groups before the experiment."""
-    time = study.time
-    if time is None or not time.before:
-        return ()
 
     def values(row: Balance) -> tuple[str, str]:
         return fmt.pair(row.control, row.treatment, info_of(study, row.metric).unit)
 
     table = numbers(
-        time.before,
+        () if study.time is None else study.time.before,
         *("metric", "variant"),
         ("control", lambda row: values(row)[0]),
         ("treatment", lambda row: values(row)[1]),
         ("p", lambda row: fmt.p_value(row.p_value)),
         ("p adjusted", lambda row: fmt.p_value(row.p_adjusted)),
     )
-    return (fig.listed(table),)
+    yield from map(fig.listed, with_rows(table))
 
 
-def srm_part(study: Study) -> tuple[Block, ...]:
+def srm_part(study: Study) -> Iterator[Block]:
     """Draw each variant's share of the units that entered, with the share that was planned."""
     if study.time is None or study.analysis is None:
-        return ()
+        return
     info = study.analysis.experiment
     entered = _entries(study.time, info.control)
     weights = {one.name: one.weight for one in info.variants if one.name in entered}
     if not entered or not sum(weights.values()):
-        return ()
+        return
     order, series, bands = fig.places(info), dict[str, list[Point]](), []
     # Of two variants the other share is the rest of this one.
     for name, by_day in list(entered.items())[: 1 if len(entered) == 2 else None]:
@@ -182,7 +175,7 @@ def srm_part(study: Study) -> tuple[Block, ...]:
         tone, days = fig.colour(order.get(name, 1)), [day for day, _, _ in known]
         bands.append(fig.band(days, ends, tone, f"{name}, as planned"))
         series[name] = [
-            Point(d, 100 * k / n, (f"up to {d}", f"{fmt.count(k)} units, {fmt.percent(k / n)}"))
+            Point(d, 100 * k / n, f"up to {d}: {fmt.count(k)} units, {fmt.percent(k / n)}")
             for d, k, n in known
         ]
     check = next((check for check in study.analysis.trust if check.name == "srm"), None)
@@ -190,7 +183,7 @@ def srm_part(study: Study) -> tuple[Block, ...]:
     figure = fig.lines(series, *axes, height=260, margin=room, order=order, showlegend=True)
     figure["data"] = [*bands, *figure["data"]]
     said = "" if check is None else f"{check.status.capitalize()}: {check.message}"
-    return (FigureView("Share of the units that entered", said, figure, ("srm", "entries")),)
+    yield FigureView("Share of the units that entered", said, figure, ("srm", "entries"))
 
 
 def _entries(time: TimeResult, control: str) -> dict[str, dict[str, int]]:
@@ -200,8 +193,14 @@ def _entries(time: TimeResult, control: str) -> dict[str, dict[str, int]]:
         return {}
     most = max(rows, key=lambda row: row.units_control + row.units)
     own = [row for row in rows if row.metric == most.metric]
-    first = own[0].variant
-    series = {control: {row.end: row.units_control for row in own if row.variant == first}}
-    for row in own:
-        series.setdefault(row.variant, {})[row.end] = row.units
+    return _counts(control, [(row.end, row) for row in own])
+
+
+def _counts(
+    control: str, rows: Sequence[tuple[str, SliceRow | WindowRow]]
+) -> dict[str, dict[str, int]]:
+    """Count units by variant and day."""
+    series = {control: {day: row.units_control for day, row in rows}}
+    for day, row in rows:
+        series.setdefault(row.variant, {})[day] = row.units
     return series

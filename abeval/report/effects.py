@@ -1,6 +1,6 @@
 """Show metrics and effects as text and glyphs, and the scorecard by role."""
 
-import re
+import math
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
@@ -10,7 +10,6 @@ from abeval.report.tables import (
     ROLES,
     Cell,
     Printed,
-    decisive_p,
     estimate_of,
     full,
     interval_of,
@@ -22,41 +21,6 @@ from abeval.results import format as fmt
 from abeval.results.analysis import ExperimentInfo, Result
 
 DECIDED = frozenset({"better", "worse", "equivalent", "non_inferior"})
-TONES = {"better": "good", "non_inferior": "good", "worse": "bad", "untrusted": "bad"}
-
-
-def slugs(names: Sequence[str]) -> dict[str, str]:
-    """Write names in letters and digits, each another.
-
-    Example:
-        >>> slugs(["a b", "a-b"])
-        {'a b': 'a-b', 'a-b': 'a-b-2'}
-    """
-    ids: dict[str, str] = {}
-    for name in dict.fromkeys(names):
-        slug = re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-") or "metric"
-        taken = set(ids.values())
-        others = (slug, *(f"{slug}-{i}" for i in range(2, len(taken) + 3)))
-        ids[name] = next(slug for slug in others if slug not in taken)
-    return ids
-
-
-def metric_note(metric: MetricInfo) -> str:
-    """Write unit and direction, as shown under a metric's name."""
-    unit = f"{metric.unit}, " if metric.unit and metric.unit not in fmt.RATE_UNITS else ""
-    return f"{unit}{codes.direction_words(metric.direction)}"
-
-
-def definitions(
-    result: Result, rows: Sequence[Row] | Sequence[SliceRow]
-) -> Mapping[str, MetricInfo]:
-    """Map definitions by name; a row without one gets an empty one, so that it still shows."""
-    known = {metric.name: metric for metric in result.metrics}
-    blanks = {
-        row.metric: MetricInfo(row.metric, "mean", "", "", "increase", "diagnostic", None, None)
-        for row in rows
-    }
-    return {**blanks, **known}
 
 
 def effect_of(row: Row | SliceRow, unit: str, note: str = "") -> Cell:
@@ -86,7 +50,7 @@ def row_mark(
         row.status in DECIDED,
         (wide.lift_low, wide.lift_high) if is_wider and wide.lift is not None else None,
         _harm(row, metric),
-        None if row.status == "too_little_data" else row.mde,
+        math.inf if row.status == "too_little_data" else row.mde or math.inf,
     )
 
 
@@ -106,7 +70,7 @@ def _spoken_label(level: str, row: Row | SliceRow, name: str, status: str) -> st
     return f"{name}: lift {numbers}, {status}"
 
 
-def _harm(row: Row, metric: MetricInfo) -> tuple[float | None, float | None]:
+def _harm(row: Row, metric: MetricInfo) -> glyph.Ends:
     """Return the lifts at which a guardrail's margin ends, on its harmful side."""
     size = metric.margin
     if size is not None and not metric.margin_relative:
@@ -116,80 +80,52 @@ def _harm(row: Row, metric: MetricInfo) -> tuple[float | None, float | None]:
     return {"increase": (-size, None), "decrease": (None, size)}.get(metric.direction, (None, None))
 
 
-def could_see(row: Row) -> str:
-    """Write the smallest detectable lift; none where there is too little data to trust it."""
-    return fmt.either_way(None if row.status == "too_little_data" else row.mde)
-
-
 class RowView(NamedTuple):
     """A row of the scorecard; `of` has its numbers, `absolute` the difference beside a lift."""
 
     of: Row
-    name: str
+    metric: MetricInfo
     place: int
-    anchor: str
-    note: str
     control: str
     treatment: str
     effect: Cell
     absolute: str
-    drawing: str
-    mde: str
-    p: float | None
-    status: str
-    tone: str
+    mark: glyph.Mark | None
     reason: str
 
 
-class RoleView(NamedTuple):
-    """The metrics of one role, on one axis."""
-
-    role: str
-    title: str
-    hint: str
-    scale: str
-    rows: tuple[RowView, ...]
+Rows = tuple[glyph.Axis, list[RowView]]
+"""Rows of the scorecard, and the axis that they share."""
 
 
-def role_views(result: Result) -> tuple[RoleView, ...]:
-    """Show the scorecard by role."""
+def by_role(result: Result) -> list[tuple[str, str, str, Rows]]:
+    """Show the scorecard: role, title and hint, and the rows of each on one axis."""
     of_role = [(one, [row for row in result.scorecard if row.role == one[0]]) for one in ROLES]
-    return tuple(RoleView(*one, *row_views(result, rows)) for one, rows in of_role if rows)
+    return [(*one, row_views(result, rows)) for one, rows in of_role if rows]
 
 
-def row_views(result: Result, rows: Sequence[Row]) -> tuple[str, tuple[RowView, ...]]:
-    """Draw rows on one axis, and return its scale before them."""
-    metrics, ids = definitions(result, rows), slugs([metric.name for metric in result.metrics])
-    shown = printed(result, rows)
-    info, order = result.experiment, places(result.experiment)
-    marks = [
-        row_mark(info, row, one, metrics[row.metric]) for row, one in zip(rows, shown, strict=True)
-    ]
-    scale, drawings = glyph.column(marks)
+def row_views(result: Result, rows: Sequence[Row]) -> Rows:
+    """Show rows on one axis."""
+    order, shown = places(result.experiment), printed(result, rows)
+    metrics = {row.metric: result.info(row.metric) for row in rows}
     digits = _digits([one.row for one in shown], metrics)
     views = []
-    for (row, mark, reason, _), drawing in zip(shown, drawings, strict=True):
-        metric, decimals = metrics[row.metric], digits[row.metric]
+    for of, one in zip(rows, shown, strict=True):
+        row, metric, decimals = one.row, metrics[of.metric], digits[of.metric]
         absolute = tables.shown_difference(row, metric.unit)
         view = RowView(
             row,
-            metric.shown,
+            metric,
             order.get(row.variant, 1),
-            ids.get(row.metric, "metric"),
-            metric_note(metric),
             fmt.mean(row.control, metric.unit, decimals),
-            fmt.mean(row.treatment, metric.unit, decimals) + mark,
+            fmt.mean(row.treatment, metric.unit, decimals) + one.mark,
             effect_of(row, metric.unit),
             absolute.text if absolute and row.lift is not None else "",
-            drawing,
-            could_see(row),
-            decisive_p(row),
-            codes.status(row.status, row.reason),
-            TONES.get(row.status, "plain"),
-            reason,
+            row_mark(result.experiment, of, one, metric),
+            one.reason,
         )
         views.append(view)
-    return scale, tuple(views)
+    return glyph.shared_axis([view.mark for view in views]), views
 
 
 def _digits(rows: Sequence[Row], metrics: Mapping[str, MetricInfo]) -> Mapping[str, int]:

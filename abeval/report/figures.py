@@ -60,8 +60,8 @@ class FigureView:
     """A figure on a page.
 
     `takeaway` says in one sentence what it shows; it may be empty. `key` is how `figures` of a
-    result calls it: `("cumulative", "ctr")`. `slug` is its address, where that is not its key. The
-    page's scripts list its numbers from the texts of its points.
+    result calls it: `("cumulative", "ctr")`. The page's scripts list its numbers from the texts of
+    its points.
     """
 
     title: str
@@ -69,12 +69,11 @@ class FigureView:
     figure: Figure
     key: tuple[str, ...]
     note: str = ""
-    slug: str = ""
 
     @property
     def anchor(self) -> str:
         """Return its address on the page."""
-        return self.slug or "-".join(self.key)
+        return assets.slug(*self.key)
 
     @property
     def island(self) -> Markup:
@@ -245,11 +244,11 @@ def forest(names: Sequence[str], series: Mapping[str, Sequence[Spot]], **xaxis: 
 
 
 class Point(NamedTuple):
-    """A point of a line, with the cells of its tooltip; `hollow` where it covers only a part."""
+    """A point of a line, with the text of its label; `hollow` where it covers only a part."""
 
     x: float | str
     y: float
-    cells: tuple[str, ...]
+    said: str
     interval: Interval | None = None
     hollow: bool = False
 
@@ -264,7 +263,6 @@ def lines(
     up: str,
     xaxis: Mapping[str, object] | None = None,
     yaxis: Mapping[str, object] | None = None,
-    heads: Sequence[str] = (),
     mode: str = "lines+markers",
     height: int = 300,
     margin: dict[str, int] | None = None,
@@ -275,7 +273,7 @@ def lines(
 ) -> Figure:
     """Draw a line for each name, and the intervals of its points as bars or as one band.
 
-    `heads` are of the cells of a point. `order` gives names their place in `COLOURS`; without one,
+    `order` gives names their place in `COLOURS`; without one,
     places follow the lines. Lines of effects have a frame that holds most intervals; arrows mark
     those that leave it.
     """
@@ -298,7 +296,7 @@ def lines(
             name=label(name),
             line={"color": tone, "width": 1.8, "dash": "dot" if i % 2 else "solid"},
             marker={"color": tone, "size": 6, "symbol": marks if len(set(marks)) > 1 else mark},
-            said=[f"{name}, {_said(heads, point.cells)}" for point in points],
+            said=[f"{name}, {point.said}" for point in points],
         )
         traces.append(trace)
     bottom = {**axis(label(across), 6, showgrid=False), **(xaxis or {})}
@@ -406,12 +404,6 @@ def band(x: Sequence[object], ends: Sequence[Interval], tone: str, name: str) ->
     )
 
 
-def _said(heads: Sequence[str], cells: Sequence[str]) -> str:
-    if not heads:
-        return ": ".join(cells)
-    return ", ".join(f"{head} {cell}" for head, cell in zip(heads, cells, strict=True))
-
-
 def axis(title: str, standoff: int = 8, **more: object) -> dict[str, object]:
     """Title an axis."""
     return {"title": {"text": title, "standoff": standoff}, **more}
@@ -442,21 +434,11 @@ def _line(ends: Mapping[str, object], tone: str, width: float, dash: str) -> Tra
 
 
 @dataclass(frozen=True)
-class Heading:
-    """A heading inside a part, with what stands beside it."""
-
-    text: str
-    note: str = ""
-    level: int = 3
-
-
-@dataclass(frozen=True)
 class Closed:
-    """What is shown when it is opened, in a style of its own; `is_open` from the start."""
+    """What is shown when it is opened; `is_open` from the start."""
 
     summary: str
     blocks: tuple["Block", ...]
-    style: str = "more"
     is_open: bool = False
 
 
@@ -468,7 +450,7 @@ class OfMetric:
     inside: tuple["Block", ...]
 
 
-Block = FigureView | TextTable | Closed | Heading | OfMetric | Markup
+Block = FigureView | TextTable | Closed | OfMetric | Markup
 
 
 def figures_of(blocks: Iterable[Block]) -> Iterable[FigureView]:
@@ -484,12 +466,10 @@ def figures_of(blocks: Iterable[Block]) -> Iterable[FigureView]:
 
 def info_of(study: Study, metric: str) -> MetricInfo:
     """Find a metric's definition, as far as the study has it."""
-    infos = () if study.analysis is None else study.analysis.metrics
-    units = {} if study.time is None else study.time.units
-    blank = MetricInfo(
-        metric, "mean", "", units.get(metric, ""), "increase", "diagnostic", None, None
-    )
-    return next((info for info in infos if info.name == metric), blank)
+    if study.analysis is not None:
+        return study.analysis.info(metric)
+    unit = "" if study.time is None else study.time.units.get(metric, "")
+    return MetricInfo(metric, "mean", "", unit, "increase", "diagnostic", None, None)
 
 
 def of_metrics(blocks: Iterable[tuple[str, Block]]) -> tuple["OfMetric", ...]:

@@ -1,22 +1,20 @@
 """Show the first screen: verdict, next step, scorecard of what is judged, open checks."""
 
 import re
-from collections.abc import Collection, Sequence
-from typing import NamedTuple
+from collections.abc import Collection, Iterator, Sequence
 
 from markupsafe import Markup
 
 from abeval.report import assets, glyph
 from abeval.report.agreement_page import standings
 from abeval.report.agreement_short import conclusions, standing_table
-from abeval.report.effects import RowView, row_views
+from abeval.report.effects import row_views
 from abeval.report.figures import Block, places
 from abeval.report.next_step import action, next_step, rank
-from abeval.report.tables import ROLES, filled, share_of, shown_lift, tally
+from abeval.report.tables import ROLES, VerdictLine, filled, share_of, shown_lift, tally
 from abeval.report.time_page import cells, scale_of
 from abeval.results import Row
 from abeval.results import format as fmt
-from abeval.results.agreement import Agreement
 from abeval.results.analysis import Result
 from abeval.results.study import Study
 
@@ -27,36 +25,26 @@ _MOST_ROWS = 24
 """Of the table on the first screen; the scorecard has them all."""
 
 
-class VerdictLine(NamedTuple):
-    """A verdict as one line; `place` is the variant's, `action` what to do with it, `why` why."""
-
-    variant: str
-    decision: str
-    word: str
-    sentence: str
-    place: int = 1
-    action: str = ""
-    why: str = ""
-
-
-def _agreed(agreement: Agreement) -> tuple[Block, ...]:
+def _agreed(study: Study) -> Iterator[Block]:
     """Show what offline and online say together, and the goals of each offline metric."""
-    lines, table = conclusions(agreement), filled(standing_table(agreement))
-    conclusion = assets.block("lines.html", lines=lines, shared="", said=())
-    lead = f"{table.title}: {table.lead}"
-    return (conclusion, table._replace(title="", lead=lead)) if lines else ()
+    agreement = study.agreement
+    if agreement is not None and agreement.explanations and not study.questions:
+        yield assets.block("lines.html", lines=conclusions(agreement), shared="", said=())
+        table = filled(standing_table(agreement))
+        yield table._replace(title="", lead=f"{table.title}: {table.lead}")
 
 
-def verdict_part(study: Study) -> tuple[Block, ...]:
+def verdict_part(study: Study) -> Iterator[Block]:
     """Show the first screen."""
     result = study.analysis
     if result is None:
-        return () if study.agreement is None or study.questions else _agreed(study.agreement)
+        yield from _agreed(study)
+        return
     judged = _judged(result)
-    scale, rows = row_views(result, judged[:_MOST_ROWS])
+    axis, rows = row_views(result, judged[:_MOST_ROWS])
     lines, shared = verdict_lines(result)
     order = places(result.experiment)
-    steps = {one.variant: action(result, study.outlook, one) for one in result.verdicts}
+    steps = {one.variant: action(result, study.outlook, one).text for one in result.verdicts}
     # One step of all variants is said once, below them.
     shared_step = len(lines) > 1 and len(set(steps.values())) == 1
     best = next_step(result, study.outlook)
@@ -69,26 +57,25 @@ def verdict_part(study: Study) -> tuple[Block, ...]:
     )
     said = [*_expect_less(result), *(("Offline", line) for line in standings(study))]
     said = [("Next", best), *said] if shared_step else said
-    html = assets.block(
+    yield assets.block("lines.html", lines=lines, shared=shared, said=said)
+    yield assets.block(
         "first.html",
+        result=result,
         info=result.experiment,
         order=order,
         splits=_splits(result),
-        trusted=result.trusted,
-        roles=_by_role(rows),
+        roles=ROLES,
+        axis=axis,
+        rows=rows,
         more=max(len(judged) - _MOST_ROWS, 0),
-        scale=scale,
         widened=bool(result.family_intervals),
         guarded=any(row.role == "guardrail" for row in judged),
         sparks=_sparks(study, {(row.metric, row.variant) for row in judged if row.role == "goal"}),
-        several=len({row.variant for row in result.scorecard}) > 1,
-        level=fmt.level(result.experiment.alpha),
         tally=tally(result.trust),
         open_checks=_open_checks(result),
         days=len({row.cell for row in result.daily}),
         left_out=study.left_out,
     )
-    return (assets.block("lines.html", lines=lines, shared=shared, said=said), html)
 
 
 def _splits(result: Result) -> dict[str, str]:
@@ -106,31 +93,14 @@ def _splits(result: Result) -> dict[str, str]:
     }
 
 
-def _by_role(rows: Sequence[RowView]) -> list[tuple[str, str, list[list[RowView]]]]:
-    """Group rows by role, and within it by metric."""
-    roles = []
-    for role, title, hint in ROLES:
-        by_metric: dict[str, list[RowView]] = {}
-        for row in rows:
-            if row.of.role == role:
-                by_metric.setdefault(row.of.metric, []).append(row)
-        if by_metric:
-            roles.append((title, hint, list(by_metric.values())))
-    return roles
-
-
 def _expect_less(result: Result) -> list[tuple[str, str]]:
     """Warn of the winner's curse beside a variant that ships."""
     shipping = {verdict.variant for verdict in result.verdicts if verdict.decision == "ship"}
-    gains = [
-        (row, shown)
+    ends = [
+        f"{result.label(row.metric)} {shown.high if row.direction == 'decrease' else shown.low}"
         for row in result.scorecard
         if row.variant in shipping and row.role == "goal" and row.status == "better"
         if (shown := shown_lift(row))
-    ]
-    ends = [
-        f"{result.label(row.metric)} {shown.high if row.direction == 'decrease' else shown.low}"
-        for row, shown in gains
     ]
     if not ends:
         return []
@@ -143,8 +113,8 @@ def _sparks(study: Study, keys: Collection[tuple[str, str]]) -> dict[tuple[str, 
     sparks = {}
     for cell in cells(study):
         if (cell.metric, cell.variant) in keys:
-            points = scale_of(cell.info, cell.rows).points(cell.of("calendar", "cumulative"))
-            ends = [point.interval or (None, None, None) for point in points]
+            scale = scale_of(cell.info, cell.rows)
+            ends = [scale.of(row) for row in cell.of("calendar", "cumulative")]
             known = [
                 (v, a, b) for v, a, b in ends if v is not None and a is not None and b is not None
             ]
@@ -152,8 +122,7 @@ def _sparks(study: Study, keys: Collection[tuple[str, str]]) -> dict[tuple[str, 
                 # The first days have too little data for a scale.
                 known = known[len(known) // 7 :]
                 label = f"{cell.info.shown}, {cell.variant}, up to each day"
-                place = cell.order.get(cell.variant, 1)
-                sparks[cell.metric, cell.variant] = glyph.sparkline(known, place, label)
+                sparks[cell.metric, cell.variant] = glyph.sparkline(known, cell.place, label)
     return sparks
 
 

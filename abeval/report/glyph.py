@@ -7,12 +7,12 @@ from statistics import NormalDist
 
 from markupsafe import Markup
 
+from abeval.report import assets
 from abeval.report.figures import farthest, round_up
-from abeval.report.tables import Cell
-from abeval.results.format import typographic
 
-HEIGHT = 34
-_MIDDLE = HEIGHT / 2
+Ends = tuple[float | None, float | None]
+"""The ends of an interval, or of where harm begins; None without one."""
+
 _PADDING = 4.0
 
 
@@ -29,9 +29,42 @@ class Axis:
         share = (math.log1p(min(max(lift, self.low), self.high)) - low) / (high - low)
         return _PADDING + (100 - 2 * _PADDING) * share
 
-    def cuts(self, lift: float | None, side: int) -> bool:
-        """Tell whether an end on a side (-1 or 1) lies beyond the axis; None has no bound."""
-        return lift is None or (lift < self.low if side < 0 else lift > self.high)
+    def holds(self, lift: float) -> bool:
+        """Tell whether a lift lies on the axis."""
+        return self.low <= lift <= self.high
+
+    def ends(self, low: float | None, high: float | None) -> tuple[float, float]:
+        """Place the ends of an interval; None has no bound."""
+        return self.x(self.low if low is None else low), self.x(self.high if high is None else high)
+
+    def zones(self, harm: "Ends") -> list[tuple[float, float]]:
+        """Place the zones of harm, from an end of the column to its lift."""
+        below, above = harm
+        left = [] if below is None else [(_PADDING / 2, self.x(below))]
+        return left if above is None else [*left, (self.x(above), 100 - _PADDING / 2)]
+
+    @property
+    def ticks(self) -> list[float]:
+        """Choose round lifts that stand apart, zero among them.
+
+        Example:
+            >>> Axis(-0.04, 0.11).ticks
+            [0.0, 0.05, 0.1]
+        """
+        step = round_up((self.high - self.low) / 5)
+        first, last = math.ceil(self.low / step), math.floor(self.high / step)
+        kept: list[float] = [0.0]
+        for lift in sorted((i * step for i in range(first, last + 1) if i), key=abs):
+            if all(abs(self.x(lift) - self.x(other)) >= 13 for other in kept):
+                kept.append(float(f"{lift:.6g}"))
+        return sorted(kept)
+
+    def arrows(self, mark: "Mark") -> list[int]:
+        """List the sides (-1 or 1) on which an interval goes on beyond the axis."""
+        lows, highs = zip((mark.low, mark.high), *[mark.widest] * bool(mark.widest), strict=True)
+        below = any(low is None or low < self.low for low in lows)
+        above = any(high is None or high > self.high for high in highs)
+        return [-1] * below + [1] * above
 
 
 @dataclass(frozen=True)
@@ -51,9 +84,18 @@ class Mark:
     alpha: float = 0.05
     place: int = 1
     decided: bool = False
-    widest: tuple[float | None, float | None] | None = None
-    harm: tuple[float | None, float | None] = (None, None)
-    detectable: float | None = None
+    widest: Ends | None = None
+    harm: Ends = (None, None)
+    detectable: float = math.inf
+
+    @property
+    def half(self) -> Ends | None:
+        """Return the interval at 50 %: that at `1 - alpha`, narrower by the normal quantiles."""
+        if self.low is None or self.high is None:
+            return None
+        shade = NormalDist().inv_cdf(0.75) / NormalDist().inv_cdf(1 - self.alpha / 2)
+        low, high = (self.lift + shade * (end - self.lift) for end in (self.low, self.high))
+        return low, high
 
     @property
     def ends(self) -> list[float]:
@@ -71,7 +113,7 @@ def _log(lift: float) -> float:
     return math.log1p(max(lift, -0.999))
 
 
-def shared_axis(marks: Sequence[Mark]) -> Axis:
+def shared_axis(column: Sequence[Mark | None]) -> Axis:
     """Choose one axis for all marks, with zero; a mark far wider than the others is cut.
 
     Example:
@@ -80,78 +122,13 @@ def shared_axis(marks: Sequence[Mark]) -> Axis:
         >>> axis.low < -0.02, 0.05 < axis.high < 0.9
         (True, True)
     """
+    marks = [mark for mark in column if mark]
     if not marks:
         return Axis(-0.01, 0.01)
     limit = farthest([mark.reach for mark in marks])
     logs = [0.0, *(max(-limit, min(limit, _log(end))) for mark in marks for end in mark.ends)]
     room = 0.04 * (max(logs) - min(logs)) or 0.01
     return Axis(math.expm1(min(logs) - room), math.expm1(max(logs) + room))
-
-
-def draw(mark: Mark, axis: Axis) -> Markup:
-    """Draw one row: zones of harm, detectable lifts, the interval and its half, the estimate."""
-    below, above = mark.harm
-    parts = [
-        _zone(_PADDING / 2, axis.x(below)) if below is not None else Markup(),
-        _zone(axis.x(above), 100 - _PADDING / 2) if above is not None else Markup(),
-        _upright("zero", 0.0, axis),
-        *(_upright("detectable", sign * (mark.detectable or 0.0), axis) for sign in (-1, 1)),
-        _bar("whisker", *mark.widest, axis) if mark.widest else Markup(),
-        _bar("bar", mark.low, mark.high, axis),
-        _half(mark, axis),
-        _arrows(mark, axis),
-        _dot(mark, axis),
-    ]
-    return Markup(
-        '<svg class="glyph v{} {}" width="100%" height="{}" role="img" aria-label="{}">{}</svg>'
-    ).format(
-        mark.place,
-        "decided" if mark.decided else "open",
-        HEIGHT,
-        typographic(mark.label),
-        Markup().join(parts),
-    )
-
-
-def column(marks: Sequence[Mark | None]) -> tuple[str, list[str]]:
-    """Draw a column on one axis: its header, and a cell for each mark."""
-    drawn = [mark for mark in marks if mark]
-    axis = shared_axis(drawn)
-    labels = (scale(axis) if drawn else Markup()) + _UNSEEN
-    cells = [Cell("", draw(mark, axis) if mark else Markup(), "drawn") for mark in marks]
-    return Cell("", labels, "drawn"), list(cells)
-
-
-_UNSEEN = Markup('<span class="unseen">Interval, drawn</span>')
-
-
-def scale(axis: Axis) -> Markup:
-    """Label the axis over a column of glyphs."""
-    labels = Markup().join(
-        Markup('<text x="{:.1f}%" y="11" text-anchor="middle">{}</text>').format(
-            axis.x(lift), _tick(lift)
-        )
-        for lift in ticks(axis)
-    )
-    return Markup('<svg class="scale" width="100%" height="14" aria-hidden="true">{}</svg>').format(
-        labels
-    )
-
-
-def ticks(axis: Axis) -> list[float]:
-    """Choose round lifts that stand apart, zero among them.
-
-    Example:
-        >>> ticks(Axis(-0.04, 0.11))
-        [0.0, 0.05, 0.1]
-    """
-    step = round_up((axis.high - axis.low) / 5)
-    first, last = math.ceil(axis.low / step), math.floor(axis.high / step)
-    kept: list[float] = [0.0]
-    for lift in sorted((i * step for i in range(first, last + 1) if i), key=abs):
-        if all(abs(axis.x(lift) - axis.x(other)) >= 13 for other in kept):
-            kept.append(float(f"{lift:.6g}"))
-    return sorted(kept)
 
 
 def sparkline(values: Sequence[tuple[float, float, float]], place: int, label: str) -> Markup:
@@ -166,69 +143,5 @@ def sparkline(values: Sequence[tuple[float, float, float]], place: int, label: s
             for i, value in enumerate(values)
         ]
 
-    zero, band = 28 * top / height, " ".join([*path(1), *reversed(path(2))])
-    return Markup(
-        '<svg class="spark v{}" viewBox="0 -1 100 30" preserveAspectRatio="none" role="img" '
-        'aria-label="{}"><polygon points="{}"/><line class="zero" x1="0" x2="100" y1="{:.1f}" '
-        'y2="{:.1f}"/><polyline points="{}"/></svg>'
-    ).format(place, typographic(label), band, zero, zero, " ".join(path(0)))
-
-
-def _zone(left: float, right: float) -> Markup:
-    return Markup('<rect class="harm" x="{:.1f}%" width="{:.1f}%" y="2" height="{}"/>').format(
-        left, max(right - left, 0.0), HEIGHT - 4
-    )
-
-
-def _upright(name: str, lift: float, axis: Axis) -> Markup:
-    if name != "zero" and (not lift or axis.cuts(lift, -1) or axis.cuts(lift, 1)):
-        return Markup()
-    top, bottom = (0, HEIGHT) if name == "zero" else (_MIDDLE + 8, HEIGHT - 2)
-    x = axis.x(lift)
-    return Markup('<line class="{}" x1="{:.1f}%" x2="{:.1f}%" y1="{}" y2="{}"/>').format(
-        name, x, x, top, bottom
-    )
-
-
-def _bar(name: str, low: float | None, high: float | None, axis: Axis) -> Markup:
-    left = axis.x(axis.low if low is None else low)
-    right = axis.x(axis.high if high is None else high)
-    return Markup('<line class="{}" x1="{:.1f}%" x2="{:.1f}%" y1="{}" y2="{}"/>').format(
-        name, left, right, _MIDDLE, _MIDDLE
-    )
-
-
-def _half(mark: Mark, axis: Axis) -> Markup:
-    """Draw the interval at 50 %: that at `1 - alpha`, narrower by the normal quantiles."""
-    if mark.low is None or mark.high is None:
-        return Markup()
-    shade = NormalDist().inv_cdf(0.75) / NormalDist().inv_cdf(1 - mark.alpha / 2)
-    low, high = (mark.lift + shade * (end - mark.lift) for end in (mark.low, mark.high))
-    return _bar("half", low, high, axis)
-
-
-def _arrows(mark: Mark, axis: Axis) -> Markup:
-    """Draw an arrow where an interval goes on beyond the axis."""
-    ends = [(mark.low, -1), (mark.high, 1)]
-    if mark.widest:
-        ends += [(mark.widest[0], -1), (mark.widest[1], 1)]
-    sides = {side for end, side in ends if axis.cuts(end, side)}
-    form = Markup(
-        '<svg class="arrow" x="{:.1f}%" y="{}" overflow="visible"><path d="M{} 0l{} -5v10z"/></svg>'
-    )
-    return Markup().join(
-        form.format(axis.x(axis.low if side < 0 else axis.high), _MIDDLE, side * 8, -side * 8)
-        for side in sorted(sides)
-    )
-
-
-def _dot(mark: Mark, axis: Axis) -> Markup:
-    if axis.cuts(mark.lift, -1) or axis.cuts(mark.lift, 1):
-        return Markup()
-    return Markup('<circle class="dot" cx="{:.1f}%" cy="{}" r="4.5"/>').format(
-        axis.x(mark.lift), _MIDDLE
-    )
-
-
-def _tick(lift: float) -> str:
-    return typographic(f"{100 * lift:+.6g}%") if lift else "0"
+    band = [*path(1), *reversed(path(2))]
+    return assets.macro("glyph.html", "spark", place, label, band, 28 * top / height, path(0))

@@ -1,6 +1,6 @@
 """Write a history of experiments as one HTML file that works offline."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from abeval.report import figures as fig
 from abeval.report import history_short as short
@@ -102,18 +102,15 @@ def history_page_html(result: HistoryReport) -> str:
     )
 
 
-def _scatters(result: HistoryReport) -> tuple[FigureView, ...]:
+def _scatters(result: HistoryReport) -> Iterator[FigureView]:
     """Draw one a target: its best predictor, or the one with the highest correlation."""
-    views = []
     for i, row in enumerate(_drawn(result)):
-        pairs = _pairs(result.effects, row)
-        drawn = scatter_figure(row, pairs)
+        drawn = scatter_figure(row, _pairs(result.effects, row))
         title = f"{row.predictor} and {row.target}"
         corrected, ends = fmt.estimate(row.correlation, row.low, row.high)
         naive = fmt.MISSING if row.naive is None else f"{row.naive:.2f}"
         sentence = f"Correlation of true effects {corrected} {ends}; of the estimates {naive}."
-        views.append(FigureView(title, sentence, drawn, (f"pair{i}",)))
-    return tuple(views)
+        yield FigureView(title, sentence, drawn, (f"pair{i}",))
 
 
 def _drawn(result: HistoryReport) -> list[Prediction]:
@@ -137,14 +134,9 @@ def _pairs(
     ]
 
 
-def _forests(result: HistoryReport) -> tuple[FigureView, ...]:
-    views = []
+def _forests(result: HistoryReport) -> Iterator[FigureView]:
     for i, row in enumerate(result.gained):
         own = [e for e in result.effects if (e.measure, e.side) == (row.metric, "online")]
-        shrunk = [e for e in own if e.shrunk is not None]
-        if not shrunk:
-            continue
-        sentence = f"{row.shipped} shipped (*), added up: {short.gained_words(row)}."
-        drawn = forest_figure(shrunk)
-        views.append(FigureView(row.metric, sentence, drawn, (f"forest{i}",)))
-    return tuple(views)
+        if shrunk := [e for e in own if e.shrunk is not None]:
+            sentence = f"{row.shipped} shipped (*), added up: {short.gained_words(row)}."
+            yield FigureView(row.metric, sentence, forest_figure(shrunk), (f"forest{i}",))

@@ -5,17 +5,11 @@ from collections.abc import Iterator
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from abeval.report.tables import TextTable, interval, table
+from abeval.report.tables import TextTable, interval, table, with_rows
 from abeval.results import format as fmt
 
 if TYPE_CHECKING:
-    from abeval.results.history import (
-        Added,
-        Gained,
-        HistoryReport,
-        Prediction,
-        Sensitivity,
-    )
+    from abeval.results.history import Added, Gained, HistoryReport, Prediction, Sensitivity
 
 _LISTED = 3
 """Metrics that a sentence names."""
@@ -42,8 +36,8 @@ def _added(result: "Added", i: int) -> str:
 
 def history_tables(result: "HistoryReport") -> tuple[TextTable | str, ...]:
     """Say what was learned, and what cannot be said yet; then list every table that has rows."""
-    tables = (prediction_table(result), sensitivity_table(result), gained_table(result))
-    return (*sentences(result), *(one for one in tables if one.rows))
+    tables = with_rows(prediction_table(result), sensitivity_table(result), gained_table(result))
+    return (*sentences(result), *tables)
 
 
 def sentences(result: "HistoryReport") -> tuple[str, ...]:

@@ -1,54 +1,56 @@
 """Lay tables of text out at a width without cutting a name: in columns, or a block a row."""
 
-from collections.abc import Iterator, Sequence
-from typing import Literal, NamedTuple
+from collections.abc import Iterator, Mapping, Sequence
 
 from rich.box import Box
 from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-Kind = Literal["name", "number", "spare", "extra", "words", "note"]
-"""How a column gives way where there is little room.
-
-`name` and `number` are never broken; `words` is a sentence that takes several lines. A `spare`
-number and an `extra` word are left out first; a `note` then goes below the table, a line a row.
-"""
+from abeval.report.tables import Kind, TextTable
 
 _RULED = Box("    \n    \n -- \n    \n    \n    \n    \n    \n", ascii=True)
 _SPARE: tuple[Kind, ...] = ("spare", "extra")
+_NAMES: tuple[Kind, ...] = ("name",)
 _INDENT, _GAP = 2, 3
 _SENTENCE = 24
 """Columns that a sentence needs at least."""
 
+Rows = Sequence[Sequence[Text]]
 
-class Column(NamedTuple):
-    """A column's header, and how it gives way."""
-
-    header: str
-    kind: Kind = "name"
-
-
-class Group(NamedTuple):
-    """Rows under a title of their own; none without a title."""
-
-    title: str
-    rows: Sequence[Sequence[Text]]
+_STYLES = {
+    "better": "blue",
+    "non inferior": "blue",
+    "worse": "red",
+    "drifting": "yellow",
+    "settling": "yellow",
+    "off": "bold red",
+    "untrusted": "red",
+    "fail": "bold red",
+    "warn": "yellow",
+    "draft": "yellow",
+}
+"""Cells that stand out."""
 
 
 def laid_out(
-    columns: Sequence[Column], groups: Sequence[Group], width: int, whole: bool = False
+    table: TextTable, width: int, whole: bool = False, titles: Mapping[int, str] | None = None
 ) -> Iterator[Padding | Text]:
-    """Lay a table out at most so wide; with `whole`, leave no column out."""
-    rows = [row for group in groups for row in group.rows]
-    filled = [i for i in range(len(columns)) if any(row[i].plain for row in rows)]
-    kept = _that_fit(columns, rows, filled, width, () if whole else _SPARE)
+    """Lay a table out at most so wide; with `whole`, leave no column out.
+
+    `titles` stand above the rows of their places.
+    """
+    kinds = table.kinds or _NAMES * len(table.headers)
+    table = table._replace(kinds=kinds)
+    rows = [[Text(plain(text), _STYLES.get(text, "")) for text in row] for row in table.rows]
+    filled = [i for i in range(len(kinds)) if any(row[i].plain for row in rows)]
+    kept = _that_fit(table, rows, filled, width, () if whole else _SPARE)
     if kept is None:
-        yield from _blocks(columns, groups, filled)
+        yield from _blocks(table, rows, filled, titles or {})
         return
-    yield _indented(_table([columns[i] for i in kept], _chosen(groups, kept)))
-    notes = [i for i in filled if columns[i].kind == "note" and i not in kept]
-    names = [i for i in kept if columns[i].kind == "name"][:2]
+    yield _indented(_grid(table, rows, kept, titles or {}))
+    notes = [i for i in filled if kinds[i] == "note" and i not in kept]
+    names = [i for i in kept if kinds[i] == "name"][:2]
     for row in rows:
         if said := ", ".join(row[i].plain for i in notes if row[i].plain):
             of = ", ".join(row[i].plain for i in names)
@@ -60,27 +62,13 @@ def plain(text: str) -> str:
     return "".join(char if char.isprintable() else "\N{REPLACEMENT CHARACTER}" for char in text)
 
 
-def cell(text: str, style: str = "") -> Text:
-    """Make a cell of a text of the log, or of the user."""
-    return Text(plain(text), style)
-
-
-def _chosen(groups: Sequence[Group], kept: Sequence[int]) -> list[Group]:
-    return [Group(title, [[row[i] for i in kept] for row in rows]) for title, rows in groups]
-
-
 def _that_fit(
-    columns: Sequence[Column],
-    rows: Sequence[Sequence[Text]],
-    filled: Sequence[int],
-    width: int,
-    spare: Sequence[Kind],
+    table: TextTable, rows: Rows, filled: Sequence[int], width: int, spare: Sequence[Kind]
 ) -> list[int] | None:
     """Choose columns that there is room for; None where names or numbers would be cut."""
     kept = list(filled)
-    needs = {i: _need(columns[i], [row[i] for row in rows]) for i in filled}
-    notes = [i for i in filled if columns[i].kind == "note"]
-    leaving = [*notes, *(i for i in filled if columns[i].kind in spare)]
+    needs = {i: _need(table.headers[i], table.kinds[i], [row[i] for row in rows]) for i in filled}
+    leaving = [i for of in (("note",), spare) for i in filled if table.kinds[i] in of]
     while sum(needs[i] + _GAP for i in kept) - _GAP > width - _INDENT:
         if not leaving:
             return None
@@ -88,50 +76,48 @@ def _that_fit(
     return kept
 
 
-def _need(column: Column, cells: Sequence[Text]) -> int:
+def _need(header: str, kind: Kind, cells: Sequence[Text]) -> int:
     """Count the columns of the terminal that a column needs."""
     widest = max((one.cell_len for one in cells), default=0)
-    if column.kind in ("words", "note"):
+    if kind in ("words", "note"):
         widest = min(widest, _SENTENCE)
-    return max(widest, len(column.header))
+    return max(widest, len(header))
 
 
-def _table(columns: Sequence[Column], groups: Sequence[Group]) -> Table:
-    table = Table(box=_RULED, show_edge=False, pad_edge=False, header_style="bold dim")
-    for header, kind in columns:
-        table.add_column(
-            Text(header),
+def _grid(table: TextTable, rows: Rows, kept: Sequence[int], titles: Mapping[int, str]) -> Table:
+    grid = Table(box=_RULED, show_edge=False, pad_edge=False, header_style="bold dim")
+    for i in kept:
+        grid.add_column(
+            Text(table.headers[i]),
             overflow="fold",
-            no_wrap=kind not in ("words", "note"),
-            justify="right" if kind in ("number", "spare") else "left",
+            no_wrap=table.kinds[i] not in ("words", "note"),
+            justify="right" if table.kinds[i] in ("number", "spare") else "left",
         )
-    for title, rows in groups:
-        if rows and table.row_count:
-            table.add_row()
-        if rows and title:
-            table.add_row(Text(title, "dim"))
-        for row in rows:
-            table.add_row(*row)
-    return table
+    for place, row in enumerate(rows):
+        if place in titles:
+            if place:
+                grid.add_row()
+            grid.add_row(Text(titles[place], "dim"))
+        grid.add_row(*(row[i] for i in kept))
+    return grid
 
 
 def _blocks(
-    columns: Sequence[Column], groups: Sequence[Group], filled: Sequence[int]
+    table: TextTable, rows: Rows, filled: Sequence[int], titles: Mapping[int, str]
 ) -> Iterator[Padding | Text]:
     """Show each row as a heading with its first name, and a line for every other cell."""
     first, *others = filled
-    for title, rows in groups:
-        if rows and title:
-            yield _indented(Text(title, "dim"))
-        for row in rows:
-            yield _indented(Text.assemble(row[first], style="bold"))
-            fields = Table.grid(padding=(0, 2))
-            fields.add_column(no_wrap=True)
-            fields.add_column(overflow="fold")
-            for i in others:
-                if row[i].plain:
-                    fields.add_row(Text(columns[i].header, "dim"), row[i])
-            yield Padding(fields, (0, 0, 0, 2 * _INDENT), expand=False)
+    for place, row in enumerate(rows):
+        if place in titles:
+            yield _indented(Text(titles[place], "dim"))
+        yield _indented(Text.assemble(row[first], style="bold"))
+        fields = Table.grid(padding=(0, 2))
+        fields.add_column(no_wrap=True)
+        fields.add_column(overflow="fold")
+        for i in others:
+            if row[i].plain:
+                fields.add_row(Text(table.headers[i], "dim"), row[i])
+        yield Padding(fields, (0, 0, 0, 2 * _INDENT), expand=False)
 
 
 def _indented(what: Table | Text) -> Padding:

@@ -5,7 +5,6 @@ from typing import TYPE_CHECKING
 
 from abeval.report.agreement_page import standings
 from abeval.report.agreement_short import conclusion_lines
-from abeval.report.effects import could_see
 from abeval.report.first_part import verdict_lines
 from abeval.report.next_step import next_step
 from abeval.report.short import notes, parts
@@ -14,6 +13,7 @@ from abeval.report.tables import (
     ROLES,
     Printed,
     TextTable,
+    could_see,
     decisive_p,
     filled,
     lift_of,
@@ -92,8 +92,8 @@ def _decision(study: Study, result: Result) -> Iterator[str]:
     yield f"## {escaped(info.shown)}"
     if info.hypothesis:
         yield f"**Hypothesis:** {escaped(info.hypothesis)}"
-    if so_far := "; ".join(filter(None, (info.dates, result.progress))):
-        yield escaped(so_far)
+    if result.so_far:
+        yield escaped(result.so_far)
     lines, shared = verdict_lines(result)
     for line in lines:
         name = f"{escaped(line.variant)}: " if len(lines) > 1 and line.variant else ""

@@ -6,10 +6,8 @@ from functools import cache
 from typing import NamedTuple
 
 from abeval.report import assets
-from abeval.report.effects import slugs
 from abeval.report.figures import Block
-from abeval.report.tables import changes, units_of
-from abeval.results import Row, codes
+from abeval.results import Row
 from abeval.results import format as fmt
 from abeval.results.analysis import Result
 from abeval.results.study import Study
@@ -52,37 +50,26 @@ def words_of(code: str) -> Method:
     return Method(code, code.replace("_", " "), "", "docs/methods.md")
 
 
-def methods_part(study: Study) -> tuple[Block, ...]:
+def methods_part(study: Study) -> Iterator[Block]:
     """Show definitions, methods, settings, the experiment file, SQL, versions and inputs."""
     result, provenance = study.analysis, study.provenance
-    if result is None and provenance is None:
-        return ()
-    html = assets.block(
-        "methods.html",
-        result=result,
-        provenance=provenance,
-        level=fmt.level(study.alpha),
-        **({} if result is None else _of_analysis(study, result)),
-    )
-    return (html,)
+    if result is not None or provenance is not None:
+        own = {} if result is None else _of_analysis(study, result)
+        yield assets.block(
+            "methods.html", result=result, provenance=provenance, alpha=study.alpha, **own
+        )
 
 
 def _of_analysis(study: Study, result: Result) -> dict[str, object]:
     """Return what the part says of an analysis, by the names of its template."""
     methods = dict.fromkeys(row.method for row in result.scorecard if row.method)
-    used: dict[str, dict[str, None]] = {metric.name: {} for metric in result.metrics}
-    for row in result.scorecard:
-        if row.method:
-            used.setdefault(row.metric, {})[row.method] = None
     words = {known.code: known.words for known in _methods()}
     lifts = dict.fromkeys(row.lift_method for row in result.scorecard if row.lift_method)
     return {
         "info": result.experiment,
-        "anchors": slugs([metric.name for metric in result.metrics]),
-        "used": used,
         "methods": [words_of(code) for code in methods],
         "settings": [*_settings(study, result)],
-        "row_settings": [*_row_settings(result)],
+        "decided": _decided,
         "lift_words": [(name, words.get(f"lift:{name}", words["lift:"])) for name in lifts],
     }
 
@@ -104,26 +91,6 @@ def _settings(study: Study, result: Result) -> Iterator[tuple[str, str]]:
         most = max(metric.runs for metric in study.aa.metrics)
         seed = "" if study.aa.seed is None else f", seed {study.aa.seed}"
         yield "A/A replays", f"{fmt.count(most)}{seed}"
-
-
-def _row_settings(result: Result) -> Iterator[tuple[str, ...]]:
-    """List what was set for each row of the scorecard, as text."""
-    several = len({row.variant for row in result.scorecard}) > 1
-    units = units_of(result)
-    changed = {
-        (change.metric, change.variant): changes(change, units.get(change.metric, ""))
-        for change in result.adjustments
-    }
-    for row in result.scorecard:
-        yield (
-            f"{row.metric}, {row.variant}" if several else row.metric,
-            row.method or codes.reason(row.reason) or fmt.MISSING,
-            _decided(row, result),
-            result.experiment.looks,
-            row.lift_method or fmt.MISSING,
-            "none" if row.draws is None else f"{fmt.count(row.draws)}, {row.seed}",
-            changed.get((row.metric, row.variant)) or "none",
-        )
 
 
 def _decided(row: Row, result: Result) -> str:

@@ -3,7 +3,7 @@
 import math
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from abeval.results import MetricInfo, Row, Verdict, codes
 from abeval.results import format as fmt
@@ -30,87 +30,98 @@ def rank(result: Result, verdict: Verdict) -> tuple[int, float]:
     return _BEST_FIRST.index(verdict.decision), -sign * (lift or 0.0)
 
 
+class Step(NamedTuple):
+    """What to do with a variant: in sentences, and as a word.
+
+    The words are `ship`, `second_choice`, `do_not_ship`, `keep_control`, `run_on`, `define` (a goal
+    or a margin), `choose` (between a margin and stopping), `repair` and `answer`.
+    """
+
+    word: str
+    text: str
+
+
+def best_of(result: Result) -> Verdict:
+    """Return the verdict on the variant that does best."""
+    return min(result.verdicts, key=lambda verdict: rank(result, verdict))
+
+
 def next_step(result: Result | None, outlook: "PowerOutlook | None" = None) -> str:
     """Say what to do now, by the variant that does best."""
     if result is None or not result.verdicts:
         return ""
-    best = min(result.verdicts, key=lambda verdict: rank(result, verdict))
-    return action(result, outlook, best)
+    return action(result, outlook, best_of(result)).text
 
 
-def action(result: Result, outlook: "PowerOutlook | None", verdict: Verdict) -> str:
+def action(result: Result, outlook: "PowerOutlook | None", verdict: Verdict) -> Step:
     """Say what to do with one variant."""
-    if empty := [v.name for v in result.experiment.variants if v.units == 0]:
-        return (
-            f"Find out why nobody is in {', '.join(empty)}: look for the assignment, or for the "
-            "variant's name in the log."
-        )
-    best = min(result.verdicts, key=lambda verdict: rank(result, verdict))
+    if empty := [fmt.named(v.name) for v in result.experiment.variants if v.units == 0]:
+        why = "were units assigned to it, and how does the log write its name?"
+        return Step("repair", f"Find out why nobody is in {fmt.listing(empty)}: {why}")
+    best, variant = best_of(result), fmt.named(verdict.variant)
     match verdict.decision:
         case "ship" if verdict.variant != best.variant:
-            return f"Keep it as the second choice: {best.variant} gains more."
+            gains = f"{fmt.named(best.variant)} gains more."
+            return Step("second_choice", f"Keep {variant} as the second choice: {gains}")
         case "ship":
-            return f"Roll out {verdict.variant}{_crossed(result, verdict.variant)}."
+            now = result.schedule
+            early = f" before the planned end: look {now.look} of {now.looks} allows it"
+            return Step("ship", f"Roll out {variant}{early * (now.next_look is not None)}.")
         case "do_not_ship":
             own = [row for row in result.scorecard if row.variant == verdict.variant]
             worse = [r for r in own if r.status == "worse" and r.role != "diagnostic"]
-            names = fmt.listing([result.label(row.metric) for row in worse])
+            names = fmt.listing([fmt.named(result.label(row.metric)) for row in worse])
             what = f"{names} by segment and day" if names else "what got worse"
-            return f"Keep {result.experiment.control}. Look at {what} before a new attempt."
+            word, without = _without(result, verdict.variant)
+            return Step(word, f"{without}. Look at {what} before a new attempt.")
         case "keep_running":
             return _settle(outlook, result, verdict.variant)
         case "do_not_trust":
-            return _mend(result)
+            judged = {row.metric for row in result.scorecard if row.role != "diagnostic"}
+            failed = [c for c in result.trust if c.status == "fail" and c.touches(judged)]
+            remedy = next(
+                (f"{c.remedy[:1].upper()}{c.remedy[1:]}. " for c in failed if c.remedy), ""
+            )
+            return Step("repair", f"{remedy}Decide nothing before the failed check is understood.")
         case "draft":
-            return "Answer each question; in an experiment file take it out of `questions` then."
+            right = "if the file is right, take it out of `questions`; if not, correct the file"
+            return Step("answer", f"Answer each question: {right} first. Then analyze again.")
 
 
-def _crossed(result: Result, variant: str) -> str:
-    """Say which boundaries goals crossed, at a look before the last."""
-    now = result.schedule
-    if now.look is None or now.looks is None or now.look >= now.looks:
-        return ""
-    goals = {row.metric for row in result.scorecard if row.role == "goal"}
-    crossed = [
-        f"{result.label(one.metric)} p {fmt.p_of(one.z, 2)} ≤ {fmt.p_of(one.boundary)}"
-        for one in result.boundaries
-        if one.crossed and one.variant == variant and one.metric in goals
-    ]
-    look = f"look {now.look} of {now.looks} crossed the boundary"
-    return f" before the planned end: {look} ({'; '.join(crossed)})" if crossed else ""
+def _without(result: Result, variant: str) -> tuple[str, str]:
+    """Say what to do without a variant: keep control, unless another one ships."""
+    if best_of(result).decision == "ship":
+        return "do_not_ship", f"Do not roll out {fmt.named(variant)}"
+    return "keep_control", f"Keep {fmt.named(result.experiment.control)}"
 
 
-def _mend(result: Result) -> str:
-    judged = {row.metric for row in result.scorecard if row.role != "diagnostic"}
-    failed = [c for c in result.trust if c.status == "fail" and c.touches(judged)]
-    remedy = next((check.remedy for check in failed if check.remedy), "")
-    what = f"{remedy[:1].upper()}{remedy[1:]}. " if remedy else ""
-    return f"{what}Decide nothing before the failed check is understood."
-
-
-def _settle(outlook: "PowerOutlook | None", result: Result, variant: str) -> str:
+def _settle(outlook: "PowerOutlook | None", result: Result, variant: str) -> Step:
     """Say what would answer the question that keeps a variant from a decision."""
     rows = [row for row in result.scorecard if row.variant == variant]
     if not any(row.role == "goal" for row in rows):
-        return 'Make a metric the goal: role = "goal".'
+        return Step("define", 'Make a metric the goal: role = "goal".')
     gained = any(row.role == "goal" and row.status == "better" for row in rows)
     holding = [row for row in rows if row.role == ("guardrail" if gained else "goal")]
     waiting = [r for r in holding if r.status in _OPEN and r.reason not in _NOT_BY_DAYS]
     if not waiting and any(row.reason == "denominator_moved" for row in holding):
-        return "Judge by totals per unit: more days do not settle a ratio whose denominator moved."
+        why = "more days do not settle a ratio whose denominator moved."
+        return Step("define", f"Judge by totals per unit: {why}")
+    word, without = _without(result, variant)
     if not waiting:
-        return f"Keep {result.experiment.control}: no goal got better."
+        return Step(word, f"{without}: no goal got better.")
     row = next((row for row in waiting if row.mde is not None), waiting[0])
     question = _Question(result, row, outlook)
     if row.units_needed is not None:
-        return f"Run on to {row.units_needed:,} units a variant: no test of {question.name} holds."
-    least = min(row.units_control, row.units)
+        needed = f"{row.units_needed:,} units a variant: no test of {question.name} holds."
+        return Step("run_on", f"Run on to {needed}")
+    least, small = min((row.units_control, result.experiment.control), (row.units, variant))
     if least < MIN_UNITS and "randomisation" not in (row.method or ""):
-        return f"Get {MIN_UNITS} units in each variant to judge {question.name}: one has {least}."
+        few = f"{fmt.named(small)} has {least}; to judge {question.name} at all takes {MIN_UNITS}"
+        return Step("run_on", f"Get more units{question.anew}: {few}, to decide far more.")
     if row.status == "too_little_data":
         size = f": about {question.size} to see {question.target}" if question.size else ""
-        return f"Run on{size}. {question.name} has too little data."
-    return _guardrail(question) if row.role == "guardrail" else _goal(question)
+        return Step("run_on", f"Run on{size}. {question.name} has too little data.")
+    return _guardrail(question) if row.role == "guardrail" else _goal(question, word, without)
 
 
 @dataclass(frozen=True)
@@ -125,8 +136,8 @@ class _Question:
     def name(self) -> str:
         """Name the metric, with its variant if there are several."""
         several = len(self.result.verdicts) > 1
-        metric = self.result.label(self.row.metric)
-        return f"{metric} of {self.row.variant}" if several else metric
+        metric = fmt.named(self.result.label(self.row.metric))
+        return f"{metric} of {fmt.named(self.row.variant)}" if several else metric
 
     @property
     def ahead(self) -> "MetricOutlook | None":
@@ -182,39 +193,38 @@ class _Question:
     @property
     def anew(self) -> str:
         """Say what a longer test needs once the planned one has ended."""
-        if not self.ended:
-            return ""
-        if self.result.experiment.looks == "always_valid":
-            return ", for which this test may run on"
-        return ", in a new test that is planned for it"
+        on = self.result.experiment.looks == "always_valid"
+        how = "for which this test may run on" if on else "in a new test that is planned for it"
+        return f", {how}" * self.ended
 
 
-def _goal(asked: _Question) -> str:
+def _goal(asked: _Question, word: str, without: str) -> Step:
     seen = f"{fmt.either_way(asked.row.mde)} of {asked.name}"
-    if asked.until:
+    if asked.until and word != "do_not_ship":
         points = asked.ahead.points if asked.ahead else ()
         at_end = dict(points).get(asked.planned_days)
         then = "" if at_end is None else f", {fmt.either_way(at_end)} at the planned end"
-        return f"{asked.until}: this test can see {seen} so far{then}."
-    stop = f"Stop and keep {asked.result.experiment.control}"
+        return Step("run_on", f"{asked.until}: this test can see {seen} so far{then}.")
+    stop = without if word == "do_not_ship" else f"Stop and {without[:1].lower()}{without[1:]}"
     if asked.row.mde is None:
-        return f"{stop}: {asked.name} did not get better."
+        return Step(word, f"{stop}: {asked.name} did not get better.")
     if asked.size is None:
         hopeless = f" More days will not settle {asked.target}." if asked.target else ""
-        return f"{stop}: this test would have detected {seen}.{hopeless}"
-    return (
-        f"{stop}, unless smaller effects matter: this test would have detected {seen}; seeing "
-        f"{asked.target} would take about {asked.size}{asked.anew}."
-    )
+        return Step(word, f"{stop}: this test would have detected {seen}.{hopeless}")
+    more = f"seeing {asked.target} would take about {asked.size}{asked.anew}"
+    unless = "unless smaller effects matter: this test would have detected"
+    return Step(word, f"{stop}, {unless} {seen}; {more}.")
 
 
-def _guardrail(asked: _Question) -> str:
+def _guardrail(asked: _Question) -> Step:
     metric = next(one for one in asked.result.metrics if one.name == asked.row.metric)
     if metric.within is not None:
         outside = f"a value outside {fmt.within(*metric.within)} is not ruled out."
-        return f"{asked.name}: {outside} {_wait(asked)}".rstrip()
+        lead = f"{asked.name}: {outside} {_wait(asked)}".rstrip()
+        return Step("run_on" if asked.until else "choose", lead)
     if metric.margin is None:
-        return f"Give {asked.name} a margin: without one it cannot be shown to hold."
+        lead = f"Give {asked.name} a margin: without one it cannot be shown to hold."
+        return Step("define", lead)
     margin = fmt.margin(metric.margin, bool(metric.margin_relative), metric.unit)
     way = {"increase": "a drop of", "decrease": "a rise of"}.get(metric.direction, "a move away by")
     worst = _worst(asked.row, metric)
@@ -222,12 +232,12 @@ def _guardrail(asked: _Question) -> str:
     lead = f"{asked.name}: {way} more than {margin} is not ruled out{possible}."
     days = None if asked.ahead is None else asked.ahead.target_days
     if asked.until and days is not None and days <= asked.planned_days:
-        return f"{lead} {_wait(asked)}".rstrip()
+        return Step("run_on", f"{lead} {_wait(asked)}".rstrip())
     wider = [] if worst is None else [f"accept a margin of {_margin(_rounded_up(worst), metric)}"]
     cuped = ["reduce variance (CUPED)"] if asked.result.experiment.adjust == "none" else []
     *most, last = [*wider, *cuped, "stop"]
     choices = f"{', '.join(most)}, or {last}" if most else last
-    return f"{lead} {_wait(asked)}{choices[:1].upper()}{choices[1:]}."
+    return Step("choose", f"{lead} {_wait(asked)}{choices[:1].upper()}{choices[1:]}.")
 
 
 def _wait(asked: _Question) -> str:
@@ -271,8 +281,10 @@ def size_words(ahead: "MetricOutlook") -> str | None:
 
     Example:
         >>> from abeval.results.power import MetricOutlook
-        >>> size_words(MetricOutlook("ctr", 14.0, 0.095, (), 0.05, 111.4, None))
+        >>> size_words(MetricOutlook("ctr", 14.0, 0.14, (), 0.05, 111.4, None))
         '112 days in all, 8 times this test'
+        >>> size_words(MetricOutlook("ctr", 10.0, 0.14, (), 0.1, 71.0, None))
+        '71 days in all, 7.1 times this test (users who return add less than new ones)'
     """
     if ahead.days is None:
         units = ahead.target_units
@@ -281,4 +293,7 @@ def size_words(ahead: "MetricOutlook") -> str | None:
         return None
     days, times = math.ceil(ahead.target_days - 1e-6), ahead.target_days / ahead.days
     longer = f", {times:.2g} times this test" if times > 1 else ""
-    return f"{fmt.count(days)} {'day' if days == 1 else 'days'} in all{longer}"
+    # An effect takes the square of days where each day adds as many new units.
+    by_square = ((ahead.mde or 0.0) / (ahead.target or math.inf)) ** 2
+    slower = " (users who return add less than new ones)" * (times > 1.5 * by_square > 1)
+    return f"{fmt.count(days)} {'day' if days == 1 else 'days'} in all{longer}{slower}"

@@ -1,5 +1,7 @@
 """Write the value of a policy as one HTML file: estimates, the log's support, what to doubt."""
 
+from collections.abc import Mapping
+
 from abeval.report import figures as fig
 from abeval.report.sections import Section, sections_html
 from abeval.report.short import (
@@ -10,29 +12,38 @@ from abeval.report.short import (
 )
 from abeval.results.off_policy import OffPolicyResult
 
+Ends = tuple[float | None, float | None, float | None]
+
+
+def intervals_figure(
+    rows: Mapping[str, tuple[Ends, str]], axis: str, at: float | None
+) -> fig.Figure:
+    """Draw values with their intervals and words, by name, and maybe a dashed line."""
+    spots = [
+        fig.Spot(i, ends, f"{name}: {words}")
+        for i, (name, (ends, words)) in enumerate(rows.items())
+    ]
+    drawn = fig.forest([*rows], {"estimate": spots}, **fig.value_axis(axis))
+    if at is not None:
+        drawn["layout"]["shapes"] = [fig.line_at("x", at)]
+    return drawn
+
 
 def estimates_figure(result: OffPolicyResult) -> fig.Figure:
     """Draw each estimate with its interval; dashed: what the policy really had."""
-    rows = [row for row in result.rows if row.value is not None]
-    spots = [
-        fig.Spot(i, (row.value, row.low, row.high), f"{row.estimator}: {off_policy_value(row)}")
-        for i, row in enumerate(rows)
-    ]
-    drawn = fig.forest(
-        [row.estimator for row in rows],
-        {"estimate": spots},
-        **fig.value_axis("clicks or reward an impression"),
-    )
-    if result.realised is not None:
-        drawn["layout"]["shapes"] = [fig.line_at("x", result.realised.value)]
-    return drawn
+    rows = {
+        row.estimator: ((row.value, row.low, row.high), off_policy_value(row))
+        for row in result.rows
+        if row.value is not None
+    }
+    real = None if result.realised is None else result.realised.value
+    return intervals_figure(rows, "clicks or reward an impression", real)
 
 
 def off_policy_html(result: OffPolicyResult) -> str:
     """Write the page."""
     has_values = any(row.value is not None for row in result.rows)
-    key = ("estimates",)
-    drawn = fig.FigureView("", "", estimates_figure(result), key, slug="drawn")
+    drawn = fig.FigureView("", "", estimates_figure(result), ("drawn",))
     estimates = off_policy_estimates(result)
     return sections_html(
         "Off-policy evaluation",

@@ -2,7 +2,7 @@
 
 import re
 import tomllib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -21,7 +21,7 @@ from abeval.report import (
     time_page,
 )
 from abeval.report import spread_page as spread
-from abeval.report.effects import role_views
+from abeval.report.effects import by_role
 from abeval.report.figures import Block, Figure, OfMetric, figures_of
 from abeval.report.tables import TextTable, filled
 from abeval.results import codes
@@ -54,7 +54,7 @@ PARTS = tuple(
     Part(name, **entries) for name, entries in tomllib.loads(assets.text("parts.toml")).items()
 )
 
-_BUILDERS: tuple[Callable[[Any], tuple[Block, ...]], ...] = (
+_BUILDERS: tuple[Callable[[Any], Iterable[Block]], ...] = (
     *(first_part.verdict_part, parts.scorecard_part, parts.heat_part, time_page.cumulative_part),
     *(daily_page.daily_part, time_page.windows_part, parts.segments_part, parts.cuts_part),
     *(parts.power_part, parts.replays_part, spread.dwell_part, spread.gauc_part),
@@ -78,7 +78,7 @@ class Download(NamedTuple):
 
     name: str
     title: str
-    url: str
+    text: str
 
 
 class View(NamedTuple):
@@ -141,7 +141,7 @@ def _built(study: Study) -> Iterator[Part]:
     }
     for part in PARTS:
         source = getattr(study, part.of) if part.of else study
-        if source is not None and (blocks := _BUILD[part.id](source)):
+        if source is not None and (blocks := tuple(_BUILD[part.id](source))):
             yield part._replace(lead=part.lead.format(**words), blocks=blocks)
 
 
@@ -159,18 +159,16 @@ def _downloads(study: Study) -> Iterator[Download]:
     """Offer results as JSON, rows as CSV."""
     stem = re.sub(r"[^A-Za-z0-9_-]+", "-", study.name) or "experiment"
     if study.analysis is not None:
-        csv = assets.packed_url(study.analysis.to_csv())
-        yield Download(f"{stem}.csv", "scorecard (CSV)", csv)
+        yield Download(f"{stem}.csv", "scorecard (CSV)", study.analysis.to_csv())
     if study.replay is not None:
-        csv = assets.packed_url(csv_text(study.replay.rows, ReplayRow))
+        csv = csv_text(study.replay.rows, ReplayRow)
         yield Download(f"{stem}-replay.csv", "offline values (CSV)", csv)
     if study.agreement is not None:
-        csv = assets.packed_url(csv_text(study.agreement.rows, AgreementRow, {"others"}))
+        csv = csv_text(study.agreement.rows, AgreementRow, {"others"})
         yield Download(f"{stem}-agreement.csv", "offline against online (CSV)", csv)
     kept, left_out = _kept(study)
     without = f" without {fmt.listing(left_out)}" if left_out else ""
-    url = assets.packed_url(kept.to_compact_json())
-    yield Download(f"{stem}.json", f"results{without} (JSON)", url)
+    yield Download(f"{stem}.json", f"results{without} (JSON)", kept.to_compact_json())
 
 
 def _kept(study: Study) -> tuple[Study, list[str]]:
@@ -235,9 +233,7 @@ def summary(result: Result) -> str:
     return assets.render(
         "summary.html",
         result=result,
-        roles=role_views(result),
-        several=len({row.variant for row in result.scorecard}) > 1,
-        level=fmt.level(result.experiment.alpha),
+        roles=by_role(result),
         style=_summary_style(),
     )
 

@@ -43,7 +43,7 @@ _PLAIN = {"tickformat": "~g"}
 
 def _points(x: int | str, row: ReplayRow | replay.CurvePoint) -> Iterator[fig.Point]:
     if row.value is not None:
-        yield fig.Point(x, row.value, (f"{x}: {row.value:.4g}",), (row.value, row.low, row.high))
+        yield fig.Point(x, row.value, f"{x}: {row.value:.4g}", (row.value, row.low, row.high))
 
 
 def calibration_figure(bins: Sequence[CalibrationBin]) -> fig.Figure:
@@ -56,7 +56,7 @@ def calibration_figure(bins: Sequence[CalibrationBin]) -> fig.Figure:
         rate = b.clicks / b.rows
         said = f"{fmt.count(b.clicks)} clicks in {fmt.count(b.rows)} rows"
         said = f"{said}, {b.mean_score:.4g}: {rate:.4g}"
-        series[b.model].append(fig.Point(b.mean_score, rate, (said,), (rate, b.low, b.high)))
+        series[b.model].append(fig.Point(b.mean_score, rate, said, (rate, b.low, b.high)))
         sizes[b.model].append(_SMALLEST + (_LARGEST - _SMALLEST) * sqrt(b.rows / most))
     end = max((max(b.mean_score, b.clicks / b.rows) for b in filled), default=1.0)
     diagonal = [fig.dashed((0, end), (0, end))]
@@ -68,7 +68,7 @@ def calibration_figure(bins: Sequence[CalibrationBin]) -> fig.Figure:
 
 def family_figure(result: ReplayResult, metrics: Sequence[str]) -> fig.Figure | None:
     """Draw differences as shares of the baseline's value, by traffic; None without any."""
-    rivals = {(one.baseline, one.model) for one in short.rivals_of(result)}
+    rivals = set(short.rivals_of(result))
     series: dict[str, list[fig.Spot]] = {}
     for pair in result.pairs:
         is_drawn = (pair.control, pair.model) in rivals and pair.metric in metrics
@@ -85,37 +85,29 @@ def family_figure(result: ReplayResult, metrics: Sequence[str]) -> fig.Figure | 
 _BINNED = {"mass": "bins of equal counts", "width": "bins of equal widths"}
 
 
-def offline_part(result: ReplayResult) -> tuple[Block, ...]:
+def offline_part(result: ReplayResult) -> Iterator[Block]:
     """Show the models side by side: a table and a figure a family; closed, all that there is."""
     metrics, units = short.metrics_of(result), {r.traffic: r.units for r in result.rows}
-    every = [(t, one) for t in units for one in short.families(result, t, metrics)]
-    facts = assets.block(
+    every = [one for t in units for one in short.families(result, t, metrics)]
+    curves = [*_curves(result)]
+    yield assets.block(
         "offline.html",
         result=result,
         rivals=short.rivals_of(result),
         traffics=[*units.items()],
-        level=fmt.level(result.alpha),
     )
-    blocks: list[Block] = [facts]
-    for i, family in enumerate(short.main_families(result)):
-        blocks.append(family.table)
-        if drawn := family_figure(result, family.metrics):
-            blocks.append(_family_view(family, drawn, i))
-        tables = tuple(one.table for _, one in every if one.title == family.title)
-        count = len(next(one.metrics for _, one in every if one.title == family.title))
-        blocks.append(Closed(f"{family.title}: all {count} metrics, on every traffic", tables))
-        over_k = tuple(view for name, view in _curves(result) if name == family.title)
-        blocks += [Closed(f"{family.title}: over k", over_k)] * bool(over_k)
-    return (
-        *blocks,
-        Closed("Definitions, coverage, rows set aside and policies", _accounts(result)),
-    )
-
-
-def _family_view(family: short.Family, drawn: fig.Figure, i: int) -> FigureView:
-    title = f"{family.title}: differences as shares of the baseline's value, by traffic"
-    slug = f"family-{i}"
-    return FigureView("", title, drawn, ("family", family.title), slug=slug)
+    shown = short.shown_metrics(result)
+    for title, own, side_by_side in short.families(result, short.main_traffic(result), shown):
+        yield side_by_side
+        if drawn := family_figure(result, own):
+            said = f"{title}: differences as shares of the baseline's value, by traffic"
+            yield FigureView("", said, drawn, ("family", title))
+        same = [one for one in every if one.title == title]
+        count, tables = len(same[0].metrics), tuple(one.table for one in same)
+        yield Closed(f"{title}: all {count} metrics, on every traffic", tables)
+        if over_k := tuple(view for name, view in curves if name == title):
+            yield Closed(f"{title}: over k", over_k)
+    yield Closed("Definitions, coverage, rows set aside and policies", _accounts(result))
 
 
 def _accounts(result: ReplayResult) -> tuple[Block, ...]:
@@ -146,38 +138,20 @@ def _pairs(title: str, lead: str, head: str, rows: Iterable[tuple[str, str]]) ->
     return TextTable(title, lead, ("what", head), tuple(rows), ("name", "words"))
 
 
-def calibration_part(result: ReplayResult) -> tuple[Block, ...]:
-    """Show click rate against predicted score."""
-    if not result.calibration:
-        return ()
-    return tuple(_calibration(result))
-
-
 def _curves(result: ReplayResult) -> Iterator[tuple[str, FigureView]]:
     """Draw a figure for each metric and traffic, with the family of the metric."""
-    for i, (title, elbows, own) in enumerate(short.curves(result)):
-        view = FigureView(
-            title,
-            elbows,
-            curve_figure(own),
-            key=("curve", own[0].metric, own[0].traffic),
-            slug=f"curve-{i}",
-        )
-        yield short.family_of(own[0].metric), view
+    for title, elbows, own in short.curves(result):
+        key = ("curve", own[0].metric, own[0].traffic)
+        yield short.family_of(own[0].metric), FigureView(title, elbows, curve_figure(own), key)
 
 
-def _calibration(result: ReplayResult) -> Iterator[FigureView]:
-    """Draw a figure for each traffic and way of binning."""
+def calibration_part(result: ReplayResult) -> Iterator[FigureView]:
+    """Draw click rate against predicted score, a figure for each traffic and way of binning."""
     keys = dict.fromkeys((b.traffic, b.kind) for b in result.calibration)
-    for i, (traffic, kind) in enumerate(keys):
+    for traffic, kind in keys:
         own = [b for b in result.calibration if (b.traffic, b.kind) == (traffic, kind)]
-        yield FigureView(
-            f"Traffic of {traffic}, {_BINNED[kind]}",
-            "",
-            calibration_figure(own),
-            key=("calibration", traffic, kind),
-            slug=f"calibration-{i}",
-        )
+        title, key = f"Traffic of {traffic}, {_BINNED[kind]}", ("calibration", traffic, kind)
+        yield FigureView(title, "", calibration_figure(own), key)
 
 
 def _value(row: ReplayRow) -> str:

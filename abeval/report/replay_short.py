@@ -5,8 +5,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from abeval.offline.metrics import DEFINITIONS
-from abeval.report.layout import Kind
-from abeval.report.tables import Cell, TextTable, estimate_of, full, interval_of, spans, table
+from abeval.report.tables import Cell, Kind, TextTable, estimate_of, full, interval_of, spans, table
 from abeval.results import codes, replay
 from abeval.results import format as fmt
 from abeval.results.replay import POOLED, PairRow, ReplayResult, ReplayRow
@@ -134,11 +133,6 @@ def families(result: ReplayResult, traffic: str, metrics: Sequence[str]) -> Iter
             yield Family(title, own, _tabulated(result, f"{title}, {where}", lines))
 
 
-def main_families(result: ReplayResult) -> Iterator[Family]:
-    """Set the models beside each other on all traffic, by the metrics that most teams quote."""
-    return families(result, main_traffic(result), shown_metrics(result))
-
-
 def traffics(result: ReplayResult) -> list[str]:
     """List the traffic of each variant, then all traffic together."""
     return list(dict.fromkeys(row.traffic for row in result.rows))
@@ -149,26 +143,19 @@ def main_traffic(result: ReplayResult) -> str:
     return next((name for name in traffics(result) if name == POOLED), traffics(result)[-1])
 
 
-class Rivals(NamedTuple):
-    """A model, and the one that it is compared with; empty without one."""
-
-    baseline: str
-    model: str
-
-
-def rivals_of(result: ReplayResult) -> list[Rivals]:
-    """Set each model beside the one that it is compared with."""
+def rivals_of(result: ReplayResult) -> list[tuple[str, str]]:
+    """Set each model behind the one that it is compared with; of a single one, that is empty."""
     names = [model.name for model in result.models]
     first = next((pair.control for pair in result.pairs), names[0])
-    others = [Rivals(first, name) for name in names if name != first]
-    return others or [Rivals("", first)]
+    return [(first, name) for name in names if name != first] or [("", first)]
 
 
 class _Line(NamedTuple):
     """A metric of a model, beside that of its baseline."""
 
     metric: str
-    of: Rivals
+    baseline: str
+    model: str
     before: ReplayRow | None
     value: ReplayRow | None
     change: PairRow | None
@@ -181,21 +168,22 @@ def _lines(result: ReplayResult, traffic: str, metrics: Sequence[str]) -> list[_
     lines = (
         _Line(
             metric,
-            one,
-            rows.get((metric, one.baseline)),
-            rows.get((metric, one.model)),
-            pairs.get((metric, one.model)) if one.baseline else None,
+            baseline,
+            model,
+            rows.get((metric, baseline)),
+            rows.get((metric, model)),
+            pairs.get((metric, model)) if baseline else None,
         )
         for metric in metrics
-        for one in rivals_of(result)
+        for baseline, model in rivals_of(result)
     )
     return [line for line in lines if line.value is not None]
 
 
 def _tabulated(result: ReplayResult, title: str, lines: Sequence[_Line]) -> TextTable:
     """Make a table of lines, without columns that are empty or the same in all of them."""
-    firsts = {line.of.baseline for line in lines} - {""}
-    models = {line.of.model for line in lines}
+    firsts = {line.baseline for line in lines} - {""}
+    models = {line.model for line in lines}
     first, model = (
         next(iter(names)) if len(names) == 1 else other
         for names, other in ((firsts, "baseline"), (models, "value"))
@@ -203,11 +191,11 @@ def _tabulated(result: ReplayResult, title: str, lines: Sequence[_Line]) -> Text
     level = fmt.level(result.alpha)
     columns: list[tuple[str, Kind, list[str]]] = [
         ("metric", "name", [line.metric for line in lines]),
-        ("model", "name", [line.of.model if len(models) > 1 else "" for line in lines]),
+        ("model", "name", [line.model if len(models) > 1 else "" for line in lines]),
         (first, "number", [cells[0] for cells in map(_values, lines)]),
         (model, "number", [cells[1] for cells in map(_values, lines)]),
         (f"difference [{level} interval]", "name", [_difference(line.change) for line in lines]),
-        ("p", "extra", [_p(line.change) for line in lines]),
+        ("p", "extra", ["" if c is None else fmt.p_value(c.p_value) for *_, c in lines]),
     ]
     heads, kinds, cells = zip(*(one for one in columns if any(one[2])), strict=True)
     lead = f"{model} - {first}, paired by unit." if len(firsts) == len(models) == 1 else ""
@@ -241,10 +229,6 @@ def _difference(change: PairRow | None) -> str:
     html = spans(estimate=estimate_of(shown), interval=ends, absolute=reason)
     exact = f"{full(change.difference)} [{full(change.low)}, {full(change.high)}]"
     return Cell(text, html, "effect", exact)
-
-
-def _p(change: PairRow | None) -> str:
-    return "" if change is None else fmt.p_value(change.p_value)
 
 
 def coverage(result: ReplayResult) -> TextTable:

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from abeval.results.agreement import Agreement
     from abeval.results.analysis import CheckResult, Pairwise
     from abeval.results.history import Added, HistoryReport
+    from abeval.results.interleaving import InterleavingResult
     from abeval.results.off_policy import OffPolicyResult, OffPolicyRow, Realised
     from abeval.results.power import DecisionPlan, Plans
     from abeval.results.replay import ReplayResult
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 
 Brief: TypeAlias = (
     "TimeResult | AAResult | Plans | Pairwise | ReplayResult | OffPolicyResult | AuditResult "
-    "| CheckResult | Added | HistoryReport | Agreement"
+    "| CheckResult | InterleavingResult | Added | HistoryReport | Agreement"
 )
 """Results that are shown as tables; `Result` has a page of its own."""
 
@@ -38,7 +39,7 @@ ROWS = 20
 def parts(result: "Brief", whole: bool = False) -> tuple[Part, ...]:
     """List tables and sentences in the order of reading; with `whole`, metrics in full."""
     # By name, so that no record of another kind is imported.
-    return _PARTS[type(result).__name__](result, whole)
+    return _SHOWN[type(result).__name__][0](result, whole)
 
 
 def opening(result: "Brief") -> tuple[str, ...]:
@@ -49,8 +50,7 @@ def opening(result: "Brief") -> tuple[str, ...]:
 
 def notes(result: "Brief") -> tuple[str, ...]:
     """List what the reader must know beside the tables: what was left out, and why."""
-    said = _NOTES.get(type(result).__name__)
-    return () if said is None else said(result)
+    return _SHOWN[type(result).__name__][1](result)
 
 
 def _replay(result: "ReplayResult", whole: bool) -> tuple[Part, ...]:
@@ -228,6 +228,38 @@ def _checks(result: "CheckResult", whole: bool) -> tuple[Part, ...]:
     return (first, checks) if shown else (first,)
 
 
+def interleaving_parts(result: "InterleavingResult", whole: bool = False) -> tuple[Part, ...]:
+    """Write the verdict, and tabulate preferences and the checks that did not pass."""
+    info, checks = result.experiment, result.trust
+    counts = (
+        f"{info.shown}: {fmt.count(result.units)} {info.unit} units, {fmt.count(result.lists)} "
+        f"lists ({codes.words(result.method)})"
+    )
+    doubt = "" if result.trusted else " (NOT TO BE TRUSTED)"
+    rows = table(
+        f"Preferences{doubt}",
+        f"share of all credit, {fmt.level(info.alpha)} interval by {info.unit}; p of goals after "
+        "Holm.",
+        result.preferences,
+        "metric",
+        ("ranker", lambda row: f"{row.ranker} against {row.base}"),
+        ("preference", lambda row: row.shown or fmt.MISSING),
+        ("p", lambda row: fmt.p_value(decisive_p(row)), "number"),
+        ("status", lambda row: codes.status(row.status, row.reason)),
+        ("units won, lost, tied", lambda r: _three(r.won, r.lost, r.tied), "spare"),
+        ("lists", lambda r: _three(r.lists_won, r.lists_lost, r.lists_tied), "spare"),
+        WHY_NOT,
+    )
+    shown = worst_first(checks, "fail", "warn", *(("skipped", "pass") if whole else ()))
+    trust = tables.checks_table("Checks", "What was measured, and what to do.", shown)
+    said = (*(one.sentence for one in result.verdicts), counts, f"Trust: {tables.tally(checks)}")
+    return (*said, rows, trust) if shown else (*said, rows)
+
+
+def _three(*counts: int | None) -> str:
+    return ", ".join(fmt.count(count) for count in counts if count is not None)
+
+
 def _mismatches(result: "AuditResult") -> list[Part]:
     rate, low, high = (100 * (x or 0) for x in (result.rate, result.low, result.high))
     first = (
@@ -270,26 +302,26 @@ def _history_notes(result: "HistoryReport") -> tuple[str, ...]:
     return (*(f"left out, {why}: {n:,} rows" for why, n in result.left_out), *result.notes)
 
 
-_PARTS: Mapping[str, Callable[[Any, bool], tuple[Part, ...]]] = {
-    "TimeResult": time_tables,
-    "ReplayResult": _replay,
-    "Agreement": agreement_tables,
-    "AAResult": _aa,
-    "Plans": lambda result, _: _plans(result),
-    "Pairwise": lambda result, _: _pairwise(result),
-    "OffPolicyResult": lambda r, _: (off_policy_estimates(r), off_policy_support(r)),
-    "AuditResult": lambda result, _: _audit(result),
-    "CheckResult": _checks,
-    "Added": lambda result, _: added_parts(result),
-    "HistoryReport": lambda result, _: history_tables(result),
+_SHOWN: Mapping[
+    str, tuple[Callable[[Any, bool], tuple[Part, ...]], Callable[[Any], tuple[str, ...]]]
+] = {
+    "TimeResult": (time_tables, lambda result: (*result.notes, *_refused(result))),
+    "ReplayResult": (_replay, _replay_notes),
+    "Agreement": (agreement_tables, lambda result: result.notes),
+    "AAResult": (_aa, lambda result: (*_off(result), *_refused(result))),
+    "Plans": (lambda r, _: _plans(r), lambda _: ()),
+    "Pairwise": (lambda r, _: _pairwise(r), _pairwise_notes),
+    "OffPolicyResult": (
+        lambda r, _: (off_policy_estimates(r), off_policy_support(r)),
+        _off_policy_notes,
+    ),
+    "AuditResult": (lambda r, _: _audit(r), lambda _: ()),
+    "CheckResult": (_checks, lambda _: ()),
+    "InterleavingResult": (
+        lambda result, _: interleaving_parts(result),
+        lambda result: result.notes,
+    ),
+    "Added": (lambda r, _: added_parts(r), lambda _: ()),
+    "HistoryReport": (lambda r, _: history_tables(r), _history_notes),
 }
-
-_NOTES: Mapping[str, Callable[[Any], tuple[str, ...]]] = {
-    "TimeResult": lambda result: (*result.notes, *_refused(result)),
-    "AAResult": lambda result: (*_off(result), *_refused(result)),
-    "Agreement": lambda result: result.notes,
-    "ReplayResult": _replay_notes,
-    "Pairwise": _pairwise_notes,
-    "OffPolicyResult": _off_policy_notes,
-    "HistoryReport": _history_notes,
-}
+"""Kind of a result → its tables and sentences, and its notes."""

@@ -1,10 +1,10 @@
 """Show segments and cuts: a table for each metric, and one of lifts for each dimension."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import fields
 from typing import Any, NamedTuple
 
-from abeval.report import assets, effects, glyph, tables
+from abeval.report import assets, glyph, tables
 from abeval.report.effects import effect_of, slice_mark
 from abeval.report.figures import Block, Closed, of_metrics, places
 from abeval.report.tables import Cell
@@ -19,60 +19,38 @@ class SliceLine(NamedTuple):
 
     of: SliceRow
     place: int
-    units: str
     control: str
     treatment: str
     effect: Cell
-    drawing: str
-    p: str
+    mark: glyph.Mark | None
 
 
 def slice_blocks(result: Result, rows: Sequence[SliceRow]) -> tuple[Block, ...]:
     """Tabulate the effects of each metric by every dimension, on one axis."""
-    metrics, order = effects.definitions(result, rows), places(result.experiment)
-    several = len({row.variant for row in result.scorecard}) > 1
+    order = places(result.experiment)
     blocks: list[tuple[str, Block]] = []
     for name in dict.fromkeys(row.metric for row in rows):
-        own = [row for row in rows if row.metric == name]
-        scale, drawings = glyph.column([slice_mark(result.experiment, row) for row in own])
-        dimensions: dict[str, list[SliceLine]] = {}
-        for row, drawing in zip(own, drawings, strict=True):
-            line = _line(row, metrics[name].unit, order, drawing)
-            dimensions.setdefault(row.slice, []).append(line)
+        metric, lines = result.info(name), []
+        for row in (row for row in rows if row.metric == name):
+            notes = filter(None, ("partial day" * row.partial, codes.reason(row.reason)))
+            line = SliceLine(
+                row,
+                order.get(row.variant, 1),
+                *fmt.pair(row.control, row.treatment, metric.unit),
+                effect_of(row, metric.unit, ", ".join(notes)),
+                slice_mark(result.experiment, row),
+            )
+            lines.append(line)
         html = assets.block(
             "segments.html",
-            metric=metrics[name],
-            note=effects.metric_note(metrics[name]),
-            dimensions=dimensions,
-            scale=scale,
-            several=several,
-            level=fmt.level(result.experiment.alpha),
+            result=result,
+            metric=metric,
+            lines=lines,
+            dimensions=list(dict.fromkeys(line.of.slice for line in lines)),
+            axis=glyph.shared_axis([line.mark for line in lines]),
         )
         blocks.append((name, html))
     return of_metrics(blocks)
-
-
-def _line(row: SliceRow, unit: str, order: Mapping[str, int], drawing: str) -> SliceLine:
-    control, treatment = fmt.pair(row.control, row.treatment, unit)
-    notes = filter(None, ("partial day" * row.partial, codes.reason(row.reason)))
-    return SliceLine(
-        row,
-        order.get(row.variant, 1),
-        f"{fmt.count(row.units_control)} / {fmt.count(row.units)}",
-        control,
-        treatment,
-        effect_of(row, unit, ", ".join(notes)),
-        drawing,
-        fmt.p_value(row.p_value),
-    )
-
-
-class HeatCell(NamedTuple):
-    """A lift in a table of many: its text, what to say of it, and how good it is, -1 to 1."""
-
-    text: str
-    said: str
-    tone: float
 
 
 def heat_blocks(result: Result, rows: Sequence[SliceRow], opens: str) -> tuple[Block, ...]:
@@ -80,42 +58,31 @@ def heat_blocks(result: Result, rows: Sequence[SliceRow], opens: str) -> tuple[B
 
     A metric leads to `opens`, an id of the page.
     """
-    names = [row.metric for row in result.scorecard]
-    metrics = effects.definitions(result, rows)
     blocks: list[Block] = []
-    variants = list(dict.fromkeys(row.variant for row in result.scorecard))
     whole = {("", row.metric, row.variant): row for row in result.scorecard}
     for dimension in dict.fromkeys(row.slice for row in rows):
         own = {(r.cell, r.metric, r.variant): r for r in rows if r.slice == dimension}
-        lifts: dict[tuple[str, str, str], Row | SliceRow] = {**whole, **own}
-        cells = list(dict.fromkeys(cell for cell, _, _ in own))
         judged = {metric for _, metric, _ in own}
-        heat = [
-            (metrics[name], [_heat(metrics[name], lifts.get((c, name, v))) for c, v in columns])
-            for columns in [[(cell, variant) for cell in ("", *cells) for variant in variants]]
-            for name in dict.fromkeys(names)
-            if name in judged
-        ]
         html = assets.block(
             "heat.html",
             dimension=dimension,
-            cells=("all", *cells),
-            variants=variants,
-            rows=heat,
+            cells=list(dict.fromkeys(["", *(cell for cell, _, _ in own)])),
+            variants=list(dict.fromkeys(row.variant for row in result.scorecard)),
+            metrics=[result.info(m) for m in dict.fromkeys(m for _, m, _ in whole) if m in judged],
+            lifts={**whole, **own},
+            tone=_tone,
             opens=opens,
         )
         blocks.append(Closed(f"By {dimension}", (html,), is_open=not blocks))
     return tuple(blocks)
 
 
-def _heat(metric: MetricInfo, row: SliceRow | Row | None) -> HeatCell:
+def _tone(metric: MetricInfo, row: SliceRow | Row) -> float:
     """Shade a lift whose interval excludes zero, the more the larger; 20 % and more alike."""
-    shown = None if row is None else tables.shown_lift(row)
-    if row is None or shown is None or row.lift is None:
-        return HeatCell("", "", 0.0)
+    if row.lift is None or not tables.excludes_zero(row):
+        return 0.0
     good = {"increase": 1.0, "decrease": -1.0}.get(metric.direction, 0.0)
-    tone = good * max(-1.0, min(1.0, row.lift / 0.2)) if tables.excludes_zero(row) else 0.0
-    return HeatCell(shown.estimate, shown.text, tone)
+    return good * max(-1.0, min(1.0, row.lift / 0.2))
 
 
 def cut_rows(result: Result) -> list[SliceRow]:

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from abeval.report import figures as fig
 from abeval.report import tables
 from abeval.report.figures import Block, Closed, FigureView
-from abeval.report.tables import TextTable, interval, lift_of, share_of
+from abeval.report.tables import TextTable, interval, lift_of, share_of, with_rows
 from abeval.results import codes
 from abeval.results import format as fmt
 from abeval.results.analysis import Result
@@ -16,9 +16,7 @@ def distribution_figure(spreads: Sequence[Spread], order: Mapping[str, int]) -> 
     """Draw the share of impressions below a value, a line for each variant."""
     lines = {
         one.variant: [
-            fig.Point(
-                value, 100 * level, (f"{fmt.percent(level)} below {fmt.mean(value, one.unit)}",)
-            )
+            fig.Point(value, 100 * level, f"{fmt.percent(level)} below {fmt.mean(value, one.unit)}")
             for level, value in zip(one.levels, one.quantiles, strict=True)
         ]
         for one in spreads
@@ -42,10 +40,9 @@ def quantile_figure(effects: Sequence[QuantileEffect], order: Mapping[str, int])
         lift, level = interval(one, "lift", 100), level_words(one.level)
         if lift[0] is not None:
             said = f"{level}: {fmt.typographic(lift_of(one))}"
-            lines.setdefault(one.variant, []).append(fig.Point(level, lift[0], (said,), lift))
-    axis = {"type": "category"}
-    up = {"ticksuffix": "%"}
-    return fig.lines(lines, "quantile", "lift", axis, up, is_effect=True, order=order)
+            lines.setdefault(one.variant, []).append(fig.Point(level, lift[0], said, lift))
+    axes = {"type": "category"}, {"ticksuffix": "%"}
+    return fig.lines(lines, "quantile", "lift", *axes, is_effect=True, order=order)
 
 
 def level_words(level: float) -> str:
@@ -81,41 +78,32 @@ def moved_sentences(result: Result) -> Iterator[tuple[str, str]]:
         yield from (("GAUC", _kept(result.unit_aucs)) for _ in result.unit_aucs[:1])
 
 
-def dwell_part(result: Result) -> tuple[Block, ...]:
+def dwell_part(result: Result) -> Iterator[Block]:
     """Show distributions of dwell, and of what quantile metrics are of."""
-    if not result.spreads:
-        return ()
-    blocks: list[Block] = []
     values = list(dict.fromkeys(spread.value for spread in result.spreads))
     for value in sorted(values, key=lambda name: name != _DWELL):
         views = tuple(_value_views(result, value))
-        several = len(values) > 1 and value != values[0]
-        blocks += [Closed(value, views)] if several else views
-    return tuple(blocks)
+        yield from views if value == values[0] else [Closed(value, views)]
 
 
 def _value_views(result: Result, value: str) -> Iterator[FigureView]:
     spreads = [one for one in result.spreads if one.value == value]
     effects = [one for one in result.quantile_effects if one.value == value]
     order = fig.places(result.experiment)
-    index = list(dict.fromkeys(one.value for one in result.spreads)).index(value)
-    anchor = "dwell" if value == _DWELL else f"dwell-{index}"
     counts = ", ".join(f"{one.variant}: {fmt.count(one.events)} values" for one in spreads)
     title, drawn = f"Distribution of {value}", distribution_figure(spreads, order)
-    key, slug = ("dwell", "distribution", value), f"{anchor}-distribution"
-    yield FigureView(title, _medians(spreads), drawn, key, counts, slug)
+    yield FigureView(title, _medians(spreads), drawn, ("dwell", "distribution", value), counts)
     if any(one.lift is not None for one in effects):
         said = f"{_moved(effects)} {_without_lift(effects)}".rstrip()
-        title, drawn = f"Effect on the quantiles of {value}", quantile_figure(effects, order)
-        key, slug = ("dwell", "quantiles", value), f"{anchor}-quantiles"
-        yield FigureView(title, said, drawn, key, slug=slug)
+        title, key = f"Effect on the quantiles of {value}", ("dwell", "quantiles", value)
+        yield FigureView(title, said, quantile_figure(effects, order), key)
 
 
 def _medians(spreads: Sequence[Spread]) -> str:
-    said = []
-    for one in spreads:
-        median = dict(zip(one.levels, one.quantiles, strict=True))[0.5]
-        said.append(f"{fmt.mean(median, one.unit)} in {one.variant}")
+    said = [
+        f"{fmt.mean(one.quantiles[one.levels.index(0.5)], one.unit)} in {one.variant}"
+        for one in spreads
+    ]
     return f"Half of the impressions with a value are below {fmt.listing(said)}."
 
 
@@ -144,24 +132,18 @@ def _without_lift(effects: Sequence[QuantileEffect]) -> str:
     return " ".join(["Not drawn:", *said]) if missing else ""
 
 
-def gauc_part(result: Result) -> tuple[Block, ...]:
+def gauc_part(result: Result) -> Iterator[Block]:
     """Show the AUCs of single units, and who has none."""
-    if not result.unit_aucs:
-        return ()
     aucs, unit, order = result.unit_aucs, result.experiment.unit, fig.places(result.experiment)
-    names = ("AUC", "units", "share of units", "impressions", "share of impressions")
     series: fig.Series = {
         one.variant: [
             fig.Point(
                 (b.low + b.high) / 2,
                 100 * b.units / one.units,
-                (
-                    f"{b.low:g} to {b.high:g}",
-                    fmt.count(b.units),
-                    fmt.percent(b.units / one.units),
-                    fmt.count(b.impressions),
-                    fmt.percent(b.impressions / one.impressions),
-                ),
+                f"AUC {b.low:g} to {b.high:g}, units {fmt.count(b.units)}, "
+                f"share of units {fmt.percent(b.units / one.units)}, "
+                f"impressions {fmt.count(b.impressions)}, "
+                f"share of impressions {fmt.percent(b.impressions / one.impressions)}",
             )
             for b in one.bins
         ]
@@ -169,24 +151,18 @@ def gauc_part(result: Result) -> tuple[Block, ...]:
         if one.units
     }
     across, middle = {"range": [0, 1]}, [fig.line_at("x", 0.5)]
-    of_unit = f"AUC of one {unit}"
-    view = FigureView(
-        "AUCs of single units",
-        _below_chance(aucs),
-        fig.lines(series, of_unit, "share", across, _SHARE, names, order=order, shapes=middle),
-        ("gauc", "units"),
-    )
+    axes = f"AUC of one {unit}", "share", across, _SHARE
+    if series:
+        drawn = fig.lines(series, *axes, order=order, shapes=middle)
+        yield FigureView("AUCs of single units", _below_chance(aucs), drawn, ("gauc", "units"))
     heads = ("variant", "why", "units", "share", "impressions", "share", "clicks")
     fates = tuple(fate for one in aucs for fate in _fates(one))
-    lost = TextTable("Who has no AUC", _kept(aucs), heads, fates)
-    return (view, lost) if series else (lost,)
+    yield from with_rows(TextTable("Who has no AUC", _kept(aucs), heads, fates))
 
 
 def _below_chance(aucs: Sequence[UnitAucs]) -> str:
-    said = []
-    for one in (each for each in aucs if each.units):
-        low = sum(b.units for b in one.bins if b.high <= 0.5)
-        said.append(f"{fmt.percent(low / one.units)} of {one.variant} units")
+    low = {one: sum(b.units for b in one.bins if b.high <= 0.5) for one in aucs if one.units}
+    said = [f"{fmt.percent(n / one.units)} of {one.variant} units" for one, n in low.items()]
     return f"{fmt.listing(said)} have an AUC below 0.5 (worse than chance)."
 
 
@@ -216,53 +192,49 @@ def _fates(one: UnitAucs) -> Iterator[tuple[str, ...]]:
         yield one.variant, why, fmt.count(units), shares[0], fmt.count(shown), shares[1], clicks
 
 
-def catalog_part(result: Result) -> tuple[Block, ...]:
+def catalog_part(result: Result) -> Iterator[Block]:
     """Show how the variants use the catalogue."""
     if not result.catalogue_uses:
-        return ()
+        return
     uses, unit, order = result.catalogue_uses, result.experiment.unit, fig.places(result.experiment)
     units: fig.Series = {
         one.variant: [
-            fig.Point(at, 100 * share, (fmt.count(at), fmt.percent(share)))
+            fig.Point(at, 100 * share, f"units {fmt.count(at)}, coverage {fmt.percent(share)}")
             for at, share in zip(one.units, one.coverage, strict=True)
         ]
         for one in uses
     }
-    heads, up = ("units", "coverage"), {"rangemode": "tozero"}
-    coverage = FigureView(
+    up = {"rangemode": "tozero"}
+    yield FigureView(
         "Coverage at equal traffic",
         _covered(uses, unit),
-        fig.lines(units, f"units ({unit})", "coverage", up, _SHARE, heads, order=order),
+        fig.lines(units, f"units ({unit})", "coverage", up, _SHARE, order=order),
         ("catalog", "coverage"),
     )
     items: fig.Series = {
         one.variant: [
-            fig.Point(100 * part, 100 * shown, (fmt.percent(part), fmt.percent(shown)))
-            for part, shown in zip(one.item_shares, one.impression_shares, strict=True)
+            fig.Point(100 * x, 100 * y, f"items {fmt.percent(x)}, impressions {fmt.percent(y)}")
+            for x, y in zip(one.item_shares, one.impression_shares, strict=True)
         ]
         for one in uses
     }
-    heads, titles = ("items", "impressions"), ("items, least shown first", "impressions")
+    titles = ("items, least shown first", "impressions")
     equal = [fig.dashed((0, 100), (0, 100))]
-    lorenz = FigureView(
+    yield FigureView(
         "Lorenz curve of impressions over items",
         _gini(result, uses),
-        fig.lines(items, *titles, _PART, _PART, heads, "lines", order=order, shapes=equal),
+        fig.lines(items, *titles, _PART, _PART, "lines", order=order, shapes=equal),
         ("catalog", "lorenz"),
         ", ".join(
             f"{one.variant}: {fmt.count(one.shown)} of {fmt.count(one.items)} items shown"
             for one in uses
         ),
     )
-    return (coverage, lorenz)
 
 
 def _covered(uses: Sequence[CatalogueUse], unit: str) -> str:
     at = min(one.units[-1] for one in uses)
-    said = [
-        f"{fmt.percent(dict(zip(one.units, one.coverage, strict=True))[at])} by {one.variant}"
-        for one in uses
-    ]
+    said = [f"{fmt.percent(one.coverage[one.units.index(at)])} by {one.variant}" for one in uses]
     return f"By {fmt.count(at)} units ({unit}), {fmt.listing(said)}."
 
 

@@ -3,14 +3,14 @@
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import replace
 from operator import attrgetter
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, Literal, NamedTuple, TypeVar
 
 from markupsafe import Markup
 
-from abeval.report.layout import Kind
 from abeval.results import Adjustment, FamilyInterval, Row, SegmentContrast, SegmentTest, codes
 from abeval.results import format as fmt
 from abeval.results.analysis import Pair, Result
+from abeval.results.interleaving import PreferenceRow
 from abeval.results.trust import AAMetric, Check
 
 ROLES = (
@@ -20,6 +20,13 @@ ROLES = (
 )
 """Role, title and hint of each part of the scorecard."""
 
+
+Kind = Literal["name", "number", "spare", "extra", "words", "note"]
+"""How a column gives way where there is little room.
+
+`name` and `number` are never broken; `words` is a sentence that takes several lines. A `spare`
+number and an `extra` word are left out first; a `note` then goes below the table, a line a row.
+"""
 
 _ENDS = ("difference_low", "difference_high", "lift_low", "lift_high")
 
@@ -51,11 +58,31 @@ class Cell(str):
         return cell
 
 
+class VerdictLine(NamedTuple):
+    """A verdict as one line: its word in capitals, its sentence, why, and what to do next.
+
+    `decision` is the one in whose colours it is shown; `place` is the variant's.
+    """
+
+    variant: str
+    decision: str
+    word: str
+    sentence: str
+    place: int = 1
+    why: str = ""
+    action: str = ""
+
+
 def spans(**parts: str) -> Markup:
     """Write texts that are not empty, each in a span of its class."""
     one = Markup('<span class="{}">{}</span>')
     shown = (one.format(name, fmt.typographic(text)) for name, text in parts.items() if text)
     return Markup(" ").join(shown)
+
+
+def with_rows(*tables: TextTable) -> tuple[TextTable, ...]:
+    """Leave out the tables without rows."""
+    return tuple(table for table in tables if table.rows)
 
 
 def filled(table: TextTable) -> TextTable:
@@ -153,9 +180,14 @@ def full(value: float | None) -> str:
     return fmt.MISSING if value is None else repr(value)
 
 
-def decisive_p(row: Row | Pair) -> float | None:
+def decisive_p(row: Row | Pair | PreferenceRow) -> float | None:
     """Return the p-value that the status of a row follows: adjusted for goals."""
     return row.p_value if row.p_adjusted is None else row.p_adjusted
+
+
+def could_see(row: Row) -> str:
+    """Write the smallest detectable lift; none where there is too little data to trust it."""
+    return fmt.either_way(None if row.status == "too_little_data" else row.mde)
 
 
 class Printed(NamedTuple):
@@ -220,21 +252,12 @@ def checks_table(title: str, lead: str, checks: Iterable[Check]) -> TextTable:
 
 def tables(result: Result) -> tuple[TextTable, ...]:
     """List the tables that have rows."""
-    return _filled(result, _adjustments, _boundaries)
+    return with_rows(_adjustments(result), _boundaries(result))
 
 
 def segment_tables(result: Result) -> tuple[TextTable, ...]:
     """List the tables about segments that have rows."""
-    return _filled(result, _segment_tests, _contrasts)
-
-
-def _filled(result: Result, *makers: Callable[[Result], TextTable]) -> tuple[TextTable, ...]:
-    return tuple(table for make in makers if (table := make(result)).rows)
-
-
-def units_of(result: Result) -> dict[str, str]:
-    """Map metrics to the unit of their value."""
-    return {metric.name: metric.unit for metric in result.metrics}
+    return with_rows(_segment_tests(result), _contrasts(result))
 
 
 def called(result: Result) -> tuple[str, Filling[Any]]:
@@ -243,10 +266,8 @@ def called(result: Result) -> tuple[str, Filling[Any]]:
 
 
 def _adjustments(result: Result) -> TextTable:
-    units = units_of(result)
-
     def unit(change: Adjustment) -> str:
-        return units.get(change.metric, "")
+        return result.info(change.metric).unit
 
     def row(change: Adjustment) -> Row:
         return result[change.metric, change.variant]
@@ -325,10 +346,10 @@ def _mix(test: SegmentTest) -> str:
 
 
 def _contrasts(result: Result) -> TextTable:
-    units, alpha = units_of(result), result.experiment.alpha
+    alpha = result.experiment.alpha
 
     def against(one: SegmentContrast) -> str:
-        return text_of(shown_lift(one), difference_of(one, units.get(one.metric, "")))
+        return text_of(shown_lift(one), difference_of(one, result.info(one.metric).unit))
 
     return table(
         "Segments that differ from the rest",

@@ -12,7 +12,7 @@ from rich.text import Text
 
 from abeval.report import tables
 from abeval.report.cuts_short import cut_tables
-from abeval.report.layout import Column, Group, Kind, cell, laid_out, plain
+from abeval.report.layout import laid_out, plain
 from abeval.report.next_step import next_step
 from abeval.report.tables import ROLES, Printed, TextTable, decisive_p, printed
 from abeval.results import Decision, LeftOut, Row, codes
@@ -20,36 +20,18 @@ from abeval.results import format as fmt
 from abeval.results.analysis import Result
 
 if TYPE_CHECKING:
-    from abeval.report.short import Brief, Part
+    from abeval.report.short import Brief
     from abeval.results.power import PowerOutlook
     from abeval.results.study import Study
 
 WIDTH = 110
-_COLUMNS = (
-    *(Column("metric"), Column("variant"), Column("control", "spare")),
-    *(Column("treatment", "spare"), Column("lift"), Column("p"), Column("status")),
-    Column("reason", "note"),
-)
-"""Of the scorecard."""
-
+_ROLES = [role for role, _, _ in ROLES]
 _DECISION_STYLE: dict[Decision, str] = {
     "ship": "bold blue",
     "do_not_ship": "bold red",
     "keep_running": "bold",
     "do_not_trust": "bold red",
     "draft": "bold yellow",
-}
-_STATUS_STYLE = {
-    "better": "blue",
-    "non_inferior": "blue",
-    "worse": "red",
-    "drifting": "yellow",
-    "settling": "yellow",
-    "off": "bold red",
-    "untrusted": "red",
-    "fail": "bold red",
-    "warn": "yellow",
-    "draft": "yellow",
 }
 
 
@@ -88,12 +70,11 @@ def print_brief(result: "Brief", console: Console, whole: bool) -> None:
     for i, part in enumerate(parts(result, whole)):
         if i and isinstance(part, TextTable):
             console.print()
-        for block in _part(part, console.width, whole):
+        if isinstance(part, str):
+            console.print(Text(plain(part)))
+            continue
+        for block in text_table(part, console.width, whole):
             console.print(block)
-
-
-def _part(part: "Part", width: int, whole: bool) -> Iterable[Text | Padding]:
-    return (Text(plain(part)),) if isinstance(part, str) else text_table(part, width, whole)
 
 
 def print_result(
@@ -150,8 +131,8 @@ def _verdicts(result: Result) -> Iterator[Text]:
         )
     info = result.experiment
     units = ", ".join(f"{plain(v.name)} {fmt.count(v.units)}" for v in info.variants)
-    parts = (info.dates, result.progress, f"{info.unit} units: ")
-    yield Text(plain(f"{info.shown}: {'; '.join(filter(None, parts))}") + units)
+    parts = filter(None, (result.so_far, f"{info.unit} units: "))
+    yield Text(plain(f"{info.shown}: {'; '.join(parts)}") + units)
     if info.hypothesis:
         yield Text(plain(f"Hypothesis: {' '.join(info.hypothesis.split())}"))
 
@@ -187,42 +168,40 @@ def _scorecard(
     doubt = doubt if result.trusted else " (NOT TO BE TRUSTED)"
     yield _heading(f"Scorecard{doubt}: lift with {level} interval, p {_family(result)}")
     several = len({row.variant for row in result.scorecard}) > 1
-    columns = [column for column in _COLUMNS if several or column.header != "variant"]
-    columns += [] if metrics is None else [Column("method", "note")]
-    units = {metric.name: metric.unit for metric in result.metrics}
-    groups = []
-    shown = printed(result, [r for r in result.scorecard if metrics is None or r.metric in metrics])
-    for role, title, _ in ROLES:
-        own = [one for one in shown if one.row.role == role]
-        cells = [
-            dict(_row_cells(one, result.label(one.row.metric), units.get(one.row.metric, "")))
-            for one in own
-        ]
-        groups.append(Group(title, [[row[column.header] for column in columns] for row in cells]))
-    yield from laid_out(columns, groups, width)
+    every = [row for row in result.scorecard if metrics is None or row.metric in metrics]
+    shown = sorted(printed(result, every), key=lambda one: _ROLES.index(one.row.role))
+
+    def values(one: Printed) -> tuple[str, str]:
+        unit = result.info(one.row.metric).unit
+        control, treatment = fmt.pair(one.row.control, one.row.treatment, unit)
+        return control, treatment + one.mark
+
+    def lift(one: Printed) -> str:
+        effect = fmt.effect(one.row, result.info(one.row.metric).unit)
+        return tables.text_of(effect) + " abs" * _in_own_unit(one.row)
+
+    def method(one: Printed) -> str:
+        return "" if metrics is None else codes.words(one.row.method or "")
+
+    rows = tables.numbers(
+        shown,
+        ("metric", lambda one: result.label(one.row.metric)),
+        ("variant", lambda one: one.row.variant if several else ""),
+        ("control", lambda one: values(one)[0], "spare"),
+        ("treatment", lambda one: values(one)[1], "spare"),
+        ("lift", lift),
+        ("p", lambda one: fmt.p_value(decisive_p(one.row))),
+        ("status", lambda one: codes.status(one.row.status, one.row.reason)),
+        ("reason", lambda one: one.reason, "note"),
+        ("method", method, "note"),
+    )
+    roles = [one.row.role for one in shown]
+    titles = {roles.index(role): title for role, title, _ in ROLES if role in roles}
+    yield from laid_out(rows, width, titles=titles)
     if any(_in_own_unit(one.row) for one in shown):
         yield Text("  abs: a difference in the metric's unit: its lift has no interval", "dim")
     if any(one.mark for one in shown):
         yield Text("  adj: control plus the adjusted difference, not the observed value", "dim")
-
-
-def _row_cells(printed_row: Printed, label: str, unit: str) -> tuple[tuple[str, Text], ...]:
-    """Fill every cell of a row, by header."""
-    row, mark, reason, _ = printed_row
-    shown = fmt.effect(row, unit)
-    lift = fmt.MISSING if shown is None else shown.text + " abs" * _in_own_unit(row)
-    control, treatment = fmt.pair(row.control, row.treatment, unit)
-    return (
-        ("metric", cell(label)),
-        ("variant", cell(row.variant)),
-        ("control", cell(control)),
-        ("treatment", cell(treatment + mark)),
-        ("lift", cell(lift)),
-        ("p", Text(fmt.p_value(decisive_p(row)))),
-        ("status", Text(codes.status(row.status, row.reason), _STATUS_STYLE.get(row.status, ""))),
-        ("reason", cell(reason)),
-        ("method", cell(codes.words(row.method or ""))),
-    )
 
 
 def _in_own_unit(row: Row) -> bool:
@@ -235,11 +214,7 @@ def text_table(source: TextTable, width: int, whole: bool = False) -> Iterator[T
     lead = f": {plain(source.lead)}" if source.lead else ""
     if source.title:
         yield _heading(f"{plain(source.title)}{lead}")
-    names: tuple[Kind, ...] = ("name",)
-    kinds = source.kinds or names * len(source.headers)
-    columns = [Column(header, kind) for header, kind in zip(source.headers, kinds, strict=True)]
-    rows = [[cell(text, _STATUS_STYLE.get(text, "")) for text in row] for row in source.rows]
-    yield from laid_out(columns, [Group("", rows)], width, whole)
+    yield from laid_out(source, width, whole)
 
 
 def _left_out(result: Result, metrics: Collection[str] | None = None) -> Iterator[Text]:

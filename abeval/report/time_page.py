@@ -2,14 +2,13 @@
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from math import exp, expm1
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from abeval.report import assets
 from abeval.report import figures as fig
-from abeval.report.effects import slugs
-from abeval.report.figures import Block, FigureView, Heading, Point, info_of, of_metrics
+from abeval.report.figures import Block, FigureView, Point, info_of, of_metrics
 from abeval.report.short import notes
-from abeval.report.tables import interval, shown_difference, shown_lift, text_of
+from abeval.report.tables import interval, scaled, shown_difference, shown_lift, text_of, with_rows
 from abeval.report.time_short import stability_table
 from abeval.results import MetricInfo, Row, SliceRow, codes
 from abeval.results import format as fmt
@@ -39,10 +38,8 @@ class Scale(NamedTuple):
             Point(
                 getattr(row, by),
                 value,
-                (
-                    f"{row.start} to {row.end}" if row.start != row.end else row.start,
-                    self.text(row) + f", p {fmt.p_value(row.p_value)}" * (row.kind == "rolling"),
-                ),
+                f"{row.start}{f' to {row.end}' * (row.start != row.end)}: {self.text(row)}"
+                + f", p {fmt.p_value(row.p_value)}" * (row.kind == "rolling"),
                 (value, low, high),
                 row.partial and row.kind == "daily",
             )
@@ -63,26 +60,18 @@ def scale_of(metric: MetricInfo, rows: Sequence[SliceRow] | Sequence[WindowRow])
 
 
 class Cell(NamedTuple):
-    """One metric in one variant over time.
+    """One metric in one variant over time; `several` where it has other variants beside it.
 
-    `slug` ends the ids of its figures, `key` their keys. `note` is the variant, where there are
-    several; `order` numbers the variants (`figures.places`).
+    `place` is the variant's in `COLOURS`.
     """
 
     metric: str
     variant: str
     info: MetricInfo
-    slug: str
-    note: str
-    key: tuple[str, ...]
-    order: dict[str, int]
-    rows: tuple[WindowRow, ...]
-    looks: tuple[Look, ...]
-
-    @property
-    def place(self) -> int:
-        """Return the place of its variant in `COLOURS`."""
-        return self.order.get(self.variant, 1)
+    several: bool
+    place: int
+    rows: Sequence[WindowRow]
+    looks: Sequence[Look]
 
     def drawn(
         self,
@@ -104,41 +93,37 @@ class Cell(NamedTuple):
         return [row for row in self.rows if row.axis == axis and row.kind == kind]
 
     def view(
-        self, part: str, title: str, takeaway: str, figure: fig.Figure
+        self, part: str, title: str, takeaway: str, figure: fig.Figure, *words: str
     ) -> tuple[str, FigureView]:
-        """Return its metric and its figure in a part."""
-        key, slug = (part, *self.key), f"{part}-{self.slug}"
-        return self.metric, FigureView(title, takeaway, figure, key, self.note, slug)
+        """Return its metric and its figure in a part; `words` stand beside the variant."""
+        own = [self.variant] * self.several
+        note = ", ".join(filter(None, (*own, *words)))
+        return self.metric, FigureView(title, takeaway, figure, (part, self.metric, *own), note)
+
+
+Of = TypeVar("Of", WindowRow, Look, Rhythm)
+
+
+def _by_cell(records: Iterable[Of]) -> dict[tuple[str, str], list[Of]]:
+    """Group records by metric and variant."""
+    grouped: dict[tuple[str, str], list[Of]] = {}
+    for one in records:
+        grouped.setdefault((one.metric, one.variant), []).append(one)
+    return grouped
 
 
 def cells(study: Study) -> tuple[Cell, ...]:
     """List every metric in every variant, in the order of the windows."""
     if study.time is None:
         return ()
-    rows: dict[tuple[str, str], list[WindowRow]] = {}
-    for row in study.time.windows:
-        rows.setdefault((row.metric, row.variant), []).append(row)
-    looks: dict[tuple[str, str], list[Look]] = {}
-    for look in study.time.looks:
-        looks.setdefault((look.metric, look.variant), []).append(look)
-    metrics, variants = slugs([m for m, _ in rows]), slugs([v for _, v in rows])
-    several = len(variants) > 1
-    order = {name: place for place, name in enumerate(variants, 1)}
+    rows, looks = _by_cell(study.time.windows), _by_cell(study.time.looks)
+    order = {name: place for place, name in enumerate(dict.fromkeys(v for _, v in rows), 1)}
+    several = len(order) > 1
     if study.analysis is not None:
         order = fig.places(study.analysis.experiment)
     return tuple(
-        Cell(
-            metric,
-            variant,
-            info_of(study, metric),
-            f"{metrics[metric]}-{variants[variant]}" if several else metrics[metric],
-            variant if several else "",
-            (metric, variant) if several else (metric,),
-            order,
-            tuple(own),
-            tuple(looks.get((metric, variant), ())),
-        )
-        for (metric, variant), own in rows.items()
+        Cell(m, v, info_of(study, m), several, order.get(v, 1), own, looks.get((m, v), ()))
+        for (m, v), own in rows.items()
     )
 
 
@@ -149,10 +134,9 @@ def cumulative_part(study: Study) -> tuple[Block, ...]:
     views = []
     for cell in cells(study):
         if rows := cell.of("calendar", "cumulative"):
-            words = (cell.note, verdicts.get((cell.metric, cell.variant), ""))
-            noted = cell._replace(note=", ".join(filter(None, words)))
             said, figure = _looks_sentence(cell.looks), _cumulative_figure(cell, rows)
-            views.append(noted.view("cumulative", cell.info.shown, said, figure))
+            verdict = verdicts.get((cell.metric, cell.variant), "")
+            views.append(cell.view("cumulative", cell.info.shown, said, figure, verdict))
     return of_metrics(views)
 
 
@@ -165,16 +149,13 @@ def _cumulative_figure(cell: Cell, rows: Sequence[WindowRow]) -> fig.Figure:
     )
     if days := scale.points(daily):
         # Their numbers are those of the figure by day.
+        marks = ["circle" + "-open" * day.hollow for day in days]
         dots = fig.scatter(
             x=[day.x for day in days],
             y=[day.y for day in days],
             mode="markers",
             name="one day",
-            marker={
-                "color": tone,
-                "size": 6,
-                "symbol": ["circle" + "-open" * d.hollow for d in days],
-            },
+            marker={"color": tone, "size": 6, "symbol": marks},
             hoverinfo="skip",
         )
         figure["data"].append(dots)
@@ -186,35 +167,32 @@ def _always_valid(
     looks: Sequence[Look], rows: Sequence[WindowRow], scale: Scale, tone: str
 ) -> list[fig.Trace]:
     """Draw the ends that hold at every look; as shares of control where the figure is of lifts."""
-    controls = {row.end: abs(row.control or 0.0) for row in rows}
-    shown = [look for look in looks if scale.field != "lift" or controls.get(look.day)]
-
-    def placed(look: Look, end: float | None) -> float | None:
-        share = 1.0 if scale.field != "lift" else controls[look.day]
-        return None if end is None else scale.factor * end / share
-
+    is_lift = scale.field == "lift"
+    controls = {row.end: abs(row.control or 0.0) for row in rows if is_lift}
+    shares = [(look, controls.get(look.day, 0.0) if is_lift else 1.0) for look in looks]
+    shown = [(look, scale.factor / share) for look, share in shares if share]
     # The text of a look, with both ends, is that of its lower end alone.
     said = [
         f"up to {look.day}: "
         + text_of(fmt.difference(look.difference, look.always_low, look.always_high, scale.unit))
         + f", p {fmt.p_value(look.always_p_value)}; "
         + f"for one look p {fmt.p_value(look.fixed_p_value)}{_planned(look)}"
-        for look in shown
+        for look, _ in shown
     ]
-    ends = ([look.always_low for look in shown], [look.always_high for look in shown])
+    ends = [scaled(factor, None, look.always_low, look.always_high) for look, factor in shown]
     return [
         fig.scatter(
-            None if i else said,
-            x=[look.day for look in shown],
-            y=[placed(look, end) for look, end in zip(shown, side, strict=True)],
+            None if side > 1 else said,
+            x=[look.day for look, _ in shown],
+            y=[one[side] for one in ends],
             mode="lines",
             name="always valid, for every look",
             legendgroup="always",
-            showlegend=i == 0,
+            showlegend=side == 1,
             line={"color": tone, "width": 1.6, "dash": "dash"},
-            **({"hoverinfo": "skip"} if i else {}),
+            **({"hoverinfo": "skip"} if side > 1 else {}),
         )
-        for i, side in enumerate(ends)
+        for side in (1, 2)
         if shown
     ]
 
@@ -310,9 +288,9 @@ _CLOCKS = (("hour", "by hour of the day"), ("weekday", "by weekday"))
 
 def clock_views(study: Study) -> Iterator[tuple[str, FigureView]]:
     """Draw effects by hour and by weekday."""
-    rhythms = () if study.time is None else study.time.rhythms
+    rhythms = _by_cell(() if study.time is None else study.time.rhythms)
     for cell in cells(study):
-        tests = [t for t in rhythms if (t.metric, t.variant) == (cell.metric, cell.variant)]
+        tests = rhythms.get((cell.metric, cell.variant), ())
         for axis, words in _CLOCKS:
             if rows := [row for row in cell.rows if row.axis == axis]:
                 category, by = {"type": "category"}, "start"
@@ -332,14 +310,8 @@ def _rhythm_sentence(tests: Sequence[Rhythm]) -> str:
     return " ".join(words)
 
 
-def stability_part(time: TimeResult) -> tuple[Block, ...]:
+def stability_part(time: TimeResult) -> Iterator[Block]:
     """Show whether the effect is the same on all days."""
-    if not time.stability:
-        return ()
-    table = stability_table(time, time.stability, whole=True)
-    said = assets.block("stability.html", notes=notes(time))
-    return (
-        Heading("Is the effect the same on all days?"),
-        fig.listed(table._replace(title="")),
-        said,
-    )
+    for table in with_rows(stability_table(time, time.stability, whole=True)):
+        yield fig.listed(table._replace(title=""))
+        yield assets.block("stability.html", notes=notes(time))

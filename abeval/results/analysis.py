@@ -189,29 +189,58 @@ class Result(Tabled[effects.Row], DrawnRecord):
     def progress(self) -> str:
         """Say how far the experiment is: its day, its look, and when the next one is.
 
-        The boundary is that of the goals, before their number is corrected for.
+        Before the last look it says whether an early stop is allowed; boundaries are those of each
+        metric alone, before their number is corrected for.
         """
         now, parts = self.schedule, list[str]()
         if now.day is not None:
             parts.append(f"day {now.day}" + (f" of {now.days}" if now.days else ""))
         if now.look is not None:
             look = f"look {now.look}" if now.on_plan else f"an unplanned look after {now.look - 1}"
-            parts.append(f"{look} of {now.looks}{self._boundary()}")
+            parts.append(f"{look} of {now.looks}{self._at_look()}")
         if now.next_look is not None:
             parts.append(f"next look {'at ' * ('units' in now.next_look)}{now.next_look}")
         return ", ".join(parts)
 
-    def _boundary(self) -> str:
-        """Write the p-values below which goals cross the boundary of this look, in brackets."""
-        goals = {row.metric for row in self.scorecard if row.role == "goal"}
-        bounds = sorted(one.boundary for one in self.boundaries if one.metric in goals)
-        p_values = [fmt.p_of(z) for z in reversed(bounds)]
-        ends = dict.fromkeys((*p_values[:1], *p_values[-1:]))
-        return f" (boundary p {' to '.join(ends)})" if ends else ""
+    @property
+    def so_far(self) -> str:
+        """Write `progress` with the days that were seen, or the period; empty without either."""
+        dates, last = self.experiment.dates, self.schedule.last
+        if self.schedule.day is None or not dates:
+            return "; ".join(filter(None, (dates, self.progress)))
+        first, _, end = dates.partition(" to ")
+        seen = dates if last in (first, end) else f"{first} to {last}, planned to {end}"
+        day, comma, rest = self.progress.partition(", ")
+        return f"{day} ({seen}){comma}{rest}"
+
+    def _at_look(self) -> str:
+        """Say how near its boundary the nearest metric, or what decided, is, and what follows."""
+        judged = {row.metric for row in self.scorecard if row.role != "diagnostic"}
+        decided = {v.variant for v in self.verdicts if v.decision in ("ship", "do_not_ship")}
+        deciding = [b for b in self.boundaries if b.crossed and b.variant in decided]
+        bounds = [b for b in deciding or self.boundaries if b.metric in judged]
+        if not bounds or not self.trusted:
+            return ""
+        near = max(bounds, key=lambda one: abs(one.z) / one.boundary)
+        of = f" of {fmt.named(near.variant)}" if len(self.verdicts) > 1 else ""
+        name, side = fmt.named(self.label(near.metric)), "below" if near.crossed else "above"
+        text = (
+            f": {name}{of} p {fmt.p_of(near.z, 2)} is {side} its boundary {fmt.p_of(near.boundary)}"
+        )
+        if self.schedule.next_look is None:
+            return text
+        if decided:
+            return f"{text}, so an early stop is allowed"
+        return f"{text}, {'but nothing is decided, ' * near.crossed}so no early stop yet"
+
+    def info(self, metric: str) -> MetricInfo:
+        """Return the definition of a metric; an empty one where the result has none."""
+        blank = MetricInfo(metric, "mean", "", "", "increase", "diagnostic", None, None)
+        return next((one for one in self.metrics if one.name == metric), blank)
 
     def label(self, metric: str) -> str:
         """Return what people call a metric: its label, else its name."""
-        return next((one.shown for one in self.metrics if one.name == metric), metric)
+        return self.info(metric).shown
 
     @property
     def questions(self) -> tuple[str, ...]:

@@ -67,6 +67,16 @@ def check_text(check: Check) -> str:
     return f"{check.message}. What to do: {check.remedy}"
 
 
+def check_name(name: str) -> str:
+    """Write the name of a check; an abbreviation in words too.
+
+    Example:
+        >>> check_name("srm"), check_name("duplicates")
+        ('srm (sample ratio mismatch)', 'duplicates')
+    """
+    return f"{name} (sample ratio mismatch)" if name == "srm" else name
+
+
 def open_questions(questions: Sequence[str]) -> str:
     """Say which questions of an experiment file nobody has answered; without any, nothing.
 

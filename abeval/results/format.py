@@ -242,6 +242,21 @@ def listing(items: Sequence[str]) -> str:
     return f"{', '.join(most)} and {last[0]}" if most else "".join(last)
 
 
+_PLAIN = re.compile(r"[\w.:/+@-]+")
+_WORDS = frozenset({"all", "better", "both", "draft", "nobody", "none", "other", "same", "worse"})
+
+
+def named(name: str) -> str:
+    """Write a name inside a sentence: in quotes where it could be read as words of it.
+
+    Example:
+        >>> named("ctr"), named("same"), named("click rate")
+        ('ctr', "'same'", "'click rate'")
+    """
+    is_plain = _PLAIN.fullmatch(name) and name.lower() not in _WORDS
+    return name if is_plain else f"'{name}'"
+
+
 def typographic(text: str) -> str:
     """Give the numbers of a text a true minus and thin spaces between thousands.
 

@@ -67,7 +67,7 @@ KINDS = (ANALYSIS, TIME, REPLAY, AA, AGREEMENT)
 _WRITERS = {
     **{"scorecard": "analyze", "stability": "windows", "coverage": "replay", "histograms": "aa"},
     **{"causes": "agree", "provenance": "analyze --report", "realised": "off-policy"},
-    **{"plans": "power", "matrix": "audit"},
+    **{"preferences": "analyze", "plans": "power", "matrix": "audit"},
     **{"family": "analyze --pairs", "trust": "analyze --checks"},
     **{"predictions": "history report", "sources": "history add"},
 }

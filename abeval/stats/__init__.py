@@ -4,7 +4,7 @@ Effects and lifts: `means`, `proportions`, `skewed`, `quantiles`, `effects`. Les
 `adjustment`. Many looks: `sequential`. Many tests: `multiplicity`. Planning: `design`. Conclusions:
 `decisions`. Segments: `heterogeneity`, `composition`. Days: `shapes`.
 Sub-buckets: `resampling`, `replay`, `catalogue`. Many experiments: `latent`, `shrinkage`. Traffic:
-`srm`. Other policies: `off_policy`. All of it stands on
+`srm`. Other policies: `off_policy`. Lists of two rankers: `interleaving`. All of it stands on
 `moments`, `records` and `distributions`. Each is imported when it is named.
 
 Example:
@@ -27,6 +27,7 @@ __all__ = [
     "distributions",
     "effects",
     "heterogeneity",
+    "interleaving",
     "latent",
     "means",
     "moments",

@@ -162,9 +162,14 @@ def test_sums_of_a_mean_count_each_unit_once() -> None:
     assert sums.sums[[7, 9]].tolist() == [[7, 2, 29, 7, 2], [1, 1, 1, 1, 1]]
 
 
-def test_values_of_units_are_in_the_order_of_values() -> None:
-    """So that a draw by position does not depend on the order of the log."""
-    of, metrics = values_of([(2, 1), (1, 3), (1, 2)])
+def test_the_order_of_units_follows_from_their_values() -> None:
+    """So that a draw by position depends on the values, and not on the order of the log."""
+    rows = [(y % 7, y + 1) for y in range(40)]
+    of, metrics = values_of(rows)
     sums = of.buckets(metrics["rate"], None)
-    assert sums.sums[:, :2].tolist() == [[1, 2], [1, 3], [2, 1]]
-    assert sums.units.tolist() == [1, 1, 1]
+    assert sorted(map(tuple, sums.sums[:, :2].tolist())) == sorted(rows)
+    assert sums.units.tolist() == [1] * 40
+    of, metrics = values_of(rows[::-1])
+    assert of.buckets(metrics["rate"], None).sums.tolist() == sums.sums.tolist()
+    of, metrics = values_of([(7 * y, x) for y, x in rows])
+    assert of.buckets(metrics["rate"], None).sums[:, 1].tolist() != sums.sums[:, 1].tolist()

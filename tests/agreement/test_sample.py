@@ -95,7 +95,7 @@ def test_the_command_prints_the_reason_and_writes_json(agreement: Agreement, tmp
     file = tmp_path / "r.json"
     shown = CliRunner().invoke(app, ["agree", SAMPLE, "--metric", "auc", "--json", str(file)])
     assert shown.exit_code == 0, shown.output
-    assert "1. Position" in shown.stdout
+    assert "Why: Position" in shown.stdout
     again = agreement_from_dict(json.loads(file.read_text()))
     assert again.causes[0].evidence == agreement.causes[0].evidence
     assert again.positions == agreement.positions

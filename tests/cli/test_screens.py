@@ -30,7 +30,9 @@ def test_an_analysis_fits_25_lines() -> None:
     assert len(lines) <= 25
     text = " ".join(" ".join(lines).split())
     assert lines[0].startswith("SHIP: ctr")
-    assert "day 14 of 14, look 2 of 2 (boundary p" in text
+    assert (
+        "day 14 of 14 (2026-09-14 to 2026-09-27), look 2 of 2: ctr p 3.7e-08 is below its" in text
+    )
     assert "Not checked: served (--all says what each needs)" in lines
     assert "Next: Roll out treatment." in lines
     assert "Goals ctr +13.1% [+8.2%, +18.2%] <0.001 better" in text

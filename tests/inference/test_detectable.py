@@ -277,6 +277,34 @@ def test_units_of_a_ramp_come_in_its_latest_split() -> None:
     assert days[0] == pytest.approx(days[1], rel=0.05)
 
 
+def test_days_of_users_who_return_add_less_than_the_square_law_says() -> None:
+    """Ten days of logs of thirty, against all of them: the same users come on every day."""
+    of, users, days = World(planned=30), 2_000, defined(World(planned=30)).power
+    foretold, by_square = [], []
+    for seed in range(1, 7):
+        rng = np.random.default_rng(seed)
+        taste, who = rng.beta(2, 12, users), np.repeat(np.arange(users), 1 + rng.poisson(23, users))
+        seconds = rng.integers(0, 30 * 86_400, who.size)
+        frame = pd.DataFrame(
+            {
+                "user_id": who,
+                "variant": np.array(of.names)[who % 2],
+                "ts": pd.Timestamp(START) + pd.to_timedelta(seconds, unit="s"),
+                "item_id": 1,
+                "click": rng.random(who.size) < taste[who],
+            }
+        )
+        first = {"impressions": frame[seconds < 10 * 86_400]}
+        true = days(logs={"impressions": frame})["ctr"].mde or 0
+        foretold.append((days(days=30, logs=first)["ctr"].mde or 0) / true)
+        by_square.append((days(logs=first)["ctr"].mde or 0) / 3**0.5 / true)
+    assert np.mean(foretold) == pytest.approx(1.0, abs=0.05)
+    assert np.mean(by_square) < 0.85
+    ended = defined(World(planned=10)).study(logs=first)
+    step = next_step(ended.analysis, ended.outlook)
+    assert "(users who return add less than new ones), in a new test" in step
+
+
 @pytest.mark.whole
 @pytest.mark.parametrize("name", ["fixed", "planned looks, the second of four", "always valid"])
 def test_a_true_effect_of_that_size_is_found_in_four_of_five(name: str) -> None:

@@ -12,6 +12,7 @@ from scipy import stats
 
 import abeval
 from abeval.report.terminal import as_text
+from abeval.results import format as fmt
 from abeval.results.analysis import Result, result_from_dict
 from abeval.stats import sequential
 
@@ -201,16 +202,16 @@ def test_planned_looks_under_ramps_keep_their_level() -> None:
         ({"looks": "always_valid"}, "day 14 of 28"),
         (
             {"looks": "group_sequential", "planned_looks": ["2027-03-08", "2027-03-15"]},
-            "day 14 of 28, look 2 of 3 (boundary p 0.00305), next look 2027-03-29",
+            "day 14 of 28, look 2 of 3: P_OPEN, so no early stop yet, next look 2027-03-29",
         ),
         (
             {"looks": "group_sequential", "planned_looks": [0.25, 0.75]},
-            "day 14 of 28, an unplanned look after 1 of 3 (boundary p 0.00305), "
+            "day 14 of 28, an unplanned look after 1 of 3: P_OPEN, so no early stop yet, "
             "next look 2027-03-22",
         ),
         (
             {"looks": "group_sequential", "planned_looks": [0.5], "planned_units": 4_000},
-            "day 14 of 28, look 1 of 2 (boundary p 0.00305), next look at 4,000 units",
+            "day 14 of 28, look 1 of 2: P_OPEN, so no early stop yet, next look at 4,000 units",
         ),
     ],
 )
@@ -218,9 +219,13 @@ def test_progress_says_the_day_the_look_and_the_next_one(
     inference: dict[str, Any], said: str
 ) -> None:
     result = analyzed(log_of(2_000, days=14), **inference)
+    p = fmt.p_of(result.boundaries[0].z, 2) if result.boundaries else ""
+    said = said.replace("P_OPEN", f"ctr p {p} is above its boundary 0.00305")
     assert result.progress == said
     assert result_from_dict(json.loads(result.to_json())).progress == said
-    assert f"looks: 2027-03-01 to 2027-03-28; {said}; user_id units:" in as_text(result, 200)
+    days = "(2027-03-01 to 2027-03-14, planned to 2027-03-28)"
+    said = said.replace("day 14 of 28", f"day 14 of 28 {days}")
+    assert f"looks: {said}; user_id units:" in as_text(result, 300)
 
 
 def test_days_to_come_are_not_missing_at_a_planned_look() -> None:

@@ -80,7 +80,7 @@ def test_units_lost_everywhere_are_named_as_that() -> None:
     )
     assert said in srm(result).message
     first = next(one.day for one in result.split_days if one.p_value < 0.01)
-    assert f"a test that runs along sees it from {first} " in srm(result).message
+    assert f"a test that may be read at any hour finds it from {first} " in srm(result).message
 
 
 def test_units_lost_at_some_hours_of_each_day_are_named_by_the_clock() -> None:

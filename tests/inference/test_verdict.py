@@ -67,8 +67,8 @@ BETTER = "although ctr +5.9% [+3.1%, +8.7%] got better"
         ),
         (
             (row(), replace(LATENCY, **effect(0.055, 0.0275, 182.0))),
-            "DO NOT SHIP: guardrail latency_ms +5.5% [+2.8%, +8.2%] breaks its 2% margin, "
-            f"{BETTER}.",
+            "DO NOT SHIP: guardrail latency_ms +5.5% [+2.8%, +8.2%] breaks its 2% margin with its "
+            f"whole interval, {BETTER}.",
         ),
         (
             (CTR_WORSE, SESSIONS),
@@ -157,7 +157,7 @@ def test_a_failed_check_comes_before_every_number() -> None:
     srm = Check("srm", "fail", 1e-7, 0.001, "52.0% of units, 50% planned. Look at redirects.")
     assert (
         sentence(row(), SESSIONS, trust=(*PASS, srm))
-        == "DO NOT TRUST: srm: 52.0% of units, 50% planned."
+        == "DO NOT TRUST: srm (sample ratio mismatch): 52.0% of units, 50% planned."
     )
 
 
@@ -181,7 +181,10 @@ def test_only_what_touches_a_goal_or_a_guardrail_stops_a_variant() -> None:
 
 def test_of_a_failed_check_only_the_first_sentence_is_said() -> None:
     srm = Check("srm", "fail", None, None, "The split is 52/48. Bots got in. Look at filters.")
-    assert sentence(row(), trust=(srm,)) == "DO NOT TRUST: srm: The split is 52/48."
+    assert (
+        sentence(row(), trust=(srm,))
+        == "DO NOT TRUST: srm (sample ratio mismatch): The split is 52/48."
+    )
 
 
 def test_a_warning_does_not_decide_and_is_named() -> None:
@@ -232,7 +235,7 @@ def test_a_margin_is_broken_only_by_a_whole_interval_beyond_it() -> None:
         0.02: "is worse, and a loss beyond its 2% margin is not ruled out",
         0.0201: "is worse, and a loss beyond its 2% margin is likely but not proven",
         0.03: "is worse, and a loss beyond its 2% margin is likely but not proven",
-        0.0301: "breaks its 2% margin",
+        0.0301: "breaks its 2% margin with its whole interval",
     }
     for lift, expected in words.items():
         worse = replace(LATENCY, status="worse", **effect(lift, 0.01, 182.0))
@@ -245,6 +248,15 @@ def test_a_guardrail_that_should_rise_breaks_its_margin_by_falling() -> None:
     fallen = replace(SESSIONS, status="worse", **effect(-0.03, 0.005, 3.2))
     said = "guardrail sessions_per_user -3.00% [-3.50%, -2.50%] breaks its 2% margin"
     assert said in sentence(row(), fallen)
+
+
+@pytest.mark.parametrize(
+    ("label", "said"), [("same", "'same'"), ("click rate", "'click rate'"), ("CTR", "CTR")]
+)
+def test_names_that_read_as_words_stand_in_quotes(label: str, said: str) -> None:
+    labelled = [replace(one, label=label) if one.name == "ctr" else one for one in METRICS]
+    (verdict,) = decide(PASS, (CTR_OPEN, SESSIONS), labelled)
+    assert verdict.sentence.startswith(f"UNDECIDED: {said} could be anywhere")
 
 
 def test_an_early_end_is_said_of_every_decision() -> None:

@@ -11,6 +11,8 @@ from typer.testing import CliRunner
 
 from abeval.cli.main import app
 from abeval.report.brief import MOST_BYTES, SCHEMA, brief_json
+from abeval.report.next_step import Step, action
+from abeval.results import codes
 from abeval.results.analysis import Result
 from tests import builders
 from tests.report.pages import RESULTS
@@ -30,7 +32,8 @@ def test_it_has_each_decision_and_why(name: str) -> None:
     decisions = {one["variant"]: one for one in read(result)["decisions"]}
     for verdict in result.verdicts:
         one = decisions[verdict.variant]
-        assert one["decision"] == verdict.decision
+        assert one["decision"] == codes.words(verdict.decision).replace(" ", "_")
+        assert f"`{one['action']}`" in (Step.__doc__ or "")
         assert verdict.sentence.endswith(one["why"])
         assert one["next"]
         assert one["would_change"]
@@ -53,6 +56,8 @@ def test_effects_are_those_of_the_result() -> None:
 def test_numbers_that_are_not_to_be_trusted_are_not_shown() -> None:
     content = read(builders.untrusted())
     assert content["effects"] == []
+    assert content["about_effects"].startswith("withheld, because a check failed: 0 of ")
+    assert content["answer"] == {"decision": "do_not_trust", "action": "repair", "use": None}
     assert content["left_out"]["effects"] > 0
     assert content["trust"]["unmet"][0]["status"] == "fail"
 
@@ -80,10 +85,54 @@ def test_the_command_prints_it_and_nothing_else() -> None:
     assert run.exit_code == 0, run.output
     content = json.loads(run.stdout)
     assert content["decisions"][0]["decision"] == "ship"
-    assert content["so_far"].startswith("2026-09-14 to 2026-09-27; day 14 of 14, look 2 of 2 (")
+    assert content["so_far"].startswith("day 14 of 14 (2026-09-14 to 2026-09-27), look 2 of 2: ")
+    assert content["so_far"].endswith("; units: 1,389 in control, 1,383 in treatment")
+    assert content["effects"][2]["holds_if"] == "low > -0.1"
+    assert content["trust"]["not_checked"].endswith(" checks: /trust says why")
     assert content["effects"][0]["lift"] == pytest.approx(0.131, abs=5e-4)
 
 
 def test_the_question_names_all_variants_and_goals() -> None:
     question = read(builders.three_variants())["question"]
     assert question == "Are treatment and challenger better than control by ctr?"
+
+
+def test_where_one_variant_ships_no_other_is_told_to_keep_control() -> None:
+    base = builders.three_variants()
+    ship, other = replace(base.verdicts[0], decision="ship"), base.verdicts[1]
+    for decision in ("do_not_ship", "keep_running"):
+        verdicts = (ship, replace(other, decision=decision))
+        content = read(replace(base, verdicts=verdicts))
+        assert content["answer"] == {"decision": "ship", "action": "ship", "use": ship.variant}
+        second = content["decisions"][1]
+        assert "eep control" not in second["next"]
+        alone = replace(base, verdicts=verdicts[1:])
+        assert action(alone, None, verdicts[1]).word != "do_not_ship"
+
+
+def test_without_a_period_it_says_so_and_counts_units() -> None:
+    base = builders.ship()
+    info = replace(base.experiment, start=None, end=None)
+    so_far = read(replace(base, experiment=info))["so_far"]
+    assert so_far.startswith("no period is known; units: ")
+    assert f" in {info.control}, " in so_far
+
+
+def test_a_variant_of_few_units_is_named_and_thirty_are_not_enough() -> None:
+    base = builders.ship()
+    few = builders.row(status="too_little_data", units=16)
+    verdict = replace(base.verdicts[0], decision="keep_running")
+    step = action(replace(base, scorecard=(few,), verdicts=(verdict,)), None, verdict)
+    assert step.word == "run_on"
+    assert "treatment has 16; to judge ctr at all takes 30, to decide far more." in step.text
+
+
+def test_a_draft_says_at_its_effects_that_it_decides_nothing() -> None:
+    base = builders.ship()
+    asked = replace(base.experiment, questions=("unit: is it user_id?",))
+    draft = replace(base.verdicts[0], decision="draft", sentence="DRAFT: 1 question is open")
+    content = read(replace(base, experiment=asked, verdicts=(draft,)))
+    assert content["about_effects"].startswith("a draft, nothing to decide on: ")
+    assert content["answer"]["use"] is None
+    (one,) = content["decisions"]
+    assert one["why"] != one["would_change"]

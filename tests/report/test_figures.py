@@ -92,7 +92,7 @@ def test_labels_are_escaped_once() -> None:
 
 def points(*reaches: float) -> list[Point]:
     """Points at 1 with intervals of so much to both sides."""
-    return [Point(i, 1.0, ("said",), (1.0, 1.0 - r, 1.0 + r)) for i, r in enumerate(reaches)]
+    return [Point(i, 1.0, "said", (1.0, 1.0 - r, 1.0 + r)) for i, r in enumerate(reaches)]
 
 
 def test_a_frame_holds_intervals_and_zero_and_marks_none() -> None:
@@ -101,16 +101,16 @@ def test_a_frame_holds_intervals_and_zero_and_marks_none() -> None:
     assert bounds[0] < -2.0
     assert bounds[1] > 4.0
     assert arrows == []
-    above, _ = frame([Point(0, 9.0, ("said",), (9.0, 8.0, 10.0))])
+    above, _ = frame([Point(0, 9.0, "said", (9.0, 8.0, 10.0))])
     assert above is not None
     assert above[0] < 0
-    assert frame([Point(0, 9.0, ("said",))]) == (None, [])
+    assert frame([Point(0, 9.0, "said")]) == (None, [])
 
 
 def test_what_leaves_the_frame_has_an_arrow_where_it_leaves() -> None:
     """One interval of a day with little data does not crush those of all others."""
     bounds, (arrows,) = frame(
-        [*points(1.0, 1.0, 1.0, 1.0), Point(9, -40.0, ("said",), (-40, -90, 10))]
+        [*points(1.0, 1.0, 1.0, 1.0), Point(9, -40.0, "said", (-40, -90, 10))]
     )
     assert bounds is not None
     assert bounds[0] > -12

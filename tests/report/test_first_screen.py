@@ -95,7 +95,7 @@ def test_ship() -> None:
     (risk,) = [row for row in shown.rows if row.role == "Guardrails"]
     assert risk.metric == "sessions_per_user"
     assert risk.text.endswith("non-inferior")
-    assert "37 checks passed" in shown.text
+    assert "36 checks passed" in shown.text
 
 
 def test_beside_ship_it_says_what_to_expect_less_of() -> None:
@@ -150,7 +150,8 @@ def test_no_effect_in_several_variants_is_a_line_each_best_first() -> None:
     assert re.fullmatch(
         rf"Stop and keep A, unless smaller effects matter: this test would have detected "
         rf"±{detected}% of ctr of {best_first[0]}; seeing ±\d+% would take about \d+ days in all, "
-        r"[\d.]+ times this test, in a new test that is planned for it\.",
+        r"[\d.]+ times this test \(users who return add less than new ones\), in a new test that "
+        r"is planned for it\.",
         shown.actions[0],
     )
     assert len([row for row in shown.rows if row.role == "Guardrails"]) == 3
@@ -162,7 +163,7 @@ def test_no_effect_in_several_variants_is_a_line_each_best_first() -> None:
 def test_failed_trust_is_said_once_with_what_to_look_for() -> None:
     shown = screen("failed_trust")
     (verdict,) = shown.verdicts
-    assert verdict.startswith("treatment DO NOT TRUST srm: control has ")
+    assert verdict.startswith("treatment DO NOT TRUST srm (sample ratio mismatch): control has ")
     assert shown.actions[0].startswith("Look for units lost after assignment")
     assert "Decide nothing" in shown.actions[0]
     assert shown.text.count("were expected") == 1
@@ -174,7 +175,9 @@ def test_a_variant_without_units_is_named_before_any_chi_square() -> None:
     shown = screen("without_units")
     # It holds for all variants, so it is one line.
     (verdict,) = shown.verdicts
-    assert verdict.startswith("DO NOT TRUST srm: nobody is in 'forgotten': ")
+    assert verdict.startswith(
+        "DO NOT TRUST srm (sample ratio mismatch): nobody is in 'forgotten': "
+    )
     assert "chi-square" not in shown.text.split("nobody is in 'forgotten'")[0]
     assert "p = 0)" not in shown.text
     assert shown.actions[0].startswith("Find out why nobody is in forgotten")
@@ -185,7 +188,8 @@ def test_sixteen_units_are_too_little_and_it_says_how_many_are_not() -> None:
     shown = screen("sixteen_units")
     (verdict,) = shown.verdicts
     assert verdict.startswith("pilot UNDECIDED ctr has too little data")
-    assert shown.actions == ("Get 30 units in each variant to judge ctr: one has 16.",)
+    few = "pilot has 16; to judge ctr at all takes 30, to decide far more."
+    assert shown.actions == (f"Get more units, in a new test that is planned for it: {few}",)
     assert all(re.search(rf"{INTERVAL} too little data$", row.text) for row in shown.rows)
     # Where there is too little data, nobody knows what could be seen.
     assert 'class="detectable"' not in page_html(study("sixteen_units"))
@@ -209,7 +213,8 @@ def test_seventy_two_rows_say_how_many_units_are_too_few() -> None:
     shown = screen("small_csv")
     (verdict,) = shown.verdicts
     assert verdict.startswith("treatment UNDECIDED ctr has too little data")
-    assert shown.actions == ("Get 30 units in each variant to judge ctr: one has 8.",)
+    few = "treatment has 8; to judge ctr at all takes 30, to decide far more."
+    assert shown.actions == (f"Get more units, in a new test that is planned for it: {few}",)
     assert "e+" not in shown.text
     assert "2026-03-02 to 2026-03-04" in shown.text
     assert "3 days of data" in shown.text
@@ -248,13 +253,19 @@ def test_of_many_rows_the_first_are_shown_and_the_others_counted() -> None:
     assert "6 more among every lift." in many.text
 
 
-def test_an_early_ship_names_the_boundary_that_it_crossed() -> None:
+def test_an_early_ship_says_that_its_look_allows_it_and_names_the_boundary() -> None:
     crossed = results.effects.Boundary("ctr", "treatment", 0.5, 7.0, 2.96, crossed=True)
     early = replace(
-        builders.ship(), schedule=results.analysis.Schedule(look=2, looks=3), boundaries=(crossed,)
+        builders.ship(),
+        schedule=results.analysis.Schedule(look=2, looks=3, next_look="2026-09-20"),
+        boundaries=(crossed,),
     )
-    said = "look 2 of 3 crossed the boundary (ctr p 2.6e-12 ≤ 0.00308)."
-    assert screen_of(study_of(early)).actions[0].endswith(f"before the planned end: {said}")
+    said = "Roll out treatment before the planned end: look 2 of 3 allows it."
+    assert screen_of(study_of(early)).actions == (said,)
+    crossing = (
+        "look 2 of 3: ctr p 2.6e-12 is below its boundary 0.00308, so an early stop is allowed"
+    )
+    assert early.progress.startswith(crossing)
     last = replace(early, schedule=results.analysis.Schedule(look=3, looks=3))
     assert screen_of(study_of(last)).actions == ("Roll out treatment.",)
 

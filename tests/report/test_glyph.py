@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import replace
 from itertools import pairwise
 
@@ -10,8 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from abeval.report.effects import definitions, row_mark
-from abeval.report.glyph import Axis, Mark, column, draw, scale, shared_axis, sparkline, ticks
+from abeval.report.assets import macro
+from abeval.report.effects import row_mark
+from abeval.report.glyph import Axis, Mark, shared_axis, sparkline
 from abeval.report.tables import printed
 from abeval.results import FamilyInterval
 from abeval.results.analysis import Result
@@ -22,11 +24,15 @@ AXIS = Axis(-0.1, 0.1)
 LIFTS = st.floats(-0.9, 3)
 
 
+def draw(mark: Mark, axis: Axis) -> str:
+    return macro("glyph.html", "draw", mark, axis)
+
+
 def marks_of(result: Result) -> dict[str, Mark]:
     """The mark of each metric of the scorecard that has a lift."""
-    metrics, rows = definitions(result, result.scorecard), printed(result, result.scorecard)
+    rows = printed(result, result.scorecard)
     marks = {
-        row.metric: row_mark(result.experiment, row, shown, metrics[row.metric])
+        row.metric: row_mark(result.experiment, row, shown, result.info(row.metric))
         for row, shown in zip(result.scorecard, rows, strict=True)
     }
     return {name: mark for name, mark in marks.items() if mark}
@@ -36,6 +42,10 @@ def places(svg: str, name: str) -> list[float]:
     """Both ends of the only line of a class, in per cent of the width."""
     (ends,) = re.findall(rf'class="{name}" x1="([\d.]+)%" x2="([\d.]+)%"', svg)
     return [float(end) for end in ends]
+
+
+def header(axis: Axis, marks: Sequence[Mark | None]) -> str:
+    return macro("glyph.html", "header", axis, [{"mark": mark} for mark in marks])
 
 
 @given(st.lists(st.tuples(LIFTS, st.floats(0.001, 2)), min_size=1, max_size=8))
@@ -108,14 +118,14 @@ def test_labels_are_escaped() -> None:
 
 
 def test_the_scale_names_round_lifts_and_zero() -> None:
-    labels = re.findall(r">([^<>]+)</text>", scale(Axis(-0.025, 0.025)))
+    labels = re.findall(r">([^<>]+)</text>", header(Axis(-0.025, 0.025), [MARK]))
     assert labels == ["\u22122%", "\u22121%", "0", "+1%", "+2%"]
 
 
 @given(st.floats(-0.9, -0.001), st.floats(0.001, 5))
 def test_ticks_are_inside_and_stand_apart(low: float, high: float) -> None:
     axis = Axis(low, high)
-    lifts = ticks(axis)
+    lifts = axis.ticks
     assert 0.0 in lifts
     assert all(low <= lift <= high for lift in lifts)
     spots = [axis.x(lift) for lift in lifts]
@@ -123,11 +133,9 @@ def test_ticks_are_inside_and_stand_apart(low: float, high: float) -> None:
 
 
 def test_a_column_without_lifts_has_a_header_that_is_read_aloud_and_no_scale() -> None:
-    header, cells = column([None])
-    assert header == ""
-    assert "Interval, drawn" in header.html  # type: ignore[attr-defined]
-    assert "<svg" not in header.html  # type: ignore[attr-defined]
-    assert cells == [""]
+    svg = header(shared_axis([None]), [None])
+    assert "Interval, drawn" in svg
+    assert "<svg" not in svg
 
 
 def test_a_margin_stands_on_the_harmful_side() -> None:

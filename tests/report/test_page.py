@@ -16,7 +16,7 @@ import pytest
 
 from abeval.errors import AbevalError
 from abeval.report import summary_html, write_report
-from abeval.report.assets import island
+from abeval.report.assets import island, slug
 from abeval.report.page import page_html
 from abeval.results import Check, codes
 from abeval.results import format as fmt
@@ -240,8 +240,7 @@ def test_names_stay_names() -> None:
 
 
 def test_a_figure_shows_names_literally() -> None:
-    slug = "script-script-window-pwned-1-script"
-    (element,) = page("hostile").all("script", id=f"figure-daily-{slug}")
+    (element,) = page("hostile").all("script", id=f"figure-{slug('daily', HOSTILE)}")
     holders = {e.attributes.get("data-figure") for e in page("hostile").elements}
     assert element.attributes["id"] in holders
     (trace, *arrows) = json.loads(element.text)["data"]

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 import abeval
-from abeval.report.effects import role_views
+from abeval.report.effects import by_role
 from abeval.report.page import page_html
 from abeval.report.tables import printed, segment_tables, tables
 from abeval.report.terminal import as_text
@@ -115,7 +115,7 @@ def test_the_numbers_of_an_adjusted_row_fit_together(adjust: str) -> None:
     line = next(one for one in as_text(result, 200).splitlines() if "dwell_per_user   " in one)
     assert f"{control}   {treatment} adj   {fmt.effect(row, 's').text}" in line
     assert "adj: control plus the adjusted difference" in as_text(result, 200)
-    (view,) = role_views(result)[0].rows
+    *_, (_, (view,)) = by_role(result)[0]
     assert (view.control, view.treatment) == (control, f"{treatment} adj")
 
 

@@ -36,7 +36,7 @@ def test_every_metric_has_its_windows_and_its_verdict(result, page):
     assert {part for part, metric in drawn if metric == "ctr"} == {
         *("cumulative", "entry", "weekday", "windows")
     }
-    assert {part for part, metric in drawn if metric == "dwell-p50"} == {"cumulative", "windows"}
+    assert {part for part, metric in drawn if metric == "dwell_p50"} == {"cumulative", "windows"}
     assert page.count('class="check pass">stable') == 1
     assert result["ctr"].reason in page
 

@@ -221,12 +221,13 @@ def aa_check(analysis: Analysis, aa: AAResult | None) -> Finding:
     if aa is None or not aa.metrics:
         return skipped(f"no A/A replays: {_no_replays(analysis, aa)}")
     doubts, runs = aa.doubts(), aa.metrics[0].runs
-    doubtful = [name for name, p_value in doubts.items() if p_value < _NAMED]
+    least = min(doubts.values())
+    doubtful = [name for name, p_value in doubts.items() if p_value <= max(_NAMED, least)]
     listed = ", ".join(f"{name} {aa[name].rejection_rate:.1%}" for name in doubtful)
     refused = (f"not replayed: {', '.join(aa.refused)}",) if aa.refused else ()
     besides = "".join(f"; {one}" for one in (*aa.notes, *refused))
     return Finding(
-        min(doubts.values()),
+        least,
         metrics=tuple(doubtful),
         worst="warn",
         slots={

@@ -1,0 +1,222 @@
+"""Interleave the lists of rankers into one, by a hash, so that a log of it can be checked."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from functools import lru_cache
+from itertools import islice
+from typing import Literal, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from abeval.assignment.draws import md5_60, unit_text
+from abeval.assignment.plan import check_salt
+from abeval.errors import ExperimentError
+
+Method = Literal["team_draft", "balanced", "probabilistic", "optimized"]
+
+STEEPNESS = 3
+"""Of probabilistic interleaving: an item at rank r is drawn in proportion to r to the power -3."""
+
+MAX_OPTIMIZED = 10
+"""Longest optimised list: its program has a variable for each of up to 2 ^ length lists."""
+
+_BIASED = 1e3
+"""Cost of an expected credit that is not 0, beside which variance counts for little."""
+
+
+class Drafted(NamedTuple):
+    """An item of an interleaved list.
+
+    Attributes:
+        position: From 1 on.
+        team: The ranker that is credited with what users do on it: of a team draft, who drafted it;
+            of other methods, who ranks it higher, None where both rank it alike.
+        credit: What one click is worth to it: 1; of `optimized`, the difference of the inverse
+            ranks; of `probabilistic`, how much likelier it was to draw the item there than the
+            other, as a share of both chances.
+    """
+
+    position: int
+    item: Hashable
+    team: str | None
+    credit: float = 1.0
+
+
+def interleave(
+    lists: Mapping[str, Sequence[Hashable]],
+    method: Method = "team_draft",
+    *,
+    salt: str,
+    request_id: object,
+    length: int | None = None,
+) -> tuple[Drafted, ...]:
+    """Mix the lists of rankers into one, and say whose each item is.
+
+    All draws are hashes of salt and request, so the same request always gives the same list,
+    whatever the order of the rankers.
+
+    Args:
+        lists: Ranker → its items, best first, each once.
+        method: `team_draft`, also for more than two rankers; `balanced`, which is biased where one
+            list is the other shifted; `probabilistic`; `optimized`, at most 10 items.
+        salt: Of this experiment, as that of an assignment.
+        request_id: A text or a whole number.
+        length: Most items to show. A list ends before it where a ranker has nothing left to show,
+            because whatever followed would be the others' alone.
+
+    Raises:
+        ExperimentError: The method is none, or not for so many rankers; a list is empty or has an
+            item twice.
+        LogError: The request is null or no plain id.
+
+    Source:
+        Radlinski, Kurup & Joachims (CIKM 2008); Joachims (2003) for `balanced`; Hofmann, Whiteson &
+        de Rijke (CIKM 2011), credit as expected given the list; Radlinski & Craswell (WSDM 2013)
+        with inverse ranks as credit and, as in Schuth et al. (CIKM 2014), the least variance of
+        random clicks as the objective; for more rankers, Schuth's team-draft multileaving.
+
+    Example:
+        >>> lists = {"old": ["a", "b", "c"], "new": ["b", "d", "a"]}
+        >>> [(one.item, one.team) for one in interleave(lists, salt="s", request_id="r1", length=3)]
+        [('a', 'old'), ('b', 'new'), ('c', 'old')]
+    """
+    check_salt(salt)
+    wrong = ""
+    if method not in _METHODS:
+        wrong = f"no method {method!r}: choose from {', '.join(_METHODS)}"
+    elif len(lists) < 2 or (len(lists) > 2 and method != "team_draft"):
+        wrong = f"{method} interleaves two rankers, not {len(lists)}; team_draft also more"
+    elif length is not None and (length < 1 or (method == "optimized" and length > MAX_OPTIMIZED)):
+        wrong = f"length is {length}: show at least 1 item, of optimized at most {MAX_OPTIMIZED}"
+    for ranker, items in lists.items():
+        if not items or len({*items}) < len(items):
+            wrong = f"the list of {ranker!r} {'has an item twice' if items else 'is empty'}"
+    if wrong:
+        raise ExperimentError(wrong, "give the list of each ranker, its items best first")
+    most = length or (MAX_OPTIMIZED if method == "optimized" else sum(map(len, lists.values())))
+    request = unit_text(request_id)
+    ordered = {ranker: lists[ranker] for ranker in sorted(lists)}
+    return _METHODS[method](ordered, most, lambda what: md5_60(salt, f"{request}:{what}"))
+
+
+_Lists = Mapping[str, Sequence[Hashable]]
+_Draw = Callable[[str], int]
+"""Hash of the request and of what is drawn."""
+
+
+def draft_order(rankers: Sequence[str], place: int, draw: _Draw) -> list[str]:
+    """Return who drafts in which order in the round of a place: by the hash of round and name.
+
+    The first ranker of a list is that with the least md5 of `salt:request:1:ranker`, also in SQL.
+    """
+    number = (place - 1) // len(rankers) + 1
+    return sorted(rankers, key=lambda ranker: draw(f"{number}:{ranker}"))
+
+
+def _team_draft(lists: _Lists, length: int, draw: _Draw) -> tuple[Drafted, ...]:
+    drafted, order = dict[Hashable, Drafted](), list[str]()
+    next_of = dict.fromkeys(lists, 0)
+    while len(drafted) < length:
+        for ranker, own in lists.items():
+            while next_of[ranker] < len(own) and own[next_of[ranker]] in drafted:
+                next_of[ranker] += 1
+        if any(next_of[ranker] == len(own) for ranker, own in lists.items()):
+            break
+        order = order or draft_order([*lists], len(drafted) + 1, draw)
+        team = order.pop(0)
+        item = lists[team][next_of[team]]
+        drafted[item] = Drafted(len(drafted) + 1, item, team)
+    return tuple(drafted.values())
+
+
+def _balanced(lists: _Lists, length: int, draw: _Draw) -> tuple[Drafted, ...]:
+    one, other = (lists[ranker] for ranker in draft_order([*lists], 1, draw))
+    pairs = zip(one, other, strict=False)
+    drafted = list[Drafted]()
+    for item in islice(dict.fromkeys(item for pair in pairs for item in pair), length):
+        ranks = {ranker: _rank(own, item) for ranker, own in lists.items()}
+        higher = min(ranks, key=ranks.__getitem__)
+        is_tied = len({*ranks.values()}) == 1
+        drafted.append(Drafted(len(drafted) + 1, item, None if is_tied else higher))
+    return tuple(drafted)
+
+
+def _probabilistic(lists: _Lists, length: int, draw: _Draw) -> tuple[Drafted, ...]:
+    drafted = list[Drafted]()
+    weights = {
+        ranker: {item: float(rank) ** -STEEPNESS for rank, item in enumerate(own, start=1)}
+        for ranker, own in lists.items()
+    }
+    while len(drafted) < length and all(weights.values()):
+        place = len(drafted) + 1
+        team, other = draft_order([*lists], 2 * place - 1, draw)
+        number = draw(f"{place}:item") / 2.0**60 * sum(weights[team].values())
+        chosen = None
+        for item, weight in weights[team].items():
+            chosen, number = item, number - weight
+            if number < 0:
+                break
+        own, its = (weights[r].get(chosen, 0.0) / sum(weights[r].values()) for r in (team, other))
+        likelier = None if own == its else team if own > its else other
+        drafted.append(Drafted(place, chosen, likelier, abs(own - its) / (own + its)))
+        for of_ranker in weights.values():
+            of_ranker.pop(chosen, None)
+    return tuple(drafted)
+
+
+def _optimized(lists: _Lists, length: int, draw: _Draw) -> tuple[Drafted, ...]:
+    (one, of_one), (other, of_other) = lists.items()
+    allowed, ends = _optimal(tuple(of_one), tuple(of_other), length)
+    place = int(np.searchsorted(ends, draw("list") / 2.0**60 * ends[-1], side="right"))
+    shown = allowed[min(place, len(allowed) - 1)]
+    credits = [1 / _rank(of_one, item) - 1 / _rank(of_other, item) for item in shown]
+    return tuple(
+        Drafted(i, item, None if not credit else one if credit > 0 else other, abs(credit))
+        for i, (item, credit) in enumerate(zip(shown, credits, strict=True), start=1)
+    )
+
+
+@lru_cache(maxsize=1024)
+def _optimal(
+    one: tuple[Hashable, ...], other: tuple[Hashable, ...], length: int
+) -> tuple[list[tuple[Hashable, ...]], NDArray[np.float64]]:
+    """List what may be shown of two lists, and the running sums of their chances."""
+    from scipy import optimize
+
+    allowed: list[tuple[Hashable, ...]] = [()]
+    for _ in range(length):
+        longer = [
+            (*shown, item)
+            for shown in allowed
+            for item in (next((x for x in own if x not in shown), None) for own in (one, other))
+        ]
+        if any(shown[-1] is None for shown in longer):
+            break
+        allowed = list(dict.fromkeys(longer))
+    credit = {item: 1 / _rank(one, item) - 1 / _rank(other, item) for item in (*one, *other)}
+    credits = np.array([[credit[item] for item in shown] for shown in allowed])
+    # Clicks at random: a user who reads the first k items and clicks any favours nobody.
+    sums = np.cumsum(credits, axis=1).T
+    variance = (credits @ (1 / np.arange(1, credits.shape[1] + 1))) ** 2
+    slack = np.eye(len(sums))
+    bounded = np.block([[sums, -slack], [-sums, -slack]])
+    cost = [*variance, *np.full(len(sums), _BIASED)]
+    total = [[1.0] * len(allowed) + [0.0] * len(sums)]
+    answer = optimize.linprog(cost, bounded, np.zeros(len(bounded)), total, [1.0])
+    chances = np.array(answer.x, dtype=np.float64).clip(0, None)
+    return allowed, np.cumsum(chances[: len(allowed)])
+
+
+def _rank(items: Sequence[Hashable], item: Hashable) -> int:
+    """Return the rank of an item; of one that a ranker does not have, that after its last."""
+    return items.index(item) + 1 if item in items else len(items) + 1
+
+
+_METHODS: Mapping[str, Callable[[_Lists, int, _Draw], tuple[Drafted, ...]]] = {
+    "team_draft": _team_draft,
+    "balanced": _balanced,
+    "probabilistic": _probabilistic,
+    "optimized": _optimized,
+}

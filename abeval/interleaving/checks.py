@@ -1,0 +1,123 @@
+"""Check that lists were drafted as the rule says, and that their log can be read."""
+
+import tomllib
+from collections.abc import Sequence
+from functools import partial
+from itertools import groupby
+from pathlib import Path
+
+import numpy as np
+
+from abeval.assignment.draws import md5_60
+from abeval.assignment.interleaving import draft_order
+from abeval.experiment.model import Experiment
+from abeval.experiment.sections import Interleaving
+from abeval.inference.compare import Analysis
+from abeval.inference.trust.audits import cells_of
+from abeval.inference.trust.checks import ROWS
+from abeval.inference.trust.finding import Find, Finding, Row, decided
+from abeval.interleaving.log import InterleavedLog, Place
+from abeval.results import Check
+from abeval.results import format as fmt
+from abeval.stats.interleaving import symmetry
+from abeval.stats.records import Floats
+
+_OF_ROWS = (
+    *("late_data", "missing_days", "impressions_outside_period", "LOG_duplicate"),
+    *("LOG_null_unit", "LOG_null_time", "clicks_no_impression", "clicks_late"),
+)
+"""Checks of the log that compare no variants: all units see all rankers."""
+
+_TABLE = tomllib.loads(Path(__file__).with_name("checks.toml").read_text("utf-8"))
+
+
+def checks_of(experiment: Experiment, own: Interleaving, log: InterleavedLog) -> tuple[Check, ...]:
+    """Return every check, those of the draft first."""
+    analysis = Analysis(experiment, [], log.aggregates)
+    finds = _finds(own, log)
+    rows = [Row(name, finds[name], **entries) for name, entries in _TABLE.items()]
+    rows += [row for row in ROWS if row.name in _OF_ROWS]
+    found = [finding for row in rows for finding in row.findings(analysis)]
+    return decided(found, experiment.trust)
+
+
+def _finds(own: Interleaving, log: InterleavedLog) -> dict[str, Find]:
+    """Return what each check of the table counts or tests."""
+    counts, drafted, fair = log.counts, log.drafted, partial(_fair, log)
+    # The mean length of a list is what those begun by either ranker should have.
+    firsts, lengths = drafted["first"], drafted["length"]
+    longer = lengths - firsts * (lengths.sum() / max(firsts.sum(), 1))
+    finds: dict[str, Find] = {
+        "draft_rule": lambda _: _again(own, log),
+        "draft:first_places": lambda _: fair(firsts),
+        "draft:slots": lambda _: fair(drafted["slots"]),
+        "draft:positions": lambda _: fair(drafted["places"]),
+        "draft:lengths": lambda _: fair(lengths, longer),
+        "items_twice": lambda _: _share(counts["repeats"], counts["lists"]),
+        "list_places": lambda _: _share(counts["holes"], counts["lists"]),
+        "no_team": lambda _: _share(counts["teamless"], counts["shown"]),
+        "no_request": lambda _: _share(counts["requestless"], counts["shown"]),
+        "bots": lambda _: _bots(log),
+    }
+    return finds | dict.fromkeys(_WITHOUT.get(own.method, ()), lambda _: None)
+
+
+_WITHOUT = {
+    "balanced": ("draft:slots", "draft:positions", "no_team"),
+    "probabilistic": ("draft:lengths", "no_team"),
+    "optimized": ("draft:lengths", "no_team"),
+}
+"""What lists of a method do not have: places by a draft, a first ranker, a team for each item."""
+
+
+def _share(count: int, of: int) -> Finding:
+    return Finding(count / max(of, 1), slots={"count": count, "of": of})
+
+
+def _again(own: Interleaving, log: InterleavedLog) -> Finding | None:
+    """Draft lists again from salt and request, and count those that differ."""
+    lists = [[*places] for _, places in groupby(log.sample, lambda place: place.request)]
+    wrong = sum(not _is_drafted(places, log.rankers, own.salt or "") for places in lists)
+    slots = {"wrong": wrong, "lists": len(lists)}
+    return Finding(wrong / len(lists), slots=slots) if lists else None
+
+
+def _is_drafted(places: Sequence[Place], rankers: Sequence[str], salt: str) -> bool:
+    """Tell whether each team is the one whose turn it was, with its best item that was left."""
+
+    def draw(what: str) -> int:
+        return md5_60(salt, f"{places[0].request}:{what}")
+
+    for i, place in enumerate(places):
+        turn = draft_order(sorted(rankers), place.position, draw)
+        team = turn[(place.position - 1) % len(rankers)]
+        own = rankers.index(team)
+        left = [rank for one in places[i:] if one.ranks and (rank := one.ranks[own]) is not None]
+        if place.team != team or (place.ranks and place.ranks[own] != min(left, default=None)):
+            return False
+    return True
+
+
+def _fair(log: InterleavedLog, sums: Floats, centred: Floats | None = None) -> Finding:
+    """Test by unit that rankers have alike; Bonferroni over rankers if there are several."""
+    tested = sums if centred is None else centred
+    nets = tested - tested.mean(axis=1, keepdims=True)
+    # Without the rounding of a third, equal sums have a net of 0.
+    nets[np.abs(nets) < 1e-9 * np.abs(tested).max(initial=0)] = 0
+    several = nets.T if len(nets.T) > 2 else nets.T[1:]
+    p_value = min(1.0, len(several) * min(map(symmetry, several)))
+    shares = sums.sum(axis=0) / max(sums.sum(), 1)
+    listed = [f"{n} {share:.2%}" for n, share in zip(log.rankers, shares.tolist(), strict=True)]
+    return Finding(p_value, slots={"shares": fmt.listing(listed), "p": fmt.p_value(p_value)})
+
+
+def _bots(log: InterleavedLog) -> Finding | None:
+    """Say how much of all impressions and clicks units make that no person can be."""
+    cells = {name: of.values() for name, of in cells_of(log.aggregates, "machine").items()}
+    shares = {
+        name: sum(one.y for one in of) / max(sum(one.x for one in of), 1)
+        for name, of in cells.items()
+        if name != "gap"
+    }
+    listed = fmt.listing([f"{share:.2%} of {name}" for name, share in shares.items()])
+    return Finding(max(shares.values()), slots={"shares": listed}) if shares else None

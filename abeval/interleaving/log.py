@@ -1,0 +1,361 @@
+"""Read a log of interleaved lists: what each unit's actions are worth to each ranker.
+
+Clicks, dwell, duplicates, the period and which rows count are those of any analysis
+(`logs/prepare.py`). Variants are the rankers, which all units see; the cells are dealt to them by a
+hash of the unit, because the accounts of rows are by variant.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import combinations, product
+from typing import NamedTuple
+
+import numpy as np
+
+from abeval.aggregates.aggregates import Aggregates
+from abeval.aggregates.audits import audit_sums
+from abeval.aggregates.collect import unit_counts
+from abeval.engines.sql import Engine, by_value, literal, query, quoted, whole, whole_number
+from abeval.errors import ExperimentError, LogError
+from abeval.experiment.metrics import IMPRESSIONS, known_metrics, named_metrics
+from abeval.experiment.model import Experiment
+from abeval.experiment.sections import AssignmentRule, Interleaving
+from abeval.logs import accounting
+from abeval.logs.mapping import own_name
+from abeval.logs.prepare import Prepared, prepare, relation
+from abeval.logs.run import Run
+from abeval.logs.shape import LogShape
+from abeval.metrics.definition import UNIT_DAY, Metric, RowTerm, RowValue, scales
+from abeval.stats.interleaving import Wins, debiased
+from abeval.stats.records import Floats
+
+CLICKS, DWELL = "clicks_per_user", "dwell_per_user"
+
+DRAFTS = ("team_draft", "balanced")
+"""Methods that give a ranker places; the others give it credit."""
+
+SAMPLE = 20_000
+"""Lists that are drafted again, chosen by their hash."""
+
+_STEPS = 1_000_000
+"""Weighted credit is rounded to multiples of this part of a step, so that sums are exact."""
+
+_FOREVER = 10**15
+
+
+class Place(NamedTuple):
+    """A place of a list that is drafted again, with each ranker's own rank of its item."""
+
+    request: str
+    position: int
+    team: str
+    ranks: tuple[int | None, ...]
+
+
+@dataclass(frozen=True)
+class InterleavedLog:
+    """What is known of the lists; arrays have the shape (units, rankers).
+
+    Attributes:
+        metrics: Those whose actions can be credited, clicks among them.
+        credit: Metric → what each unit's actions are worth to each ranker.
+        drafted: `slots`, `first`, `places` and `length`: each unit's slots by team, those of them
+            that are first, the sum of their positions, and of the lengths of lists begun by it.
+        list_wins: Metric, base and ranker → lists; none of events after the list.
+        counts: `lists`; of them `repeats`, which show an item twice, and `holes`, without positions
+            1, 2, …; impressions `shown`, those `alike` for all rankers, which count for none,
+            `teamless` and `requestless`.
+        sample: Lists to draft again, by request and position.
+        aggregates: Accounts of rows, days and audits, for the checks of the log.
+        refused: Metric → what the log lacks for it.
+    """
+
+    rankers: Sequence[str]
+    metrics: Sequence[Metric]
+    credit: Mapping[str, Floats]
+    drafted: Mapping[str, Floats]
+    list_wins: Mapping[tuple[str, str, str], Wins]
+    counts: Mapping[str, int]
+    sample: Sequence[Place]
+    aggregates: Aggregates
+    refused: Mapping[str, Sequence[str]]
+
+
+def dealt(experiment: Experiment) -> Experiment:
+    """Return the experiment as one of units dealt to the rankers by hash, whose logs are read."""
+    rule = AssignmentRule(salt=experiment.salt)
+    trust = experiment.trust.model_copy(update={"aa_runs": 0})
+    changes = {"interleaving": None, "assignment": rule, "trust": trust}
+    return experiment.model_copy(update=changes)
+
+
+def read_lists(run: Run, own: Interleaving) -> InterleavedLog:
+    """Read what the lists of a dealt experiment are worth to their rankers.
+
+    Raises:
+        LogError: The impressions have no request or position, or name variants.
+        ExperimentError: A metric has nothing that can be credited.
+    """
+    engine, rankers = run.engine, [run.experiment.control, *run.experiment.treatments]
+    metrics = [*_credited(run.experiment)]
+    columns = [name for name in (own.team, own.credit, *own.ranks.values()) if name is not None]
+    prepared = prepare(run, metrics, columns)
+    accounting.check_some_left(run.experiment, prepared, engine)
+    shape = prepared.shape
+    _check(shape, own)
+    has = shape.needs_met(run.experiment.unit)
+    refused = {m.name: sorted(m.needs - has) for m in metrics if not m.needs <= has}
+    metrics = [metric for metric in metrics if metric.name not in refused]
+    if not metrics:
+        raise LogError("the impressions have no clicks to credit", shape.impressions.listed)
+    # Of a file without metrics nobody asked for dwell.
+    refused = refused if run.experiment.metrics else {}
+    run.step("credit")
+    of_rows = [metric for metric in metrics if metric.per_unit is None]
+    # Rows are numbered for events only: it takes a sort.
+    engine.table("interleaved", _interleaved(run, own, shape, of_rows, of_rows != metrics))
+    weight, per_step = _weight(engine, own)
+    sums = _by_unit(engine, rankers, prepared, _credited_sql(of_rows, own, weight))
+    credit = {m.name: sums[f"v_{i}"] * scales(m)[0] * per_step for i, m in enumerate(of_rows)}
+    list_wins = dict(_list_wins(engine, rankers, of_rows))
+    for metric in (metric for metric in metrics if metric.per_unit is not None):
+        events = _by_unit(engine, rankers, prepared, _events_sql(engine, metric, shape, weight))
+        credit[metric.name] = events["v_0"] * scales(metric)[0] * per_step
+    (row,) = engine.rows(query("interleaving/lists"))
+    counts = dict(zip(("lists", "shown", "repeats", "holes"), map(whole, row), strict=True))
+    counts |= {
+        "alike": _count(engine, "interleaved where alike"),
+        "teamless": _count(engine, "interleaved where team is null and not alike"),
+        "requestless": _count(engine, "impressions where in_period and request_id is null"),
+    }
+    drafted = {name: sums[f"v_{name}"] for name in ("slots", "first", "places", "length")}
+    beside = _sample(run, own, counts["lists"]), _aggregates(run, prepared), refused
+    return InterleavedLog(rankers, metrics, credit, drafted, list_wins, counts, *beside)
+
+
+def _count(engine: Engine, rows: str) -> int:
+    return whole_number(engine, f"select count(*) from {rows}")
+
+
+def _credited(experiment: Experiment) -> Iterator[Metric]:
+    """List clicks, and the metrics of the file; without any, dwell."""
+    known, chosen = known_metrics(experiment), named_metrics(experiment)
+    if not experiment.metrics:
+        chosen = [known[name] for name in (CLICKS, DWELL)]
+    if not any(metric.role == "goal" for metric in chosen):
+        chosen = [replace(m, role="goal") if m.name == CLICKS else m for m in chosen]
+        known[CLICKS] = replace(known[CLICKS], role="goal")
+    names = [metric.name for metric in chosen]
+    yield from [] if CLICKS in names else [known[CLICKS]]
+    for metric in chosen:
+        of, is_sum = metric.per_unit, metric.kind == "mean" and metric.known is None
+        if of is not None and is_sum and len(of.values) == 1 and of.day is None:
+            (value,) = of.values
+            if value.log != IMPRESSIONS and value.combine in ("any", "sum"):
+                # By its item an event belongs to an impression.
+                item = RowValue(value.log, "item_id", "count_distinct")
+                yield replace(metric, per_unit=replace(of, values=(value, item)))
+                continue
+        if not (is_sum and metric.source is UNIT_DAY and isinstance(metric.value, RowTerm)):
+            raise ExperimentError(
+                f"metric {metric.name!r} has nothing to credit a ranker with: {metric.formula}",
+                "name sums over impressions, such as clicks_per_user, dwell_per_user or your own "
+                '`value`; or events of a log with an item_id, such as log = "orders"',
+            )
+        yield metric
+
+
+def _check(shape: LogShape, own: Interleaving) -> None:
+    log = shape.impressions
+    for name in (name for name in ("request_id", "position") if name not in log):
+        what = f"interleaved lists need each impression's {name}, which the log does not have"
+        raise LogError(what, f'map it: columns = {{ {name} = "..." }}; {log.listed}')
+    if shape.names_variant:
+        raise LogError(
+            "the impressions have a variant, but in interleaved lists units see all rankers",
+            'the ranker of an item is [interleaving] team; leave the column out: query = "select * '
+            f'exclude ({log.mapped["variant"]}) from log"',
+        )
+
+
+def _interleaved(
+    run: Run, own: Interleaving, shape: LogShape, metrics: Sequence[Metric], numbered: bool
+) -> str:
+    """Write the impressions of lists, with their team, credit, and whether all rankers agree."""
+    rankers = [run.experiment.control, *run.experiment.treatments]
+    row_id = "row_number() over (order by unit_id, request_id, position, item)" if numbered else "0"
+    first = 1 - run.experiment.logs.rows.first_position
+    ranks = [f"cast({_own(own.ranks[n])} as bigint) + {first}" for n in rankers if own.ranks]
+    columns = [
+        *([] if own.team is None else [f"cast({_own(own.team)} as varchar) as own_team"]),
+        *(f"{sql} as r_{i}" for i, sql in enumerate(ranks)),
+        *(f"{shape.component(m.value, '')} as v_{i}" for i, m in enumerate(metrics) if m.value),
+        "1.0e0 as credit" if own.credit is None else f"{_own(own.credit)} as credit",
+    ]
+    team = by_value(f"({_team(run.engine, own, rankers)})", {n: literal(n) for n in rankers})
+    same = " and ".join(f"r_{i} = position" for i in range(len(ranks))) or "false"
+    # Only items that all agree on from the top: further below, which of two items comes first
+    # depends on the draft, and leaving one of them out would favour a ranker.
+    return f"""
+    with shown as (
+      select unit_id, request_id, item_id, cast(item_id as varchar) as item, position, time_ms,
+        click, {", ".join(columns)}
+      from impressions
+      where in_period and request_id is not null
+    ),
+    drafted as (
+      select *, {team} as team, case when {same} then 1 else 0 end as same,
+        count(*) over (partition by unit_id, request_id) as length,
+        {row_id} as row_id
+      from shown
+    )
+    select *,
+      min(same) over (
+        partition by unit_id, request_id order by position
+        rows between unbounded preceding and current row
+      ) = 1 as alike
+    from drafted
+    """
+
+
+def _own(column: str) -> str:
+    return quoted(own_name(column))
+
+
+def _team(engine: Engine, own: Interleaving, rankers: Sequence[str]) -> str:
+    """Write the ranker of an item: as logged, else by the rule of its list."""
+    if own.team is not None:
+        return "own_team"
+    if own.method == "balanced":
+        less, more = (f"coalesce(r_{i}, {_FOREVER})" for i in range(2))
+        first, second = map(literal, rankers)
+        return f"case when {less} < {more} then {first} when {more} < {less} then {second} end"
+    size = len(rankers)
+    number = f"cast((position - 1) // {size} + 1 as varchar)"
+    request = f"cast(request_id as varchar) || ':' || {number}"
+    draws = [engine.hash60(own.salt or "", f"{request} || {literal(':' + n)}") for n in rankers]
+    turn = ""
+    for name, draw in zip(rankers, draws, strict=True):
+        before = " + ".join(f"case when {o} < {draw} then 1 else 0 end" for o in draws if o != draw)
+        turn += f"when {before} = (position - 1) % {size} then {literal(name)} "
+    return f"case {turn} end"
+
+
+def _weight(engine: Engine, own: Interleaving) -> tuple[str, float]:
+    """Write what one action is worth at its place, and the worth of a step of its sum."""
+    parts = [] if own.credit is None else ["coalesce(credit, 0)"]
+    if own.debias:
+        table = engine.arrays(query("interleaving/places"))
+        weights = debiased(np.ma.filled(table["clicks"], 0), np.asarray(table["shown"])).tolist()
+        places = zip(np.asarray(table["position"]).tolist(), weights, strict=True)
+        cases = " ".join(f"when {place} then {weight!r}" for place, weight in places)
+        parts.append(f"case position {cases} else 0 end" if cases else "0")
+    return " * ".join(parts), (1 / _STEPS if parts else 1.0)
+
+
+def _credited_sql(metrics: Sequence[Metric], own: Interleaving, weight: str) -> str:
+    """Write what each impression is worth to its team, and what was drafted."""
+    worth = [f"v_{i}" for i in range(len(metrics))]
+    # A draft balances places; what other methods balance is credit.
+    slot = "1" if own.method in DRAFTS else f"cast(round(coalesce(credit, 0) * {_STEPS}) as bigint)"
+    columns = [
+        *(f"case when alike then 0 else {_whole(one, weight)} end as {one}" for one in worth),
+        f"{slot} as v_slots",
+        f"case when position = 1 then {slot} else 0 end as v_first",
+        f"coalesce(position, 0) * {slot} as v_places",
+        "case when position = 1 then length else 0 end as v_length",
+    ]
+    return f"select unit_id, request_id, team, {', '.join(columns)} from interleaved"
+
+
+def _whole(value: str, weight: str) -> str:
+    return f"cast(round({value} * {_STEPS} * {weight}) as bigint)" if weight else value
+
+
+def _by_unit(
+    engine: Engine, rankers: Sequence[str], prepared: Prepared, credited: str
+) -> dict[str, Floats]:
+    """Sum what rows are worth, by unit and ranker, each of the shape (units, rankers)."""
+    engine.view("credited", credited)
+    table = engine.arrays(query("interleaving/unit_credits"))
+    unit = np.asarray(table["unit_id"], dtype=np.int64)
+    place = {name: i for i, name in enumerate(rankers)}
+    team = np.array([place[str(name)] for name in table["team"]], dtype=np.int64)
+    shape = len(prepared.placed.units.hash), len(rankers)
+    sums = {}
+    for name, column in table.items():
+        if name.startswith("v_"):
+            sums[name] = np.zeros(shape)
+            sums[name][unit, team] = np.ma.filled(column, 0)
+    return sums
+
+
+def _list_wins(
+    engine: Engine, rankers: Sequence[str], metrics: Sequence[Metric]
+) -> Iterator[tuple[tuple[str, str, str], Wins]]:
+    """Count lists by the ranker that has more of their credit."""
+    for (base, ranker), (i, metric) in product(combinations(rankers, 2), enumerate(metrics)):
+        sides = f"when {literal(ranker)} then v_{i} when {literal(base)} then -v_{i}"
+        net = f"sign(cast(sum(case team {sides} else 0 end) as bigint))"
+        lists = f"select {net} as side from credited group by unit_id, request_id"
+        rows = engine.rows(f"select side, count(*) from ({lists}) as lists group by side")
+        won = {whole(side): whole(count) for side, count in rows}
+        yield (metric.name, base, ranker), Wins(*(won.get(side, 0) for side in (-1, 1, 0)))
+
+
+def _events_sql(engine: Engine, metric: Metric, shape: LogShape, weight: str) -> str:
+    """Credit events to the last impression of their item that the unit saw before them."""
+    of = metric.per_unit
+    values = () if of is None else of.values
+    value, item = (shape.row_value(one) for one in values)
+    within = _FOREVER if of is None or of.within_ms is None else of.within_ms
+    engine.view("span", f"select cast({within} as bigint) as ms")
+    engine.table(
+        "interleaved_events",
+        f"select row_number() over () as event_id, unit_id, cast({item} as varchar) as item, "
+        f"time_ms, cast({value} as bigint) as v_0 from {relation(values[0].log)} "
+        f"where set_aside is null and in_period and {value} is not null and {item} is not null",
+    )
+    engine.table("interleaved_touched", query("interleaving/touched"))
+    worth = f"case when alike then 0 else {_whole('e.v_0', weight)} end as v_0"
+    return (
+        f"select i.unit_id, i.team, {worth} from interleaved_touched t "
+        "join interleaved_events e on t.event_id = e.event_id "
+        "join interleaved i on t.row_id = i.row_id"
+    )
+
+
+def _sample(run: Run, own: Interleaving, lists: int) -> list[Place]:
+    """Fetch lists to draft again; none where the rule cannot be computed from what is shown."""
+    if own.method != "team_draft" or own.salt is None or own.team is None:
+        return []
+    ranks = [f"r_{i}" for i in range(len(own.ranks))]
+    number = run.engine.hash60("sample", "cast(request_id as varchar)")
+    columns = ["cast(request_id as varchar)", "position", "coalesce(team, '')", *ranks]
+    rows = run.engine.rows(
+        f"select {', '.join(columns)} "
+        f"from interleaved where position is not null and {number} % {max(lists, 1)} < {SAMPLE} "
+        "order by 1, 2"
+    )
+    return [
+        Place(
+            str(row[0]),
+            whole(row[1]),
+            str(row[2]),
+            tuple(None if r is None else whole(r) for r in row[3:]),
+        )
+        for row in rows
+    ]
+
+
+def _aggregates(run: Run, prepared: Prepared) -> Aggregates:
+    counted = accounting.accounts(prepared, run.engine)
+    accounting.check_all_counted(prepared, counted)
+    return Aggregates(
+        units=unit_counts(run.experiment, prepared.placed.units),
+        accounts=counted,
+        days=accounting.days_of(prepared),
+        facts=accounting.facts(prepared),
+        notes=prepared.notes,
+        audits=audit_sums(run, prepared),
+    )

@@ -1,0 +1,140 @@
+"""Judge which ranker users prefer: a row for each metric and pair of rankers, and a verdict."""
+
+import tomllib
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from itertools import combinations
+from pathlib import Path
+
+from abeval.errors import ExperimentError, masked
+from abeval.experiment.model import Experiment
+from abeval.experiment.sections import Interleaving
+from abeval.inference.context import accounting, experiment_info
+from abeval.interleaving.checks import checks_of
+from abeval.interleaving.log import InterleavedLog, dealt, read_lists
+from abeval.logs.run import Inputs, opened
+from abeval.metrics.definition import Metric
+from abeval.results import Check, Status, Verdict, codes
+from abeval.results import format as fmt
+from abeval.results.interleaving import InterleavingResult, PreferenceRow
+from abeval.stats import interleaving, multiplicity
+from abeval.stats.records import Refusal
+
+
+def analyze_lists(experiment: Experiment, inputs: Inputs) -> InterleavingResult:
+    """Estimate from logs of interleaved lists which ranker users prefer.
+
+    Raises:
+        LogError: A log is missing, unreadable, or not what the file says.
+        ExperimentError: The file has no [interleaving], or a metric cannot be credited.
+    """
+    own = experiment.interleaving
+    if own is None:
+        raise ExperimentError("the experiment has no [interleaving]", "see docs/interleaving.md")
+    with opened(dealt(experiment), inputs) as run:
+        log = read_lists(run, own)
+        run.step("inference")
+        checks = checks_of(run.experiment, own, log)
+        info = experiment_info(run.experiment, log.aggregates)
+    units = sum(log.aggregates.units.values())
+    rows = _judged(experiment, log, any(check.status == "fail" for check in checks))
+    return InterleavingResult(
+        experiment=replace(info, variants=tuple(replace(v, units=units) for v in info.variants)),
+        method=own.method,
+        verdicts=tuple(_verdict(experiment, name, rows, checks) for name in experiment.treatments),
+        preferences=rows,
+        trust=tuple(replace(check, message=masked(check.message)) for check in checks),
+        units=units,
+        lists=log.counts["lists"],
+        alike=log.counts["alike"],
+        accounting=accounting(log.aggregates),
+        notes=tuple(map(masked, _notes(own, log))),
+    )
+
+
+def _judged(experiment: Experiment, log: InterleavedLog, failed: bool) -> tuple[PreferenceRow, ...]:
+    """Adjust p-values of goals over metrics and pairs, and say what follows."""
+    names = [experiment.control, *experiment.treatments]
+    pairs = [(m, *pair) for m in log.metrics for pair in combinations(names, 2)]
+    rows = [_row(log, *pair, experiment.alpha) for pair in pairs]
+    goals = [i for i, row in enumerate(rows) if row.role == "goal" and row.p_value is not None]
+    p_values = multiplicity.adjust([rows[i].p_value or 0.0 for i in goals]).tolist()
+    for i, p_value in zip(goals, p_values, strict=True):
+        rows[i] = replace(rows[i], p_adjusted=p_value)
+    if failed:
+        return tuple(replace(r, status="untrusted", reason="failed_trust_check") for r in rows)
+    return tuple(replace(row, status=_status(row, experiment.alpha)) for row in rows)
+
+
+def _status(row: PreferenceRow, alpha: float) -> Status:
+    p_value = row.p_value if row.p_adjusted is None else row.p_adjusted
+    if p_value is None or row.preference is None:
+        return "too_little_data"
+    if p_value > alpha:
+        return "unclear"
+    return "better" if (row.preference > 0) == (row.direction == "increase") else "worse"
+
+
+def _row(
+    log: InterleavedLog, metric: Metric, base: str, ranker: str, alpha: float
+) -> PreferenceRow:
+    credit = log.credit[metric.name]
+    one, other = (credit[:, log.rankers.index(name)] for name in (base, ranker))
+    units, lists = interleaving.wins(one, other), log.list_wins.get((metric.name, base, ranker))
+    credited = int(((one != 0) | (other != 0)).sum())
+    row = PreferenceRow(
+        *(metric.name, metric.role, metric.direction.label, base, ranker),
+        *(credited, float(one.sum()), float(other.sum())),
+        *(units.b, units.a, units.ties + credited - sum(units)),
+        *((None, None, None) if lists is None else (lists.b, lists.a, lists.ties)),
+    )
+    try:
+        found = interleaving.preference(one, other, alpha)
+    except Refusal as refusal:
+        return replace(row, reason=refusal.reason)
+    needed = interleaving.units_needed(found, alpha) if found.value else None
+    numbers = {n: getattr(found, n) for n in ("low", "high", "se", "p_value", "method")}
+    return replace(row, preference=found.value, units_needed=needed, **numbers)
+
+
+def _verdict(
+    experiment: Experiment, name: str, rows: Sequence[PreferenceRow], checks: Sequence[Check]
+) -> Verdict:
+    """Decide as the verdict of an A/B test does, on what users prefer."""
+    control, failed = experiment.control, [c for c in checks if c.status == "fail"]
+    if experiment.questions:
+        return Verdict(name, "draft", f"DRAFT: {codes.open_questions(experiment.questions)}.")
+    if failed:
+        also = f"; {fmt.listing([c.name for c in failed[1:]])} also failed" if failed[1:] else ""
+        said = f"DO NOT TRUST: {failed[0].name}: {failed[0].message}{also}."
+        return Verdict(name, "do_not_trust", said)
+    goals = [r for r in rows if (r.base, r.ranker, r.role) == (control, name, "goal")]
+    warned = [check.name for check in checks if check.status == "warn"]
+    end = f"; note the warning on {fmt.listing(warned)}." if warned else "."
+
+    def listed(*statuses: str) -> str:
+        own = [row for row in goals if not statuses or row.status in statuses]
+        return fmt.listing([f"{r.metric} {r.shown or codes.reason(r.reason)}" for r in own])
+
+    if worse := listed("worse"):
+        said = f"DO NOT SHIP: users prefer {control} to {name}: {worse}{end}"
+        return Verdict(name, "do_not_ship", said)
+    if better := listed("better"):
+        return Verdict(name, "ship", f"SHIP: users prefer {name} to {control}: {better}{end}")
+    said = f"UNDECIDED: no preference is shown between {name} and {control}: {listed()}{end}"
+    return Verdict(name, "keep_running", said)
+
+
+_NOTES = tomllib.loads(Path(__file__).with_name("notes.toml").read_text("utf-8"))
+
+
+def _notes(own: Interleaving, log: InterleavedLog) -> Iterator[str]:
+    alike = log.counts["alike"]
+    has = {"preference": True, "alike": alike, "debias": own.debias}
+    yield from (_NOTES[key].format(alike=alike) for key, there in has.items() if there)
+    yield from [_NOTES["balanced"]] * (own.method == "balanced")
+    for metric in (metric for metric in log.metrics if metric.per_unit is not None):
+        yield _NOTES["events"].format(metric=metric.name, log=metric.source.events)
+    for name, columns in log.refused.items():
+        yield _NOTES["refused"].format(metric=name, columns=fmt.listing(columns))
+    yield from log.aggregates.notes

@@ -1,0 +1,105 @@
+"""Hold the result of an analysis of interleaved lists, as frozen records."""
+
+from typing import ClassVar
+
+from abeval.results import format as fmt
+from abeval.results.analysis import Account, ExperimentInfo
+from abeval.results.effects import Status
+from abeval.results.record import Frozen, PageRecord, Tabled
+from abeval.results.trust import Check, Verdict
+from abeval.views import view
+
+
+class PreferenceRow(Frozen):
+    """How much more of what users did is credited to a ranker than to another.
+
+    Attributes:
+        base: The ranker it is compared with.
+        units: Units whose actions were credited to either.
+        preference: (credit − credit of the base) / (both), from −1 to 1; `low` and `high` are the
+            ends of its interval. None where `reason` says why.
+        p_adjusted: Holm over goals × pairs of rankers; None of other metrics.
+        won: Units that have more credit for the ranker; `lost`, for the base.
+        lists_won: Lists, likewise; None of events after the list.
+        units_needed: Units, with credit, that show a preference of this size in 80 % of tests.
+    """
+
+    metric: str
+    role: str
+    direction: str
+    base: str
+    ranker: str
+    units: int
+    credit_base: float
+    credit: float
+    won: int
+    lost: int
+    tied: int
+    lists_won: int | None = None
+    lists_lost: int | None = None
+    lists_tied: int | None = None
+    preference: float | None = None
+    low: float | None = None
+    high: float | None = None
+    se: float | None = None
+    p_value: float | None = None
+    p_adjusted: float | None = None
+    method: str | None = None
+    units_needed: float | None = None
+    status: Status = "unclear"
+    reason: str | None = None
+
+    @property
+    def shown(self) -> str:
+        """Write the preference with its interval, in percent of all credit, or why there is none.
+
+        Example:
+            >>> counts = 900, 475.0, 525.0, 300, 250, 350, 9, 8, 7
+            >>> names = "clicks", "goal", "increase", "a", "b"
+            >>> row = PreferenceRow(*names, *counts, 0.05, 0.01, 0.1)
+            >>> row.shown
+            '+5.0% [+1.0%, +10.0%]'
+        """
+        value, low, high = self.preference, self.low, self.high
+        return "" if (written := fmt.lift(value, low, high)) is None else written.text
+
+
+INTERLEAVING_SCHEMA_VERSION = "1"
+
+
+class InterleavingResult(Tabled[PreferenceRow], PageRecord):
+    """Which ranker users prefer, of those whose items share each list.
+
+    Attributes:
+        method: How lists were drafted.
+        alike: Impressions of items that all rankers would have shown there; they count for none.
+    """
+
+    ROWS: ClassVar = ("preferences", "metric", "ranker", "base")
+
+    experiment: ExperimentInfo
+    method: str
+    verdicts: tuple[Verdict, ...]
+    preferences: tuple[PreferenceRow, ...]
+    trust: tuple[Check, ...]
+    units: int
+    lists: int
+    alike: int
+    accounting: tuple[Account, ...]
+    notes: tuple[str, ...]
+    schema_version: str = INTERLEAVING_SCHEMA_VERSION
+
+    @property
+    def questions(self) -> tuple[str, ...]:
+        """Return what nobody has answered yet; with any, this is a draft that decides nothing."""
+        return self.experiment.questions
+
+    @property
+    def trusted(self) -> bool:
+        """Tell whether no trust check failed."""
+        return not any(check.status == "fail" for check in self.trust)
+
+    def to_markdown(self) -> str:
+        """Write it for a pull request or a chat."""
+        text: str = view("markdown")(self)
+        return text
