@@ -6,6 +6,7 @@ from functools import cache
 from pathlib import Path
 
 import abeval
+from abeval.api import LoadedExperiment
 from abeval.results.agreement import Agreement
 from abeval.results.analysis import Result
 
@@ -20,3 +21,21 @@ def analysis() -> Result:
 @cache
 def agreement() -> Agreement:
     return abeval.load(FILE).agree()
+
+
+@cache
+def at_one_look() -> LoadedExperiment:
+    """The same experiment with one look at the end, and every unit of the log in it."""
+    log = {"columns": {"ts": "time"}}
+    clicks = {"columns": {"ts": "time", "dwell": "dwell_ms"}, "dwell_unit": "ms"}
+    logs = {
+        "impressions": {"path": "impressions/*.parquet", **log},
+        "clicks": {"path": "clicks.parquet", **clicks},
+        "items": {"path": "items.parquet"},
+    }
+    return abeval.load(FILE).replace(logs=logs, inference={}, agreement={})
+
+
+@cache
+def analysis_at_one_look() -> Result:
+    return at_one_look().analyze()

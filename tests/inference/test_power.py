@@ -19,7 +19,7 @@ from tests.logs.people import experiment, log_of, users
 
 @pytest.fixture(scope="module")
 def loaded():
-    return abeval.load(sample.FILE)
+    return sample.at_one_look()
 
 
 def test_units_are_those_of_the_normal_formula(loaded):
@@ -39,7 +39,7 @@ def test_the_effect_that_n_days_find_needs_n_days(loaded):
 
 def test_without_a_question_it_is_what_the_units_seen_can_find(loaded):
     (plan,) = loaded.power(metrics=["ctr"]).plans
-    row = sample.analysis()["ctr"]
+    row = sample.analysis_at_one_look()["ctr"]
     half = (row.difference_high - row.difference_low) / 2 / row.control
     # The interval is 1.96 standard errors wide each way; a goal of two is found at 2.24 + .84.
     assert plan.mde == row.mde

@@ -113,7 +113,7 @@ def test_words_of_the_experiment_stand_in_json_terminal_and_markdown() -> None:
         "?",
     ]
     lines = str(result).splitlines()
-    assert "Orders | user could be anywhere" in lines[0]
+    assert "'Orders | user' could be anywhere" in lines[0]
     assert "新排序: user units: 对照 200" in str(result)
     assert "Hypothesis: More orders per user." in lines
     assert any(line.startswith("  Orders | user ") for line in lines)

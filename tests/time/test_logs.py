@@ -15,7 +15,7 @@ from tests.real_logs import kuairand
 
 @pytest.fixture(scope="module")
 def loaded():
-    return abeval.load(sample.FILE)
+    return sample.at_one_look()
 
 
 @pytest.fixture(scope="module")
@@ -39,7 +39,7 @@ NUMBERS = ["units_control", "units", "control", "treatment", "difference", "lift
 
 
 def test_all_days_together_are_the_scorecard(result, windows):
-    card = sample.analysis()
+    card = sample.analysis_at_one_look()
     for metric in (row.metric for row in result.stability if row.metric != "gauc"):
         last = one(windows, metric, "cumulative")
         for name in NUMBERS:
@@ -47,7 +47,7 @@ def test_all_days_together_are_the_scorecard(result, windows):
 
 
 def test_one_day_is_the_day_of_the_scorecard(windows):
-    for row in sample.analysis().daily:
+    for row in sample.analysis_at_one_look().daily:
         day = one(windows, row.metric, "daily", end=row.cell)
         if row.p_value is None:
             assert day.reason == row.reason
