@@ -30,7 +30,7 @@ RESULTS = {
 }
 
 
-@dataclass
+@dataclass(repr=False)
 class Element:
     tag: str
     attributes: dict[str, str]
@@ -42,7 +42,7 @@ class Element:
         return "".join(self.pieces)
 
 
-@dataclass
+@dataclass(repr=False)  # Elements name their ancestors: a failure would write for minutes.
 class Page(HTMLParser):
     """Every element in order, each with its ancestors and all text inside it."""
 
