@@ -9,6 +9,7 @@ import pytest
 import abeval
 from abeval.api import LoadedExperiment
 from abeval.engines.duckdb import DuckDBEngine
+from tests import sample
 
 SAMPLE = Path(__file__).parents[1] / "sample_logs" / "experiment.toml"
 
@@ -39,7 +40,7 @@ def test_one_engine_reads_each_log_once(asked: str, monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(DuckDBEngine, "__init__", counted_engine)
     monkeypatch.setattr(DuckDBEngine, "add_log", counted_log)
     monkeypatch.setattr(DuckDBEngine, "table", counted_table)
-    ASKED[asked](abeval.load(SAMPLE))
+    ASKED[asked](sample.at_one_look())
     once = {"engine", "raw_impressions", "raw_clicks", "raw_items", "logged_sums"}
     assert +calls == Counter(once)
 

@@ -3,8 +3,7 @@
 import pandas as pd
 import pytest
 
-import abeval
-from tests.sample import FILE
+from tests import sample
 from tests.time.test_logs import frame, one, small
 
 METRICS = [
@@ -22,7 +21,7 @@ NUMBERS = ["units_control", "units", "control", "treatment", "difference", "lift
 
 @pytest.fixture(scope="module")
 def loaded():
-    return abeval.load(FILE).replace(metrics=METRICS, inference={"adjust": "cuped"})
+    return sample.at_one_look().replace(metrics=METRICS, inference={"adjust": "cuped"})
 
 
 @pytest.fixture(scope="module")
@@ -57,7 +56,7 @@ def test_quantiles_have_looks_and_no_verdict_for_want_of_a_covariance(result):
 
 
 def test_adjusted_windows_are_narrower(result):
-    plain = abeval.load(FILE).windows(metrics=["ctr"]).windows_frame()
+    plain = sample.at_one_look().windows(metrics=["ctr"]).windows_frame()
     wide, narrow = (one(w, "ctr", "cumulative") for w in (plain, result.windows_frame()))
     assert narrow.difference_high - narrow.difference_low < 0.999 * (
         wide.difference_high - wide.difference_low
@@ -66,16 +65,16 @@ def test_adjusted_windows_are_narrower(result):
 
 @pytest.mark.whole
 def test_coverage_is_compared_at_equal_units_in_every_window():
-    found = abeval.load(FILE).windows(metrics=["coverage", "gini"])
+    found = sample.at_one_look().windows(metrics=["coverage", "gini"])
     windows = found.windows_frame()
     assert found.refused == {}
     assert set(windows.kind) == {"daily", "cumulative"}
     assert set(windows.metric) == {"coverage", "gini"}
     whole = one(windows, "coverage", "cumulative")
     day = {"start": "2026-09-20", "end": "2026-09-21"}
-    cut = abeval.load(FILE).replace(period=day, metrics=[{"name": "coverage"}])
+    cut = sample.at_one_look().replace(period=day, metrics=[{"name": "coverage"}])
     for found_row, card in (
-        (whole, abeval.load(FILE).replace(metrics=[{"name": "coverage"}]).analyze()),
+        (whole, sample.at_one_look().replace(metrics=[{"name": "coverage"}]).analyze()),
         (one(windows, "coverage", "daily", end="2026-09-20"), cut.analyze()),
     ):
         row = card["coverage"]
