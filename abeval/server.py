@@ -13,11 +13,12 @@ from typing import TYPE_CHECKING, Annotated, Any, ParamSpec
 
 from pydantic import Field
 
+from abeval.agreement.causes import CAUSES
 from abeval.api import LoadedExperiment, load
 from abeval.api.entry import load_table
 from abeval.drafts.run import draft_files
 from abeval.engines.sources import is_table
-from abeval.errors import AbevalError, ExperimentError, ending
+from abeval.errors import ExperimentError, ending
 from abeval.files import check_readable, reading_only, real
 from abeval.history.history import History
 from abeval.report.brief import brief_json, json_text
@@ -206,16 +207,16 @@ def _explained(result: "Result", name: str) -> dict[str, object]:
 
 def _cause(experiment: LoadedExperiment, result: "Result", name: str) -> dict[str, object]:
     """Tell of a cause of a difference between offline and online."""
-    metrics = ", ".join(one.name for one in result.metrics)
-    checks = ", ".join(one.name for one in result.trust)
-    there = f"metrics: {metrics}; checks: {checks}"
-    try:
-        agreement = experiment.agree()
-    except AbevalError as error:
-        raise ExperimentError(f"no metric or check is called {name!r}", there) from error
-    causes = [plain(one) for one in agreement.causes if one.name == name]
-    if not causes:
-        names = ", ".join(dict.fromkeys(one.name for one in agreement.causes))
-        what = f"no metric, check or cause is called {name!r}"
-        raise ExperimentError(what, f"{there}; causes: {names}")
-    return {"causes": causes, "explanations": [plain(one) for one in agreement.explanations]}
+    if name not in {one.name for one in CAUSES}:
+        names = {
+            "metrics": [one.name for one in result.metrics],
+            "checks": [one.name for one in result.trust],
+            "causes": [one.name for one in CAUSES],
+        }
+        there = "; ".join(f"{kind}: {', '.join(of)}" for kind, of in names.items())
+        raise ExperimentError(f"no metric, check or cause is called {name!r}", there)
+    agreement = experiment.agree()
+    return {
+        "causes": [plain(one) for one in agreement.causes if one.name == name],
+        "explanations": [plain(one) for one in agreement.explanations],
+    }

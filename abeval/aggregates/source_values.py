@@ -267,10 +267,10 @@ class SourceValues:
 
     def buckets(self, metric: Metric, sub_bucket: SubBuckets | None) -> BucketSums:
         """Return sums for A/A replays: by sub-bucket, or by unit where there is none."""
-        terms, among = self.judged(metric), self.among(metric)
         if self.units.clusters is not None:
             y, x, y0, x0 = self.of_clusters(metric).T[:4]
             return BucketSums.of_units(y, x, np.stack([y0, x0, np.zeros_like(y)], axis=1))
+        terms, among = self.judged(metric), self.among(metric)
         if sub_bucket is None:
             columns = [self._of_units(value, among).astype(np.float64) for value in terms]
             # Ordered by value, so that a draw by position does not depend on the order of the log;

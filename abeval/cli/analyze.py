@@ -1,6 +1,6 @@
 """Answer `abeval analyze` and `report`: of an experiment file, a table of units, or results."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from abeval.results.interleaving import InterleavingResult
     from abeval.results.record import PageRecord
     from abeval.results.study import Study
+    from abeval.results.trust import Verdict
 
 
 _column = partial(options.flag, rich_help_panel="Table of one row a unit", metavar="COLUMN")
@@ -207,15 +208,8 @@ def analyze(
             raise ExperimentError(f"interleaved lists have no {others[0]}", "leave it out")
         with steps(profile=profile) as step:
             lists = loaded.preferences(step=step)
-        for file in report or ():
-            _write_report(file, lists)
-        if format == "md":
-            options.write_json(json_file, lists)
-            typer.echo(lists.to_markdown(), nl=False)
-        else:
-            options.show(lists, json_file, whole=whole)
-        if gate:
-            raise typer.Exit(max(_EXIT_CODES[v.decision] for v in lists.verdicts))
+        _show_preferences(lists, report or (), json_file, whole, format)
+        _pass(lists.verdicts, gate)
         return
     if sums is not None and connect is not None:
         raise ExperimentError("--sums has the sums that --connect would ask for", "give one")
@@ -249,8 +243,30 @@ def analyze(
         print_result(result, options.console(), whole, outlook)
     if connect is not None:
         typer.echo(next(note for note in result.notes if "left the warehouse" in note), err=True)
+    _pass(result.verdicts, gate)
+
+
+def _show_preferences(
+    lists: "InterleavingResult",
+    report: Sequence[Path],
+    json_file: Path | None,
+    whole: bool,
+    to: str,
+) -> None:
+    """Write which ranker users prefer into files, and print it."""
+    for file in report:
+        _write_report(file, lists)
+    if to == "md":
+        options.write_json(json_file, lists)
+        typer.echo(lists.to_markdown(), nl=False)
+    else:
+        options.show(lists, json_file, whole=whole)
+
+
+def _pass(verdicts: "Sequence[Verdict]", gate: bool) -> None:
+    """End with the exit code of the worst decision, where it is a gate."""
     if gate:
-        raise typer.Exit(max((_EXIT_CODES[v.decision] for v in result.verdicts), default=0))
+        raise typer.Exit(max((_EXIT_CODES[one.decision] for one in verdicts), default=0))
 
 
 def _as_study(result: "Result | Study") -> "Study":

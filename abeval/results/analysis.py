@@ -192,6 +192,10 @@ class Result(Tabled[effects.Row], DrawnRecord):
         Before the last look it says whether an early stop is allowed; boundaries are those of each
         metric alone, before their number is corrected for.
         """
+        return ", ".join(self._stages())
+
+    def _stages(self) -> list[str]:
+        """Return the day, the look and the next look, as far as there are any."""
         now, parts = self.schedule, list[str]()
         if now.day is not None:
             parts.append(f"day {now.day}" + (f" of {now.days}" if now.days else ""))
@@ -200,7 +204,7 @@ class Result(Tabled[effects.Row], DrawnRecord):
             parts.append(f"{look} of {now.looks}{self._at_look()}")
         if now.next_look is not None:
             parts.append(f"next look {'at ' * ('units' in now.next_look)}{now.next_look}")
-        return ", ".join(parts)
+        return parts
 
     @property
     def so_far(self) -> str:
@@ -210,8 +214,8 @@ class Result(Tabled[effects.Row], DrawnRecord):
             return "; ".join(filter(None, (dates, self.progress)))
         first, _, end = dates.partition(" to ")
         seen = dates if last in (first, end) else f"{first} to {last}, planned to {end}"
-        day, comma, rest = self.progress.partition(", ")
-        return f"{day} ({seen}){comma}{rest}"
+        day, *looks = self._stages()
+        return ", ".join([f"{day} ({seen})", *looks])
 
     def _at_look(self) -> str:
         """Say how near its boundary the nearest metric, or what decided, is, and what follows."""

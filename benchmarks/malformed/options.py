@@ -15,7 +15,7 @@ OPTIONS: Mapping[str, Sequence[str]] = {
     "aa": ("--runs", "--seed", "--metric"),
     "windows": ("--width", "--look", "--by", "--metric"),
     "replay": (
-        *("--k", "--bins", "--curve", "--k-by", "--threshold", "--kept-negatives"),
+        *("--k", "--bins", "--curve", "--threshold", "--kept-negatives"),
         *("--metric", "--compat", "--relevance", "--ties", "--no-relevant"),
     ),
     "off-policy": (
