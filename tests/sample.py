@@ -24,7 +24,7 @@ def agreement() -> Agreement:
 
 
 @cache
-def at_one_look() -> LoadedExperiment:
+def at_one_look(file: Path = FILE) -> LoadedExperiment:
     """The same experiment with one look at the end, and every unit of the log in it."""
     log = {"columns": {"ts": "time"}}
     clicks = {"columns": {"ts": "time", "dwell": "dwell_ms"}, "dwell_unit": "ms"}
@@ -33,7 +33,7 @@ def at_one_look() -> LoadedExperiment:
         "clicks": {"path": "clicks.parquet", **clicks},
         "items": {"path": "items.parquet"},
     }
-    return abeval.load(FILE).replace(logs=logs, inference={}, agreement={})
+    return abeval.load(file).replace(logs=logs, inference={}, agreement={})
 
 
 @cache

@@ -85,7 +85,7 @@ CONVERSATION: list[tuple[str, dict[str, object], dict[str, object]]] = [
         {
             "metric.formula": "Σ clicks / Σ impressions",
             "effects.0.status": "better",
-            "methods.0.code": "delta_t",
+            "methods.0.code": "group_sequential_delta",
             "methods.0.formula": "R = Σy/Σx, var R = var(y − R·x) / (n·x̄²)",
         },
     ),

@@ -34,6 +34,7 @@ from abeval.table.connection import connect
 from abeval.table.counts import Sums
 from abeval.table.sums import of_experiment, summaries
 from abeval.table.warehouse import sums_statement
+from tests.sample import at_one_look
 
 Load = Callable[[dict[str, pa.Table]], str]
 """Loads tables into a warehouse, and returns its URI."""
@@ -426,7 +427,8 @@ def test_logs_of_a_recommender_have_their_verdict_in_a_warehouse(
     if rows:
         folder = tmp_path
         simulate(folder, impressions=rows)
-    loaded, frames = of_tables(abeval.load(folder / "experiment.toml")), files_of(folder)
+    sampled = at_one_look((folder / "experiment.toml").absolute()).replace(assignment=None)
+    loaded, frames = of_tables(sampled), files_of(folder)
     uri = load(frames)
     chosen = [
         m
