@@ -27,6 +27,8 @@ from tests.logs.small import small_log
 
 mcp = pytest.importorskip("mcp", reason='no mcp: pip install "abeval[mcp]"')
 
+pytestmark = pytest.mark.whole
+
 ROOT = Path(__file__).parents[1]
 HIDDEN = "what another folder has"
 
@@ -113,7 +115,6 @@ CONVERSATION: list[tuple[str, dict[str, object], dict[str, object]]] = [
 """Tool, arguments → what stands in the answer, by the path of the field."""
 
 
-@pytest.mark.whole
 def test_a_whole_conversation_over_stdio_that_writes_nothing(tmp_path: Path) -> None:
     history = abeval.History(tmp_path / "past.parquet")
     for one in past(12):

@@ -36,6 +36,8 @@ from abeval.table.sums import of_experiment, summaries
 from abeval.table.warehouse import sums_statement
 from tests.sample import at_one_look
 
+pytestmark = pytest.mark.whole
+
 Load = Callable[[dict[str, pa.Table]], str]
 """Loads tables into a warehouse, and returns its URI."""
 
