@@ -340,9 +340,9 @@ def _result(files: list[Path], engine: Mapping[str, object]) -> "PageRecord":
     """Run an experiment file, or read results: of one experiment, or one with its own page."""
     from abeval.progress import steps
     from abeval.results.history import HISTORY_SCHEMA_VERSION, HistoryReport
-    from abeval.results.interleaving import INTERLEAVING_SCHEMA_VERSION, InterleavingResult
+    from abeval.results.interleaving import InterleavingResult
     from abeval.results.off_policy import OffPolicyResult
-    from abeval.results.study import PAGED, Kind, read_result, read_results, study_of
+    from abeval.results.study import PAGED, PREFERENCES, Kind, read_result, read_results, study_of
 
     experiments = [file for file in files if options.is_toml(file)]
     if experiments and len(files) > 1:
@@ -365,7 +365,7 @@ def _result(files: list[Path], engine: Mapping[str, object]) -> "PageRecord":
     own = (
         Kind("", "realised", OffPolicyResult, None),
         Kind("", "predictions", HistoryReport, HISTORY_SCHEMA_VERSION),
-        Kind("", "preferences", InterleavingResult, INTERLEAVING_SCHEMA_VERSION),
+        PREFERENCES,
     )
     result = read_result(files[0], PAGED._replace(kinds=(*PAGED.kinds, *own)))
     paged = (OffPolicyResult, HistoryReport, InterleavingResult)

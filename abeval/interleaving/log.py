@@ -117,7 +117,7 @@ def read_lists(run: Run, own: Interleaving) -> InterleavedLog:
     weight, per_step = _weight(engine, own)
     sums = _by_unit(engine, rankers, prepared, _credited_sql(of_rows, own, weight))
     credit = {m.name: sums[f"v_{i}"] * scales(m)[0] * per_step for i, m in enumerate(of_rows)}
-    list_wins = dict(_list_wins(engine, rankers, of_rows))
+    list_wins = _list_wins(engine, rankers, of_rows)
     for metric in (metric for metric in metrics if metric.per_unit is not None):
         events = _by_unit(engine, rankers, prepared, _events_sql(engine, metric, shape, weight))
         credit[metric.name] = events["v_0"] * scales(metric)[0] * per_step
@@ -292,15 +292,18 @@ def _by_unit(
 
 def _list_wins(
     engine: Engine, rankers: Sequence[str], metrics: Sequence[Metric]
-) -> Iterator[tuple[tuple[str, str, str], Wins]]:
-    """Count lists by the ranker that has more of their credit."""
-    for (base, ranker), (i, metric) in product(combinations(rankers, 2), enumerate(metrics)):
+) -> dict[tuple[str, str, str], Wins]:
+    """Count lists by the ranker that has more of their credit, of each metric and pair."""
+    pairs = [*product(enumerate(metrics), combinations(rankers, 2))]
+    nets, counts = [], []
+    for number, ((i, _), (base, ranker)) in enumerate(pairs):
         sides = f"when {literal(ranker)} then v_{i} when {literal(base)} then -v_{i}"
-        net = f"sign(cast(sum(case team {sides} else 0 end) as bigint))"
-        lists = f"select {net} as side from credited group by unit_id, request_id"
-        rows = engine.rows(f"select side, count(*) from ({lists}) as lists group by side")
-        won = {whole(side): whole(count) for side, count in rows}
-        yield (metric.name, base, ranker), Wins(*(won.get(side, 0) for side in (-1, 1, 0)))
+        nets.append(f"sum(case team {sides} else 0 end) as net_{number}")
+        counts += [f"count(case when net_{number} {side} 0 then 1 end)" for side in "<>="]
+    lists = f"select {', '.join(nets)} from credited group by unit_id, request_id"
+    (row,) = engine.rows(f"select {', '.join(counts)} from ({lists}) as lists") if pairs else ((),)
+    triples = zip(*[map(whole, row)] * 3, strict=True)
+    return {(m.name, *of): Wins(*won) for ((_, m), of), won in zip(pairs, triples, strict=True)}
 
 
 def _events_sql(engine: Engine, metric: Metric, shape: LogShape, weight: str) -> str:

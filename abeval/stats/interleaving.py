@@ -147,17 +147,13 @@ def _flipped(signs: Floats, net: Floats) -> float:
 def _end(
     signs: Floats, net: Floats, whole: Floats, value: float, end: float, alpha: float
 ) -> float:
-    """Find the preference towards an end from which on the flips reject, by halving."""
-    inside, outside = value, end
-    if _flipped(signs, net - end * whole) > alpha:
-        return end
-    for _ in range(40):
-        middle = (inside + outside) / 2
-        if _flipped(signs, net - middle * whole) > alpha:
-            inside = middle
-        else:
-            outside = middle
-    return outside
+    """Find the preference towards an end from which on the flips reject."""
+    from scipy.optimize import bisect
+
+    def kept(at: float) -> float:
+        return 1.0 if _flipped(signs, net - at * whole) > alpha else -1.0
+
+    return end if kept(end) > 0 else float(bisect(kept, value, end))
 
 
 def debiased(clicks: ArrayLike, shown: ArrayLike) -> Floats:
