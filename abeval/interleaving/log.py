@@ -54,11 +54,12 @@ class Place(NamedTuple):
 
 @dataclass(frozen=True)
 class InterleavedLog:
-    """What is known of the lists; arrays have the shape (units, rankers).
+    """What is known of the lists; arrays have the shape (units, rankers), of actions (units,).
 
     Attributes:
         metrics: Those whose actions can be credited, clicks among them.
         credit: Metric → what each unit's actions are worth to each ranker.
+        actions: Metric → what each unit did, whosever the items are.
         drafted: `slots`, `first`, `places` and `length`: each unit's slots by team, those of them
             that are first, the sum of their positions, and of the lengths of lists begun by it.
         list_wins: Metric, base and ranker → lists; none of events after the list.
@@ -73,6 +74,7 @@ class InterleavedLog:
     rankers: Sequence[str]
     metrics: Sequence[Metric]
     credit: Mapping[str, Floats]
+    actions: Mapping[str, Floats]
     drafted: Mapping[str, Floats]
     list_wins: Mapping[tuple[str, str, str], Wins]
     counts: Mapping[str, int]
@@ -117,10 +119,12 @@ def read_lists(run: Run, own: Interleaving) -> InterleavedLog:
     weight, per_step = _weight(engine, own)
     sums = _by_unit(engine, rankers, prepared, _credited_sql(of_rows, own, weight))
     credit = {m.name: sums[f"v_{i}"] * scales(m)[0] * per_step for i, m in enumerate(of_rows)}
+    actions = {m.name: sums[f"v_all_{i}"] * scales(m)[0] for i, m in enumerate(of_rows)}
     list_wins = _list_wins(engine, rankers, of_rows)
     for metric in (metric for metric in metrics if metric.per_unit is not None):
         events = _by_unit(engine, rankers, prepared, _events_sql(engine, metric, shape, weight))
         credit[metric.name] = events["v_0"] * scales(metric)[0] * per_step
+        actions[metric.name] = events["v_all_0"] * scales(metric)[0]
     (row,) = engine.rows(query("interleaving/lists"))
     counts = dict(zip(("lists", "shown", "repeats", "holes"), map(whole, row), strict=True))
     counts |= {
@@ -130,7 +134,8 @@ def read_lists(run: Run, own: Interleaving) -> InterleavedLog:
     }
     drafted = {name: sums[f"v_{name}"] for name in ("slots", "first", "places", "length")}
     beside = _sample(run, own, counts["lists"]), _aggregates(run, prepared), refused
-    return InterleavedLog(rankers, metrics, credit, drafted, list_wins, counts, *beside)
+    wins = list_wins, counts
+    return InterleavedLog(rankers, metrics, credit, actions, drafted, *wins, *beside)
 
 
 def _count(engine: Engine, rows: str) -> int:
@@ -260,6 +265,7 @@ def _credited_sql(metrics: Sequence[Metric], own: Interleaving, weight: str) -> 
     slot = "1" if own.method in DRAFTS else f"cast(round(coalesce(credit, 0) * {_STEPS}) as bigint)"
     columns = [
         *(f"case when alike then 0 else {_whole(one, weight)} end as {one}" for one in worth),
+        *(f"{one} as v_all_{i}" for i, one in enumerate(worth)),
         f"{slot} as v_slots",
         f"case when position = 1 then {slot} else 0 end as v_first",
         f"coalesce(position, 0) * {slot} as v_places",
@@ -275,18 +281,19 @@ def _whole(value: str, weight: str) -> str:
 def _by_unit(
     engine: Engine, rankers: Sequence[str], prepared: Prepared, credited: str
 ) -> dict[str, Floats]:
-    """Sum what rows are worth, by unit and ranker, each of the shape (units, rankers)."""
+    """Sum what rows are worth by unit and ranker, and of columns v_all_ by unit."""
     engine.view("credited", credited)
     table = engine.arrays(query("interleaving/unit_credits"))
     unit = np.asarray(table["unit_id"], dtype=np.int64)
-    place = {name: i for i, name in enumerate(rankers)}
+    place = {name: i for i, name in enumerate(("", *rankers))}
     team = np.array([place[str(name)] for name in table["team"]], dtype=np.int64)
-    shape = len(prepared.placed.units.hash), len(rankers)
+    shape = len(prepared.placed.units.hash), len(place)
     sums = {}
     for name, column in table.items():
         if name.startswith("v_"):
-            sums[name] = np.zeros(shape)
-            sums[name][unit, team] = np.ma.filled(column, 0)
+            values = np.zeros(shape)
+            values[unit, team] = np.ma.filled(column, 0)
+            sums[name] = values.sum(axis=1) if name.startswith("v_all_") else values[:, 1:]
     return sums
 
 
@@ -320,7 +327,7 @@ def _events_sql(engine: Engine, metric: Metric, shape: LogShape, weight: str) ->
         f"where set_aside is null and in_period and {value} is not null and {item} is not null",
     )
     engine.table("interleaved_touched", query("interleaving/touched"))
-    worth = f"case when alike then 0 else {_whole('e.v_0', weight)} end as v_0"
+    worth = f"case when alike then 0 else {_whole('e.v_0', weight)} end as v_0, e.v_0 as v_all_0"
     return (
         f"select i.unit_id, i.team, {worth} from interleaved_touched t "
         "join interleaved_events e on t.event_id = e.event_id "
