@@ -105,14 +105,13 @@ def _plan(
     every = len(actions) / seen.units
     now = interleaving.units_needed(seen, alpha, power, 1.0) / seen.units
     effect = sought or math.sqrt(now)
-    credit = float((one + other).mean())
     return replace(
         bare,
         baseline=seen.value,
         sd=seen.se * math.sqrt(len(actions)),
         mde=effect,
         units=every * interleaving.units_needed(seen, alpha, power, effect),
-        units_test=interleaving.units_in_test(actions, credit, effect, alpha, power),
+        units_test=interleaving.units_in_test(actions, effect, alpha, power),
     )
 
 

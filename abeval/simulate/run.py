@@ -169,6 +169,14 @@ def write_items(path: Path, catalogue: Catalogue) -> None:
     copy_frame(_ITEMS, pd.DataFrame(codes), path, {"categories": list(world.CATEGORIES)})
 
 
+def refuse_edited(folder: Path, text: str) -> None:
+    """Refuse a folder whose experiment file is not the one that is written."""
+    file = folder / "experiment.toml"
+    if file.is_file() and file.read_bytes() != text.encode():
+        what = f"{file} is not as simulate writes it, so somebody has edited it"
+        raise ExperimentError(what, hint="name a new folder, or move the file out of this one")
+
+
 def _check(folder: Path, names: tuple[str, ...]) -> None:
     if folder.exists() and not folder.is_dir():
         raise ExperimentError(f"{folder} is a file", hint="name a folder")
@@ -339,10 +347,8 @@ def _silent(done: int, total: int) -> None:
 
 def _written(plan: Plan, directory: Path, progress: Progress) -> Truth:
     """Write the logs, the experiment file and the truth of one simulation."""
-    file, text = directory / "experiment.toml", experiment_of(plan)
-    if file.is_file() and file.read_bytes() != text.encode():
-        what = f"{file} is not as simulate writes it, so somebody has edited it"
-        raise ExperimentError(what, hint="name a new folder, or move the file out of this one")
+    text = experiment_of(plan)
+    refuse_edited(directory, text)
     with filled_folder(directory) as folder:
         truth = _simulated(plan, folder, progress)
         (folder / "experiment.toml").write_text(text, encoding="utf-8")

@@ -186,29 +186,29 @@ def units_needed(
 
 
 def units_in_test(
-    actions: ArrayLike, credit: float, value: float, alpha: float = 0.05, power: float = 0.8
+    actions: ArrayLike, value: float, alpha: float = 0.05, power: float = 0.8
 ) -> float:
-    """Return the units of both variants of an A/B test that finds a preference's difference.
+    """Return the units of both variants of an A/B test that finds as large a difference.
 
-    Each ranker alone is taken to have, everywhere, what it has in its half of the places. Variants
-    then differ by d = 2 · value · credit, and with variance s² in each, half of the units in each,
-    (z + z_power)² · 4s² / d² units find it. Users who choose between rankers side by side may
-    differ more than those who see one: then the test takes more.
+    Variants are taken to share actions as the rankers do: with a mean m by unit of what lists of
+    both have, 1 - value and 1 + value times m, so that d = 2 · value · m. With a variance s² in
+    each, half of the units in each, (z + z_power)² · 4s² / d² units find it. Users who see two
+    rankers side by side may prefer one by more than a metric moves: then the test takes more.
 
     Args:
         actions: What each unit did, shape (units,), credited or not.
-        credit: Mean credit of both rankers together by unit.
         value: The preference.
         alpha: Two-sided level of the test.
         power: Wanted probability of finding it.
 
-    Source: Kohavi, Tang & Xu (2020), chapter 17, for the size; d follows from the assumption.
+    Source: Kohavi, Tang & Xu (2020), chapter 17, for the size; d follows from what is assumed.
 
     Example:
-        >>> round(units_in_test([0, 1, 2, 1, 0, 2], 1.0, 0.05))
+        >>> round(units_in_test([0, 1, 2, 1, 0, 2], 0.05))
         2512
     """
-    return float((_reach(alpha, power) / (value * credit)) ** 2 * np.var(finite(actions), ddof=1))
+    did = finite(actions)
+    return float((_reach(alpha, power) / (value * did.mean())) ** 2 * np.var(did, ddof=1))
 
 
 def _reach(alpha: float, power: float) -> float:
