@@ -133,7 +133,6 @@ def simulate(
     """Simulate logs with known effects: write the logs, experiment.toml and truth.json.
 
     Examples:
-    abeval tools simulate logs
     abeval tools simulate logs --impressions 50000 --seed 3 --past 5
     abeval tools simulate lists --interleaving
     """

@@ -8,7 +8,6 @@ hash of the unit, because the accounts of rows are by variant.
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations, product
-from typing import NamedTuple
 
 import numpy as np
 
@@ -43,15 +42,6 @@ _STEPS = 1_000_000
 _FOREVER = 10**15
 
 
-class Place(NamedTuple):
-    """A place of a list that is drafted again, with each ranker's own rank of its item."""
-
-    request: str
-    position: int
-    team: str
-    ranks: tuple[int | None, ...]
-
-
 @dataclass(frozen=True)
 class InterleavedLog:
     """What is known of the lists; arrays have the shape (units, rankers), of actions (units,).
@@ -64,9 +54,8 @@ class InterleavedLog:
             that are first, the sum of their positions, and of the lengths of lists begun by it.
         list_wins: Metric, base and ranker → lists; none of events after the list.
         counts: `lists`; of them `repeats`, which show an item twice, and `holes`, without positions
-            1, 2, …; impressions `shown`, those `alike` for all rankers, which count for none,
-            `teamless` and `requestless`.
-        sample: Lists to draft again, by request and position.
+            1, 2, …; `again`, drafted again, and of them the `wrong`; impressions `shown`, those
+            `alike` for all rankers, which count for none, `teamless` and `requestless`.
         aggregates: Accounts of rows, days and audits, for the checks of the log.
         refused: Metric → what the log lacks for it.
     """
@@ -78,7 +67,6 @@ class InterleavedLog:
     drafted: Mapping[str, Floats]
     list_wins: Mapping[tuple[str, str, str], Wins]
     counts: Mapping[str, int]
-    sample: Sequence[Place]
     aggregates: Aggregates
     refused: Mapping[str, Sequence[str]]
 
@@ -126,20 +114,14 @@ def read_lists(run: Run, own: Interleaving) -> InterleavedLog:
         credit[metric.name] = events["v_0"] * scales(metric)[0] * per_step
         actions[metric.name] = events["v_all_0"] * scales(metric)[0]
     (row,) = engine.rows(query("interleaving/lists"))
-    counts = dict(zip(("lists", "shown", "repeats", "holes"), map(whole, row), strict=True))
-    counts |= {
-        "alike": _count(engine, "interleaved where alike"),
-        "teamless": _count(engine, "interleaved where team is null and not alike"),
-        "requestless": _count(engine, "impressions where in_period and request_id is null"),
-    }
+    names = ("lists", "shown", "repeats", "holes", "alike", "teamless")
+    counts = dict(zip(names, map(whole, row), strict=True))
+    requestless = "select count(*) from impressions where in_period and request_id is null"
+    counts["requestless"] = whole_number(engine, requestless)
+    counts["again"], counts["wrong"] = _drafted_again(engine, own, rankers, counts["lists"])
     drafted = {name: sums[f"v_{name}"] for name in ("slots", "first", "places", "length")}
-    beside = _sample(run, own, counts["lists"]), _aggregates(run, prepared), refused
-    wins = list_wins, counts
-    return InterleavedLog(rankers, metrics, credit, actions, drafted, *wins, *beside)
-
-
-def _count(engine: Engine, rows: str) -> int:
-    return whole_number(engine, f"select count(*) from {rows}")
+    beside = list_wins, counts, _aggregates(run, prepared), refused
+    return InterleavedLog(rankers, metrics, credit, actions, drafted, *beside)
 
 
 def _credited(experiment: Experiment) -> Iterator[Metric]:
@@ -235,6 +217,11 @@ def _team(engine: Engine, own: Interleaving, rankers: Sequence[str]) -> str:
         less, more = (f"coalesce(r_{i}, {_FOREVER})" for i in range(2))
         first, second = map(literal, rankers)
         return f"case when {less} < {more} then {first} when {more} < {less} then {second} end"
+    return _turn(engine, own, rankers)
+
+
+def _turn(engine: Engine, own: Interleaving, rankers: Sequence[str]) -> str:
+    """Write whose turn a place of a team draft is, by the salt."""
     size = len(rankers)
     number = f"cast((position - 1) // {size} + 1 as varchar)"
     request = f"cast(request_id as varchar) || ':' || {number}"
@@ -335,27 +322,27 @@ def _events_sql(engine: Engine, metric: Metric, shape: LogShape, weight: str) ->
     )
 
 
-def _sample(run: Run, own: Interleaving, lists: int) -> list[Place]:
-    """Fetch lists to draft again; none where the rule cannot be computed from what is shown."""
+def _drafted_again(
+    engine: Engine, own: Interleaving, rankers: Sequence[str], lists: int
+) -> tuple[int, int]:
+    """Draft some lists again: how many, and how many are otherwise; 0 where there is no rule.
+
+    Each team is the one whose turn it was, with its best item that was left.
+    """
     if own.method != "team_draft" or own.salt is None or own.team is None:
-        return []
-    ranks = [f"r_{i}" for i in range(len(own.ranks))]
-    number = run.engine.hash60("sample", "cast(request_id as varchar)")
-    columns = ["cast(request_id as varchar)", "position", "coalesce(team, '')", *ranks]
-    rows = run.engine.rows(
-        f"select {', '.join(columns)} "
-        f"from interleaved where position is not null and {number} % {max(lists, 1)} < {SAMPLE} "
-        "order by 1, 2"
+        return 0, 0
+    wrong = f"coalesce(team, '') <> {_turn(engine, own, rankers)}"
+    for i, name in enumerate(rankers if own.ranks else ()):
+        left = f"min(r_{i}) over (partition by unit_id, request_id order by position desc)"
+        wrong += f" or (team = {literal(name)} and coalesce(r_{i}, 0) <> coalesce({left}, 0))"
+    number = engine.hash60("sample", "cast(request_id as varchar)")
+    places = (
+        f"select unit_id, request_id, case when {wrong} then 1 else 0 end as wrong "
+        f"from interleaved where position is not null and {number} % {max(lists, 1)} < {SAMPLE}"
     )
-    return [
-        Place(
-            str(row[0]),
-            whole(row[1]),
-            str(row[2]),
-            tuple(None if r is None else whole(r) for r in row[3:]),
-        )
-        for row in rows
-    ]
+    by_list = f"select max(wrong) as wrong from ({places}) as p group by unit_id, request_id"
+    (row,) = engine.rows(f"select count(*), coalesce(sum(wrong), 0) from ({by_list}) as lists")
+    return whole(row[0]), whole(row[1])
 
 
 def _aggregates(run: Run, prepared: Prepared) -> Aggregates:

@@ -16,7 +16,7 @@ import pandas as pd
 from abeval.assignment.interleaving import Drafted, Method, interleave
 from abeval.bounds import check_seed
 from abeval.simulate import world
-from abeval.simulate.run import copy_frame, filled_folder, refuse_edited, timestamps
+from abeval.simulate.run import copy_frame, filled_folder, timestamps
 from abeval.simulate.world import Bools, Floats, Ints
 
 RANKERS = ("old", "new")
@@ -119,10 +119,8 @@ def simulate_lists(directory: Path | str, seed: int = 7) -> float:
     check_seed(seed)
     queries = draw_queries(seed, NOISE, QUERIES)
     shown = show(seed, queries, drafted("team_draft", "lists"), USERS)
-    refuse_edited(Path(directory), _EXPERIMENT)
-    with filled_folder(Path(directory), WRITTEN) as folder:
+    with filled_folder(Path(directory), _EXPERIMENT, WRITTEN) as folder:
         copy_frame(_IMPRESSIONS, _rows(seed, queries, shown), folder / WRITTEN[0], {})
-        (folder / "experiment.toml").write_text(_EXPERIMENT, encoding="utf-8")
         truth = {"seed": seed, "lift": {"clicks_per_list": queries.lift}}
         (folder / "truth.json").write_text(json.dumps(truth, indent=2) + "\n", encoding="utf-8")
     return queries.lift
@@ -163,7 +161,6 @@ _EXPERIMENT = f"""\
 name = "shared_lists"
 unit = "user_id"
 control = "old"
-timezone = "UTC"
 
 [period]
 start = {world.START}
@@ -181,8 +178,4 @@ ranks = {{ old = "rank_old", new = "rank_new" }}
 [logs.impressions]
 path = "impressions.parquet"
 columns = {{ ts = "time" }}
-
-[[metrics]]
-name = "clicks_per_user"
-role = "goal"
 """
