@@ -301,3 +301,23 @@ def test_a_plan_is_refused_in_days_and_of_what_is_not_credited(better: pd.DataFr
     one_sided = better.assign(click=better.click * (better.team == "B"))
     plan = experiment().power(logs={"impressions": one_sided})["clicks_per_user"]
     assert (plan.units, plan.reason) == (None, "zero_variance")
+
+
+def test_simulated_lists_are_judged_in_two_commands(tmp_path: Path):
+    run = CliRunner().invoke(app, ["tools", "simulate", str(tmp_path), "--interleaving"])
+    assert run.output.strip() == str(tmp_path / "experiment.toml")
+    judged = CliRunner().invoke(app, ["analyze", str(tmp_path / "experiment.toml"), "--gate"])
+    assert judged.exit_code == 0, judged.output
+    assert judged.stdout.startswith("SHIP: users prefer new to old")
+    assert "16 checks passed" in judged.stdout
+    lift = json.loads((tmp_path / "truth.json").read_text())["lift"]["clicks_per_list"]
+    assert lift > 0.1
+    rows = pd.read_parquet(tmp_path / "impressions.parquet")
+    assert rows.groupby("user_id").request_id.nunique().min() == 1
+    before = rows.request_id.nunique()
+    CliRunner().invoke(app, ["tools", "simulate", str(tmp_path), "--interleaving", "--seed", "8"])
+    assert pd.read_parquet(tmp_path / "impressions.parquet").request_id.nunique() != before
+    refused = CliRunner().invoke(
+        app, ["tools", "simulate", str(tmp_path / "x"), "--interleaving", "--past", "2"]
+    )
+    assert refused.exit_code != 0
