@@ -199,8 +199,7 @@ class LoadedExperiment:
             bounds.check_between("mde", mde, bounds.MIN_EFFECT, bounds.MAX_EFFECT)
         if days is not None:
             bounds.check_between("days", days, bounds.MIN_DAYS, bounds.MAX_DAYS)
-        lists = self.experiment.interleaving
-        if lists is not None:
+        if (lists := self.experiment.interleaving) is not None:
             from abeval.interleaving.run import plan_lists
 
             if days is not None:

@@ -103,8 +103,9 @@ def _read(results: Sequence[Addable | Study | str | Path]) -> list[Addable]:
 
 def experiment_of(result: Addable) -> str:
     """Return the name of the experiment that a result is of."""
-    has_info = isinstance(result, Result | InterleavingResult)
-    return result.experiment.name if has_info else result.name
+    if isinstance(result, Result | InterleavingResult):
+        return result.experiment.name
+    return result.name
 
 
 def rows_of(result: Addable, shipped: frozenset[str] | None) -> tuple[HistoryRow, ...]:

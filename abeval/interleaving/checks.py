@@ -40,12 +40,13 @@ def checks_of(experiment: Experiment, own: Interleaving, log: InterleavedLog) ->
 def _finds(own: Interleaving, log: InterleavedLog) -> dict[str, Find]:
     """Return what each check of the table counts or tests."""
     counts, drafted, fair = log.counts, log.drafted, partial(_fair, log)
-    again = counts["again"]
     # The mean length of a list is what those begun by either ranker should have.
     firsts, lengths = drafted["first"], drafted["length"]
     longer = lengths - firsts * (lengths.sum() / max(firsts.sum(), 1))
     finds: dict[str, Find] = {
-        "draft_rule": lambda _: _share(counts["wrong"], again) if again else None,
+        "draft_rule": lambda _: (
+            _share(counts["wrong"], counts["again"]) if counts["again"] else None
+        ),
         "draft:first_places": lambda _: fair(firsts),
         "draft:slots": lambda _: fair(drafted["slots"]),
         "draft:positions": lambda _: fair(drafted["places"]),

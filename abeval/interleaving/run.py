@@ -102,7 +102,6 @@ def _plan(
         seen = interleaving.preference(one, other, alpha)
     except Refusal as refusal:
         return replace(bare, reason=refusal.reason)
-    every = len(actions) / seen.units
     now = interleaving.units_needed(seen, alpha, power, 1.0) / seen.units
     effect = sought or math.sqrt(now)
     return replace(
@@ -110,7 +109,7 @@ def _plan(
         baseline=seen.value,
         sd=seen.se * math.sqrt(len(actions)),
         mde=effect,
-        units=every * interleaving.units_needed(seen, alpha, power, effect),
+        units=interleaving.units_needed(seen, alpha, power, effect) * len(actions) / seen.units,
         units_test=interleaving.units_in_test(actions, effect, alpha, power),
     )
 

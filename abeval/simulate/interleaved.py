@@ -17,7 +17,8 @@ from abeval.assignment.interleaving import Drafted, Method, interleave
 from abeval.bounds import check_seed
 from abeval.simulate import world
 from abeval.simulate.run import copy_frame, filled_folder, timestamps
-from abeval.simulate.world import Bools, Floats, Ints
+from abeval.simulate.visits import Bools
+from abeval.simulate.world import Floats, Ints
 
 RANKERS = ("old", "new")
 LENGTH, ITEMS, MOST_LISTS = 6, 20, 200
@@ -150,25 +151,20 @@ def _rows(seed: int, queries: Queries, shown: Shown) -> pd.DataFrame:
 
 _IMPRESSIONS = """
 copy (
-    select
-        'u' || lpad(cast(user as varchar), 4, '0') as user_id, request_id, item_id, position, time,
+    select 'u' || lpad(user::varchar, 4, '0') as user_id, request_id, item_id, position, time,
         team, nullif(rank_old, 0) as rank_old, nullif(rank_new, 0) as rank_new, click
-    from chunk
-    order by time, request_id, position
+    from chunk order by time, request_id, position
 ) to $file (format parquet, compression zstd)
 """
 _EXPERIMENT = f"""\
 name = "shared_lists"
 unit = "user_id"
 control = "old"
+variants = {{ old = {{}}, new = {{}} }}
 
 [period]
 start = {world.START}
 end = {world.END}
-
-[variants]
-old = {{}}
-new = {{}}
 
 [interleaving]
 team = "team"

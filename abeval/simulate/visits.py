@@ -10,7 +10,9 @@ from numpy.typing import NDArray
 
 from abeval.assignment import Assignment
 from abeval.simulate import world
-from abeval.simulate.world import LIST_LENGTH, Bools, Catalogue, Floats, Ints, Plan, Users
+from abeval.simulate.world import LIST_LENGTH, Catalogue, Floats, Ints, Plan, Users
+
+Bools = NDArray[np.bool_]
 
 # Monday to Sunday, and midnight to 23 o'clock.
 _WEEK = np.array([1.0, 0.96, 0.94, 0.97, 1.04, 1.25, 1.22])

@@ -121,7 +121,6 @@ class Plan:
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
-Bools = NDArray[np.bool_]
 
 DEVICES = ("phone", "desktop", "tablet")
 COUNTRIES = ("DE", "FR", "US", "BR", "IN")

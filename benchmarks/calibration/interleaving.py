@@ -109,7 +109,7 @@ def level(method: Method, by_place: bool, seeds: int = SEEDS) -> float:
     return float(np.mean(np.array(p_values) <= 0.05))
 
 
-def signs(method: Method, seeds: int = SEEDS // 2) -> tuple[int, int]:
+def signs(method: Method, seeds: int = SEEDS) -> tuple[int, int]:
     """Count significant preferences, and those with the sign of the true A/B difference."""
     rng, significant, right = np.random.default_rng(7), 0, 0
     for seed in range(seeds):
