@@ -177,7 +177,8 @@ class LoadedExperiment:
         """Plan by its own logs what the experiment can see, or how long it needs.
 
         Args:
-            mde: Relative effect to find, such as 0.01; days and units follow.
+            mde: Relative effect to find, such as 0.01; days and units follow. Of interleaved lists
+                the preference, such as 0.05, which has no days.
             days: Length of the experiment; the smallest effect follows.
             power: Wanted probability of finding it.
             metrics: Some of the metrics; without, goals and guardrails.
@@ -198,6 +199,12 @@ class LoadedExperiment:
             bounds.check_between("mde", mde, bounds.MIN_EFFECT, bounds.MAX_EFFECT)
         if days is not None:
             bounds.check_between("days", days, bounds.MIN_DAYS, bounds.MAX_DAYS)
+        if (lists := self.experiment.interleaving) is not None:
+            from abeval.interleaving.run import plan_lists
+
+            if days is not None:
+                raise ExperimentError("interleaved lists are planned in units", "give mde")
+            return plan_lists(self.experiment, lists, inputs, (mde, power), metrics)
         chosen = named_metrics(self.experiment, metrics)
         if not metrics:
             chosen = [m for m in chosen if m.role != "diagnostic"]

@@ -22,7 +22,7 @@ STEEPNESS = 3
 MAX_OPTIMIZED = 10
 """Longest optimised list: its program has a variable for each of up to 2 ^ length lists."""
 
-_BIASED = 1e3
+_BIASED = 1e5
 """Cost of an expected credit that is not 0, beside which variance counts for little."""
 
 
@@ -33,9 +33,9 @@ class Drafted(NamedTuple):
         position: From 1 on.
         team: The ranker that is credited with what users do on it: of a team draft, who drafted it;
             of other methods, who ranks it higher, None where both rank it alike.
-        credit: What one click is worth to it: 1; of `optimized`, the difference of the inverse
-            ranks; of `probabilistic`, how much likelier it was to draw the item there than the
-            other, as a share of both chances.
+        credit: What one click is worth to it: 1; of `optimized`, the difference of the ranks;
+            of `probabilistic`, how much likelier it was to draw the item there than the other, as a
+            share of both chances.
     """
 
     position: int
@@ -74,8 +74,9 @@ def interleave(
     Source:
         Radlinski, Kurup & Joachims (CIKM 2008); Joachims (2003) for `balanced`; Hofmann, Whiteson &
         de Rijke (CIKM 2011), credit as expected given the list; Radlinski & Craswell (WSDM 2013)
-        with inverse ranks as credit and, as in Schuth et al. (CIKM 2014), the least variance of
-        random clicks as the objective; for more rankers, Schuth's team-draft multileaving.
+        with their linear rank difference as credit and, as in Schuth et al. (CIKM 2014), the least
+        variance of random clicks as the objective; for more rankers, Schuth's team-draft
+        multileaving.
 
     Example:
         >>> lists = {"old": ["a", "b", "c"], "new": ["b", "d", "a"]}
@@ -171,7 +172,7 @@ def _optimized(lists: _Lists, length: int, draw: _Draw) -> tuple[Drafted, ...]:
     allowed, ends = _optimal(tuple(of_one), tuple(of_other), length)
     place = int(np.searchsorted(ends, draw("list") / 2.0**60 * ends[-1], side="right"))
     shown = allowed[min(place, len(allowed) - 1)]
-    credits = [1 / _rank(of_one, item) - 1 / _rank(of_other, item) for item in shown]
+    credits = [float(_rank(of_other, item) - _rank(of_one, item)) for item in shown]
     return tuple(
         Drafted(i, item, None if not credit else one if credit > 0 else other, abs(credit))
         for i, (item, credit) in enumerate(zip(shown, credits, strict=True), start=1)
@@ -195,7 +196,7 @@ def _optimal(
         if any(shown[-1] is None for shown in longer):
             break
         allowed = list(dict.fromkeys(longer))
-    credit = {item: 1 / _rank(one, item) - 1 / _rank(other, item) for item in (*one, *other)}
+    credit = {item: _rank(other, item) - _rank(one, item) for item in (*one, *other)}
     credits = np.array([[credit[item] for item in shown] for shown in allowed])
     # Clicks at random: a user who reads the first k items and clicks any favours nobody.
     sums = np.cumsum(credits, axis=1).T

@@ -208,7 +208,13 @@ def analyze(
             raise ExperimentError(f"interleaved lists have no {others[0]}", "leave it out")
         with steps(profile=profile) as step:
             lists = loaded.preferences(step=step)
-        _show_preferences(lists, report or (), json_file, whole, format)
+        for file in report or ():
+            _write_report(file, lists)
+        options.write_json(json_file, lists)
+        if format == "md":
+            typer.echo(lists.to_markdown(), nl=False)
+        else:
+            options.show(lists, None, whole=whole)
         _pass(lists.verdicts, gate)
         return
     if sums is not None and connect is not None:
@@ -244,23 +250,6 @@ def analyze(
     if connect is not None:
         typer.echo(next(note for note in result.notes if "left the warehouse" in note), err=True)
     _pass(result.verdicts, gate)
-
-
-def _show_preferences(
-    lists: "InterleavingResult",
-    report: Sequence[Path],
-    json_file: Path | None,
-    whole: bool,
-    to: str,
-) -> None:
-    """Write which ranker users prefer into files, and print it."""
-    for file in report:
-        _write_report(file, lists)
-    if to == "md":
-        options.write_json(json_file, lists)
-        typer.echo(lists.to_markdown(), nl=False)
-    else:
-        options.show(lists, json_file, whole=whole)
 
 
 def _pass(verdicts: "Sequence[Verdict]", gate: bool) -> None:
@@ -340,9 +329,9 @@ def _result(files: list[Path], engine: Mapping[str, object]) -> "PageRecord":
     """Run an experiment file, or read results: of one experiment, or one with its own page."""
     from abeval.progress import steps
     from abeval.results.history import HISTORY_SCHEMA_VERSION, HistoryReport
-    from abeval.results.interleaving import INTERLEAVING_SCHEMA_VERSION, InterleavingResult
+    from abeval.results.interleaving import InterleavingResult
     from abeval.results.off_policy import OffPolicyResult
-    from abeval.results.study import PAGED, Kind, read_result, read_results, study_of
+    from abeval.results.study import PAGED, PREFERENCES, Kind, read_result, read_results, study_of
 
     experiments = [file for file in files if options.is_toml(file)]
     if experiments and len(files) > 1:
@@ -365,7 +354,7 @@ def _result(files: list[Path], engine: Mapping[str, object]) -> "PageRecord":
     own = (
         Kind("", "realised", OffPolicyResult, None),
         Kind("", "predictions", HistoryReport, HISTORY_SCHEMA_VERSION),
-        Kind("", "preferences", InterleavingResult, INTERLEAVING_SCHEMA_VERSION),
+        PREFERENCES,
     )
     result = read_result(files[0], PAGED._replace(kinds=(*PAGED.kinds, *own)))
     paged = (OffPolicyResult, HistoryReport, InterleavingResult)

@@ -126,25 +126,32 @@ def simulate(
     past: Annotated[
         int, typer.Option(help="Small experiments that came before, in past/.", min=0, max=100)
     ] = 0,
+    interleaving: Annotated[
+        bool, typer.Option("--interleaving", help="A small log of lists that two rankers share.")
+    ] = False,
 ) -> None:
     """Simulate logs with known effects: write the logs, experiment.toml and truth.json.
 
     Examples:
-    abeval tools simulate logs
     abeval tools simulate logs --impressions 50000 --seed 3 --past 5
+    abeval tools simulate lists --interleaving
     """
     from abeval.progress import steps
+    from abeval.simulate import DEFAULT_IMPRESSIONS, simulate_lists
     from abeval.simulate import simulate as write_logs
 
+    if interleaving and (past or impressions != DEFAULT_IMPRESSIONS):
+        raise ExperimentError("--interleaving has one size, and no past", "give --seed alone")
     with steps() as step:
         step("simulating")
-        write_logs(
-            directory,
-            impressions,
-            seed,
-            lambda done, total: step(f"simulating {done / total:.0%}"),
-            past,
-        )
+        if interleaving:
+            simulate_lists(directory, seed)
+        else:
+
+            def count(done: int, total: int) -> None:
+                step(f"simulating {done / total:.0%}")
+
+            write_logs(directory, impressions, seed, count, past)
     typer.echo(f"{directory / 'experiment.toml'}")
 
 

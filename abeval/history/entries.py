@@ -15,11 +15,13 @@ from abeval.results.agreement import Agreement, AgreementRow
 from abeval.results.analysis import Result
 from abeval.results.effects import Row
 from abeval.results.history import Added, AddedSource, HistoryRow, Source
+from abeval.results.interleaving import InterleavingResult, PreferenceRow
 from abeval.results.record import columns_of
 from abeval.results.replay import PairRow, ReplayResult
 from abeval.results.study import (
     AGREEMENT,
     ANALYSIS,
+    PREFERENCES,
     REPLAY,
     STUDY,
     Study,
@@ -28,11 +30,11 @@ from abeval.results.study import (
 )
 from abeval.stats.distributions import quantile, two_sided_quantile
 
-Addable = Result | ReplayResult | Agreement
+Addable = Result | ReplayResult | Agreement | InterleavingResult
 """What a history takes; of a study, these of its results."""
 
 _WANTED = Wanted(
-    (ANALYSIS, REPLAY, AGREEMENT, STUDY),
+    (ANALYSIS, REPLAY, AGREEMENT, PREFERENCES, STUDY),
     "it has no effects for a history",
     "name the JSON of abeval analyze or report, beside it that of agree and replay",
 )
@@ -41,8 +43,9 @@ _FIELDS = columns_of(HistoryRow)
 _OF_LIFT = {
     **{"control": "value_control", "treatment": "value"},
     **{"lift": "effect", "lift_low": "low", "lift_high": "high"},
+    **{"base": "control", "ranker": "variant", "preference": "effect"},
 }
-"""Field of an effect → that of a row of a history; others have the same name."""
+"""Field of an effect, or a preference → that of a row of a history; others have the same name."""
 
 
 def add(
@@ -100,7 +103,9 @@ def _read(results: Sequence[Addable | Study | str | Path]) -> list[Addable]:
 
 def experiment_of(result: Addable) -> str:
     """Return the name of the experiment that a result is of."""
-    return result.experiment.name if isinstance(result, Result) else result.name
+    if isinstance(result, Result | InterleavingResult):
+        return result.experiment.name
+    return result.name
 
 
 def rows_of(result: Addable, shipped: frozenset[str] | None) -> tuple[HistoryRow, ...]:
@@ -114,6 +119,8 @@ def rows_of(result: Addable, shipped: frozenset[str] | None) -> tuple[HistoryRow
             rows = tuple(_of_replay(result))
         case Agreement():
             rows = tuple(_of_agreement(result))
+        case InterleavingResult():
+            rows = tuple(_of_preferences(result))
     text = json.dumps(content, sort_keys=True, default=str)
     digest = _digest(text.encode("utf-8", "backslashreplace"))
     return tuple(replace(row, **_writable(row) | {"digest": digest}) for row in rows)
@@ -133,10 +140,14 @@ def _lift(row: Row, alpha: float, boundary: float | None) -> dict[str, Any]:
     """Return the numbers of a lift; at looks its interval is wider, by their boundary."""
     df = max(row.units_control + row.units - 2, 1)
     critical = -quantile(alpha / 2, df) if boundary is None else boundary
-    named = {_OF_LIFT.get(name, name): value for name, value in vars(row).items()}
-    numbers = {name: value for name, value in named.items() if name in _FIELDS}
     se = _se(row.lift, row.lift_low, row.lift_high, critical)
-    return {**numbers, "alpha": alpha, "se": se}
+    return {**_named(row), "alpha": alpha, "se": se}
+
+
+def _named(row: Row | PreferenceRow) -> dict[str, Any]:
+    """Return the fields of a row that a history keeps, by their names there."""
+    named = {_OF_LIFT.get(name, name): value for name, value in vars(row).items()}
+    return {name: value for name, value in named.items() if name in _FIELDS}
 
 
 def _se(
@@ -184,6 +195,24 @@ def _of_agreement(result: Agreement) -> Iterator[HistoryRow]:
     """Return the offline differences of variants, which are on control's traffic."""
     for row in {(row.variant, row.offline): row for row in result.rows}.values():
         yield _offline(result, "agreement", row, metric=row.offline, role=None)
+
+
+def _of_preferences(result: InterleavingResult) -> Iterator[HistoryRow]:
+    """Return what was known before an A/B test: the preference for each ranker beside control."""
+    info = result.experiment
+    for row in result.preferences:
+        if row.base == info.control:
+            yield HistoryRow(
+                **_named(row) | {"metric": f"preference:{row.metric}"},
+                experiment=info.name,
+                source="preferences",
+                side="offline",
+                start=info.start,
+                end=info.end,
+                scale="difference",
+                alpha=info.alpha,
+                trusted=row.status != "untrusted",
+            )
 
 
 def _offline(

@@ -81,10 +81,10 @@ class _Analyses:
             self._models.setdefault(row.experiment, {})[row.variant] = row.model
 
     def case(self, row: HistoryRow) -> Case | None:
-        """Return the experiment and variant that a row is of; a replay knows models alone."""
+        """Return the experiment and variant that a row is of; a replay, and lists, name models."""
         models = self._models.get(row.experiment, {})
-        if row.source != "replay":
-            return (row.experiment, row.variant) if row.variant in models else None
+        if row.variant in models and row.source != "replay":
+            return row.experiment, row.variant
         serving = [variant for variant, model in models.items() if model == row.variant]
         if not serving and [*models.values()] == [None]:
             serving = [*models]
@@ -98,7 +98,7 @@ class _Analyses:
             return "model of no variant" if known else "experiment without an analysis"
         if row.effect is None or row.se is None:
             return "no effect with an error"
-        if (*case, row.metric) in self.untrusted:
+        if not row.trusted or (*case, row.metric) in self.untrusted:
             return "untrusted"
         return case, Effect(row.effect, row.se, row.p_value)
 

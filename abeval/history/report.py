@@ -99,7 +99,8 @@ def _offline(history: Measures, names: Sequence[str] | None) -> list[Measure]:
     known = {measure.metric: measure for measure in measures}
     cuts = [int(k) for m in known if (k := m.partition("@")[2].partition("[")[0]).isdigit()]
     at_k = [name.format(k=max(cuts, default=0)) for name in _OFFLINE_AT_K]
-    return [known[name] for name in (*_OFFLINE, *at_k) if name in known] or measures
+    of_lists = [name for name in known if name.startswith("preference:")]
+    return [known[name] for name in (*of_lists, *_OFFLINE, *at_k) if name in known] or measures
 
 
 def _notes(

@@ -1,22 +1,18 @@
 """Check that lists were drafted as the rule says, and that their log can be read."""
 
 import tomllib
-from collections.abc import Sequence
 from functools import partial
-from itertools import groupby
 from pathlib import Path
 
 import numpy as np
 
-from abeval.assignment.draws import md5_60
-from abeval.assignment.interleaving import draft_order
 from abeval.experiment.model import Experiment
 from abeval.experiment.sections import Interleaving
 from abeval.inference.compare import Analysis
 from abeval.inference.trust.audits import cells_of
 from abeval.inference.trust.checks import ROWS
 from abeval.inference.trust.finding import Find, Finding, Row, decided
-from abeval.interleaving.log import InterleavedLog, Place
+from abeval.interleaving.log import InterleavedLog
 from abeval.results import Check
 from abeval.results import format as fmt
 from abeval.stats.interleaving import symmetry
@@ -48,7 +44,9 @@ def _finds(own: Interleaving, log: InterleavedLog) -> dict[str, Find]:
     firsts, lengths = drafted["first"], drafted["length"]
     longer = lengths - firsts * (lengths.sum() / max(firsts.sum(), 1))
     finds: dict[str, Find] = {
-        "draft_rule": lambda _: _again(own, log),
+        "draft_rule": lambda _: (
+            _share(counts["wrong"], counts["again"]) if counts["again"] else None
+        ),
         "draft:first_places": lambda _: fair(firsts),
         "draft:slots": lambda _: fair(drafted["slots"]),
         "draft:positions": lambda _: fair(drafted["places"]),
@@ -72,30 +70,6 @@ _WITHOUT = {
 
 def _share(count: int, of: int) -> Finding:
     return Finding(count / max(of, 1), slots={"count": count, "of": of})
-
-
-def _again(own: Interleaving, log: InterleavedLog) -> Finding | None:
-    """Draft lists again from salt and request, and count those that differ."""
-    lists = [[*places] for _, places in groupby(log.sample, lambda place: place.request)]
-    wrong = sum(not _is_drafted(places, log.rankers, own.salt or "") for places in lists)
-    slots = {"wrong": wrong, "lists": len(lists)}
-    return Finding(wrong / len(lists), slots=slots) if lists else None
-
-
-def _is_drafted(places: Sequence[Place], rankers: Sequence[str], salt: str) -> bool:
-    """Tell whether each team is the one whose turn it was, with its best item that was left."""
-
-    def draw(what: str) -> int:
-        return md5_60(salt, f"{places[0].request}:{what}")
-
-    for i, place in enumerate(places):
-        turn = draft_order(sorted(rankers), place.position, draw)
-        team = turn[(place.position - 1) % len(rankers)]
-        own = rankers.index(team)
-        left = [rank for one in places[i:] if one.ranks and (rank := one.ranks[own]) is not None]
-        if place.team != team or (place.ranks and place.ranks[own] != min(left, default=None)):
-            return False
-    return True
 
 
 def _fair(log: InterleavedLog, sums: Floats, centred: Floats | None = None) -> Finding:

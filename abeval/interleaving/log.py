@@ -8,7 +8,6 @@ hash of the unit, because the accounts of rows are by variant.
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations, product
-from typing import NamedTuple
 
 import numpy as np
 
@@ -43,29 +42,20 @@ _STEPS = 1_000_000
 _FOREVER = 10**15
 
 
-class Place(NamedTuple):
-    """A place of a list that is drafted again, with each ranker's own rank of its item."""
-
-    request: str
-    position: int
-    team: str
-    ranks: tuple[int | None, ...]
-
-
 @dataclass(frozen=True)
 class InterleavedLog:
-    """What is known of the lists; arrays have the shape (units, rankers).
+    """What is known of the lists; arrays have the shape (units, rankers), of actions (units,).
 
     Attributes:
         metrics: Those whose actions can be credited, clicks among them.
         credit: Metric → what each unit's actions are worth to each ranker.
+        actions: Metric → what each unit did, whosever the items are.
         drafted: `slots`, `first`, `places` and `length`: each unit's slots by team, those of them
             that are first, the sum of their positions, and of the lengths of lists begun by it.
         list_wins: Metric, base and ranker → lists; none of events after the list.
         counts: `lists`; of them `repeats`, which show an item twice, and `holes`, without positions
-            1, 2, …; impressions `shown`, those `alike` for all rankers, which count for none,
-            `teamless` and `requestless`.
-        sample: Lists to draft again, by request and position.
+            1, 2, …; `again`, drafted again, and of them the `wrong`; impressions `shown`, those
+            `alike` for all rankers, which count for none, `teamless` and `requestless`.
         aggregates: Accounts of rows, days and audits, for the checks of the log.
         refused: Metric → what the log lacks for it.
     """
@@ -73,10 +63,10 @@ class InterleavedLog:
     rankers: Sequence[str]
     metrics: Sequence[Metric]
     credit: Mapping[str, Floats]
+    actions: Mapping[str, Floats]
     drafted: Mapping[str, Floats]
     list_wins: Mapping[tuple[str, str, str], Wins]
     counts: Mapping[str, int]
-    sample: Sequence[Place]
     aggregates: Aggregates
     refused: Mapping[str, Sequence[str]]
 
@@ -117,24 +107,21 @@ def read_lists(run: Run, own: Interleaving) -> InterleavedLog:
     weight, per_step = _weight(engine, own)
     sums = _by_unit(engine, rankers, prepared, _credited_sql(of_rows, own, weight))
     credit = {m.name: sums[f"v_{i}"] * scales(m)[0] * per_step for i, m in enumerate(of_rows)}
-    list_wins = dict(_list_wins(engine, rankers, of_rows))
+    actions = {m.name: sums[f"v_all_{i}"] * scales(m)[0] for i, m in enumerate(of_rows)}
+    list_wins = _list_wins(engine, rankers, of_rows)
     for metric in (metric for metric in metrics if metric.per_unit is not None):
         events = _by_unit(engine, rankers, prepared, _events_sql(engine, metric, shape, weight))
         credit[metric.name] = events["v_0"] * scales(metric)[0] * per_step
+        actions[metric.name] = events["v_all_0"] * scales(metric)[0]
     (row,) = engine.rows(query("interleaving/lists"))
-    counts = dict(zip(("lists", "shown", "repeats", "holes"), map(whole, row), strict=True))
-    counts |= {
-        "alike": _count(engine, "interleaved where alike"),
-        "teamless": _count(engine, "interleaved where team is null and not alike"),
-        "requestless": _count(engine, "impressions where in_period and request_id is null"),
-    }
+    names = ("lists", "shown", "repeats", "holes", "alike", "teamless")
+    counts = dict(zip(names, map(whole, row), strict=True))
+    requestless = "select count(*) from impressions where in_period and request_id is null"
+    counts["requestless"] = whole_number(engine, requestless)
+    counts["again"], counts["wrong"] = _drafted_again(engine, own, rankers, counts["lists"])
     drafted = {name: sums[f"v_{name}"] for name in ("slots", "first", "places", "length")}
-    beside = _sample(run, own, counts["lists"]), _aggregates(run, prepared), refused
-    return InterleavedLog(rankers, metrics, credit, drafted, list_wins, counts, *beside)
-
-
-def _count(engine: Engine, rows: str) -> int:
-    return whole_number(engine, f"select count(*) from {rows}")
+    beside = list_wins, counts, _aggregates(run, prepared), refused
+    return InterleavedLog(rankers, metrics, credit, actions, drafted, *beside)
 
 
 def _credited(experiment: Experiment) -> Iterator[Metric]:
@@ -230,6 +217,11 @@ def _team(engine: Engine, own: Interleaving, rankers: Sequence[str]) -> str:
         less, more = (f"coalesce(r_{i}, {_FOREVER})" for i in range(2))
         first, second = map(literal, rankers)
         return f"case when {less} < {more} then {first} when {more} < {less} then {second} end"
+    return _turn(engine, own, rankers)
+
+
+def _turn(engine: Engine, own: Interleaving, rankers: Sequence[str]) -> str:
+    """Write whose turn a place of a team draft is, by the salt."""
     size = len(rankers)
     number = f"cast((position - 1) // {size} + 1 as varchar)"
     request = f"cast(request_id as varchar) || ':' || {number}"
@@ -260,6 +252,7 @@ def _credited_sql(metrics: Sequence[Metric], own: Interleaving, weight: str) -> 
     slot = "1" if own.method in DRAFTS else f"cast(round(coalesce(credit, 0) * {_STEPS}) as bigint)"
     columns = [
         *(f"case when alike then 0 else {_whole(one, weight)} end as {one}" for one in worth),
+        *(f"{one} as v_all_{i}" for i, one in enumerate(worth)),
         f"{slot} as v_slots",
         f"case when position = 1 then {slot} else 0 end as v_first",
         f"coalesce(position, 0) * {slot} as v_places",
@@ -275,32 +268,36 @@ def _whole(value: str, weight: str) -> str:
 def _by_unit(
     engine: Engine, rankers: Sequence[str], prepared: Prepared, credited: str
 ) -> dict[str, Floats]:
-    """Sum what rows are worth, by unit and ranker, each of the shape (units, rankers)."""
+    """Sum what rows are worth by unit and ranker, and of columns v_all_ by unit."""
     engine.view("credited", credited)
     table = engine.arrays(query("interleaving/unit_credits"))
     unit = np.asarray(table["unit_id"], dtype=np.int64)
-    place = {name: i for i, name in enumerate(rankers)}
+    place = {name: i for i, name in enumerate(("", *rankers))}
     team = np.array([place[str(name)] for name in table["team"]], dtype=np.int64)
-    shape = len(prepared.placed.units.hash), len(rankers)
+    shape = len(prepared.placed.units.hash), len(place)
     sums = {}
     for name, column in table.items():
         if name.startswith("v_"):
-            sums[name] = np.zeros(shape)
-            sums[name][unit, team] = np.ma.filled(column, 0)
+            values = np.zeros(shape)
+            values[unit, team] = np.ma.filled(column, 0)
+            sums[name] = values.sum(axis=1) if name.startswith("v_all_") else values[:, 1:]
     return sums
 
 
 def _list_wins(
     engine: Engine, rankers: Sequence[str], metrics: Sequence[Metric]
-) -> Iterator[tuple[tuple[str, str, str], Wins]]:
-    """Count lists by the ranker that has more of their credit."""
-    for (base, ranker), (i, metric) in product(combinations(rankers, 2), enumerate(metrics)):
+) -> dict[tuple[str, str, str], Wins]:
+    """Count lists by the ranker that has more of their credit, of each metric and pair."""
+    pairs = [*product(enumerate(metrics), combinations(rankers, 2))]
+    nets, counts = [], []
+    for number, ((i, _), (base, ranker)) in enumerate(pairs):
         sides = f"when {literal(ranker)} then v_{i} when {literal(base)} then -v_{i}"
-        net = f"sign(cast(sum(case team {sides} else 0 end) as bigint))"
-        lists = f"select {net} as side from credited group by unit_id, request_id"
-        rows = engine.rows(f"select side, count(*) from ({lists}) as lists group by side")
-        won = {whole(side): whole(count) for side, count in rows}
-        yield (metric.name, base, ranker), Wins(*(won.get(side, 0) for side in (-1, 1, 0)))
+        nets.append(f"sum(case team {sides} else 0 end) as net_{number}")
+        counts += [f"count(case when net_{number} {side} 0 then 1 end)" for side in "<>="]
+    lists = f"select {', '.join(nets)} from credited group by unit_id, request_id"
+    (row,) = engine.rows(f"select {', '.join(counts)} from ({lists}) as lists") if pairs else ((),)
+    triples = zip(*[map(whole, row)] * 3, strict=True)
+    return {(m.name, *of): Wins(*won) for ((_, m), of), won in zip(pairs, triples, strict=True)}
 
 
 def _events_sql(engine: Engine, metric: Metric, shape: LogShape, weight: str) -> str:
@@ -317,7 +314,7 @@ def _events_sql(engine: Engine, metric: Metric, shape: LogShape, weight: str) ->
         f"where set_aside is null and in_period and {value} is not null and {item} is not null",
     )
     engine.table("interleaved_touched", query("interleaving/touched"))
-    worth = f"case when alike then 0 else {_whole('e.v_0', weight)} end as v_0"
+    worth = f"case when alike then 0 else {_whole('e.v_0', weight)} end as v_0, e.v_0 as v_all_0"
     return (
         f"select i.unit_id, i.team, {worth} from interleaved_touched t "
         "join interleaved_events e on t.event_id = e.event_id "
@@ -325,27 +322,27 @@ def _events_sql(engine: Engine, metric: Metric, shape: LogShape, weight: str) ->
     )
 
 
-def _sample(run: Run, own: Interleaving, lists: int) -> list[Place]:
-    """Fetch lists to draft again; none where the rule cannot be computed from what is shown."""
+def _drafted_again(
+    engine: Engine, own: Interleaving, rankers: Sequence[str], lists: int
+) -> tuple[int, int]:
+    """Draft some lists again: how many, and how many are otherwise; 0 where there is no rule.
+
+    Each team is the one whose turn it was, with its best item that was left.
+    """
     if own.method != "team_draft" or own.salt is None or own.team is None:
-        return []
-    ranks = [f"r_{i}" for i in range(len(own.ranks))]
-    number = run.engine.hash60("sample", "cast(request_id as varchar)")
-    columns = ["cast(request_id as varchar)", "position", "coalesce(team, '')", *ranks]
-    rows = run.engine.rows(
-        f"select {', '.join(columns)} "
-        f"from interleaved where position is not null and {number} % {max(lists, 1)} < {SAMPLE} "
-        "order by 1, 2"
+        return 0, 0
+    wrong = f"coalesce(team, '') <> {_turn(engine, own, rankers)}"
+    for i, name in enumerate(rankers if own.ranks else ()):
+        left = f"min(r_{i}) over (partition by unit_id, request_id order by position desc)"
+        wrong += f" or (team = {literal(name)} and coalesce(r_{i}, 0) <> coalesce({left}, 0))"
+    number = engine.hash60("sample", "cast(request_id as varchar)")
+    places = (
+        f"select unit_id, request_id, case when {wrong} then 1 else 0 end as wrong "
+        f"from interleaved where position is not null and {number} % {max(lists, 1)} < {SAMPLE}"
     )
-    return [
-        Place(
-            str(row[0]),
-            whole(row[1]),
-            str(row[2]),
-            tuple(None if r is None else whole(r) for r in row[3:]),
-        )
-        for row in rows
-    ]
+    by_list = f"select max(wrong) as wrong from ({places}) as p group by unit_id, request_id"
+    (row,) = engine.rows(f"select count(*), coalesce(sum(wrong), 0) from ({by_list}) as lists")
+    return whole(row[0]), whole(row[1])
 
 
 def _aggregates(run: Run, prepared: Prepared) -> Aggregates:

@@ -1,5 +1,6 @@
 """Judge which ranker users prefer: a row for each metric and pair of rankers, and a verdict."""
 
+import math
 import tomllib
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -17,6 +18,7 @@ from abeval.metrics.definition import Metric
 from abeval.results import Check, Status, Verdict, codes
 from abeval.results import format as fmt
 from abeval.results.interleaving import InterleavingResult, PreferenceRow
+from abeval.results.power import Plan, Plans
 from abeval.stats import interleaving, multiplicity
 from abeval.stats.records import Refusal
 
@@ -49,6 +51,66 @@ def analyze_lists(experiment: Experiment, inputs: Inputs) -> InterleavingResult:
         alike=log.counts["alike"],
         accounting=accounting(log.aggregates),
         notes=tuple(map(masked, _notes(own, log))),
+    )
+
+
+def plan_lists(
+    experiment: Experiment,
+    own: Interleaving,
+    inputs: Inputs,
+    sought: tuple[float | None, float],
+    metrics: Sequence[str] | None,
+) -> Plans:
+    """Plan by a log of lists how many units show a preference, between control and the first other.
+
+    Args:
+        experiment: Of interleaved lists.
+        own: Its [interleaving].
+        inputs: As for every method that reads logs.
+        sought: The preference, or None for that which the units of the log show; and the power.
+        metrics: Some of those that are credited; without, goals and guardrails.
+
+    Raises:
+        ExperimentError: A metric cannot be credited, or is not.
+        LogError: A log is missing, unreadable, or not what the file says.
+    """
+    with opened(dealt(experiment), inputs) as run:
+        log = read_lists(run, own)
+    known = {metric.name: metric for metric in log.metrics}
+    if unknown := [name for name in metrics or () if name not in known]:
+        listed = ", ".join(known)
+        raise ExperimentError(f"{unknown[0]!r} is not credited to rankers", f"these are: {listed}")
+    judged = [metric for metric in log.metrics if metric.role != "diagnostic"]
+    # Holm's first share, over metrics and pairs of rankers.
+    pairs = sum(m.role == "goal" for m in judged) * math.comb(len(log.rankers), 2)
+    levels = {"goal": experiment.alpha / max(pairs, 1)}
+    plans = tuple(
+        _plan(log, metric, levels.get(metric.role, experiment.alpha), *sought)
+        for metric in ([known[name] for name in metrics] if metrics else judged)
+    )
+    said = _NOTES["plan"].format(base=log.rankers[0], ranker=log.rankers[1])
+    return Plans(experiment.alpha, sought[1], "fixed", plans, notes=(said,))
+
+
+def _plan(
+    log: InterleavedLog, metric: Metric, alpha: float, sought: float | None, power: float
+) -> Plan:
+    """Plan a metric at a level: units for a preference, or the preference for those of the log."""
+    one, other = log.credit[metric.name][:, :2].T
+    actions, bare = log.actions[metric.name], Plan(metric.name, metric.role, mde=sought)
+    try:
+        seen = interleaving.preference(one, other, alpha)
+    except Refusal as refusal:
+        return replace(bare, reason=refusal.reason)
+    now = interleaving.units_needed(seen, alpha, power, 1.0) / seen.units
+    effect = sought or math.sqrt(now)
+    return replace(
+        bare,
+        baseline=seen.value,
+        sd=seen.se * math.sqrt(len(actions)),
+        mde=effect,
+        units=interleaving.units_needed(seen, alpha, power, effect) * len(actions) / seen.units,
+        units_test=interleaving.units_in_test(actions, effect, alpha, power),
     )
 
 

@@ -80,6 +80,7 @@ def _off(result: "AAResult") -> tuple[str, ...]:
 
 
 def _plans(result: "Plans") -> tuple[Part, ...]:
+    units = "variant units" if any(one.units_control for one in result.plans) else "units"
     plans = table(
         "Plan",
         f"the relative effect that one test finds with {fmt.percent(result.power)}.",
@@ -90,9 +91,10 @@ def _plans(result: "Plans") -> tuple[Part, ...]:
         ("sd", lambda plan: _digits(plan.sd), "spare"),
         ("effect", lambda p: "" if p.mde is None else f"{100 * p.mde:.3g}%", "number"),
         ("control units", lambda plan: _units(plan.units_control), "number"),
-        ("variant units", lambda plan: _units(plan.units), "number"),
+        (units, lambda plan: _units(plan.units), "number"),
         ("days", lambda plan: "" if plan.days is None else f"{plan.days:,.1f}", "number"),
         ("clusters", lambda plan: _units(plan.clusters), "number"),
+        ("units of an A/B test", lambda plan: _units(plan.units_test), "number"),
         WHY_NOT,
     )
     return (plans,) if result.decision is None else (plans, _decision(result.decision))
@@ -309,7 +311,7 @@ _SHOWN: Mapping[
     "ReplayResult": (_replay, _replay_notes),
     "Agreement": (agreement_tables, lambda result: result.notes),
     "AAResult": (_aa, lambda result: (*_off(result), *_refused(result))),
-    "Plans": (lambda r, _: _plans(r), lambda _: ()),
+    "Plans": (lambda r, _: _plans(r), lambda result: result.notes),
     "Pairwise": (lambda r, _: _pairwise(r), _pairwise_notes),
     "OffPolicyResult": (
         lambda r, _: (off_policy_estimates(r), off_policy_support(r)),

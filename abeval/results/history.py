@@ -12,7 +12,7 @@ from abeval.results.record import Frozen, PageRecord, Tabled
 if TYPE_CHECKING:
     import pandas as pd
 
-Source = Literal["analysis", "replay", "agreement"]
+Source = Literal["analysis", "replay", "agreement", "preferences"]
 Change = Literal["added", "replaced", "unchanged"]
 Side = Literal["offline", "online"]
 
@@ -21,10 +21,10 @@ class HistoryRow(Frozen, kw_only=True):
     """One metric of one variant in one experiment, as the history file keeps it.
 
     Attributes:
-        source: The result that it comes from: `analysis`, `replay`, `agreement`.
+        source: The result that it comes from: `analysis`, `replay`, `agreement`, `preferences`.
         digest: Of the content of that result, and of what was said of it when it was added.
         control: The variant, or the model, that it is compared with.
-        side: `offline` or `online`.
+        side: `online`; `offline` of what is known before an A/B test, preferences among it.
         traffic: The variant whose traffic a metric of a replay is of, or `pooled`; else None.
         direction: Which way is better: `increase`, `decrease`, `toward VALUE`, or None.
         scale: Of the effect: `lift` (a fraction of control) or `difference`.

@@ -17,6 +17,8 @@ class Plan(Frozen):
             its margin, or that of `days`.
         days: Days that this needs at the traffic of the log, from the start of the period.
         clusters: Where clusters were randomised: so many in all would do in the days of the log.
+        units_test: Of lists that rankers share, whose `units` see both and whose `mde` is a
+            preference: units of both variants of an A/B test that finds the same difference.
     """
 
     metric: str
@@ -29,6 +31,7 @@ class Plan(Frozen):
     days: float | None = None
     reason: str | None = None
     clusters: float | None = None
+    units_test: float | None = None
 
 
 class DecisionPlan(Frozen):
@@ -66,6 +69,7 @@ class Plans(Tabled[Plan]):
     looks: str
     plans: tuple[Plan, ...]
     decision: DecisionPlan | None = None
+    notes: tuple[str, ...] = ()
 
 
 class MetricOutlook(Frozen):

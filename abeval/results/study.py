@@ -11,6 +11,7 @@ from pydantic import ValidationError
 from abeval.errors import ExperimentError, LogError
 from abeval.results.agreement import AGREEMENT_SCHEMA_VERSION, Agreement
 from abeval.results.analysis import SCHEMA_VERSION, ExperimentInfo, Result
+from abeval.results.interleaving import INTERLEAVING_SCHEMA_VERSION, InterleavingResult
 from abeval.results.power import PowerOutlook
 from abeval.results.record import DrawnRecord, Frozen, Record, read_back
 from abeval.results.replay import REPLAY_SCHEMA_VERSION, ReplayResult
@@ -61,6 +62,7 @@ TIME = Kind("time", "stability", TimeResult, TIME_SCHEMA_VERSION)
 REPLAY = Kind("replay", "coverage", ReplayResult, REPLAY_SCHEMA_VERSION)
 AA = Kind("aa", "histograms", AAResult, None)
 AGREEMENT = Kind("agreement", "causes", Agreement, AGREEMENT_SCHEMA_VERSION)
+PREFERENCES = Kind("", "preferences", InterleavingResult, INTERLEAVING_SCHEMA_VERSION)
 KINDS = (ANALYSIS, TIME, REPLAY, AA, AGREEMENT)
 
 

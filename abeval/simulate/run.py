@@ -81,11 +81,17 @@ copy (
 
 
 @contextmanager
-def filled_folder(folder: Path, names: tuple[str, ...] = WRITTEN) -> Iterator[Path]:
-    """Open a temporary folder whose files replace those of an earlier simulation at the end."""
-    _check(folder, names)
+def filled_folder(
+    folder: Path, experiment: str, names: tuple[str, ...] = WRITTEN
+) -> Iterator[Path]:
+    """Open a temporary folder whose files replace those of an earlier simulation at the end.
+
+    It has the experiment file, which must not have been edited in the earlier one.
+    """
+    _check(folder, experiment, names)
     folder.mkdir(parents=True, exist_ok=True)
     with closing(Scratch(folder, ".simulating-")) as scratch:
+        (scratch.path / "experiment.toml").write_text(experiment, encoding="utf-8")
         yield scratch.path
         for name in names:
             if (folder / name).is_dir():
@@ -169,7 +175,11 @@ def write_items(path: Path, catalogue: Catalogue) -> None:
     copy_frame(_ITEMS, pd.DataFrame(codes), path, {"categories": list(world.CATEGORIES)})
 
 
-def _check(folder: Path, names: tuple[str, ...]) -> None:
+def _check(folder: Path, experiment: str, names: tuple[str, ...]) -> None:
+    file = folder / "experiment.toml"
+    if file.is_file() and file.read_bytes() != experiment.encode():
+        what = f"{file} is not as simulate writes it, so somebody has edited it"
+        raise ExperimentError(what, hint="name a new folder, or move the file out of this one")
     if folder.exists() and not folder.is_dir():
         raise ExperimentError(f"{folder} is a file", hint="name a folder")
     foreign = [name for name in names if (folder / name).exists()]
@@ -339,13 +349,8 @@ def _silent(done: int, total: int) -> None:
 
 def _written(plan: Plan, directory: Path, progress: Progress) -> Truth:
     """Write the logs, the experiment file and the truth of one simulation."""
-    file, text = directory / "experiment.toml", experiment_of(plan)
-    if file.is_file() and file.read_bytes() != text.encode():
-        what = f"{file} is not as simulate writes it, so somebody has edited it"
-        raise ExperimentError(what, hint="name a new folder, or move the file out of this one")
-    with filled_folder(directory) as folder:
+    with filled_folder(directory, experiment_of(plan)) as folder:
         truth = _simulated(plan, folder, progress)
-        (folder / "experiment.toml").write_text(text, encoding="utf-8")
         truth.write(folder / "truth.json")
     return truth
 

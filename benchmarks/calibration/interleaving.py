@@ -1,118 +1,95 @@
 """Interleaved lists of known rankers: level, sign, users beside an A/B test, biased drafts.
 
-A click model with position bias (Craswell et al. 2008): a user looks at place k with chance
-k^-0.7, and clicks what they look at by its attractiveness times their own readiness. Rankers sort
-by attractiveness with noise; the less noise, the better. Users have 1 to 200 lists, and every list
-is drafted by `abeval.interleave`.
+The click model is that of `abeval tools simulate --interleaving` (`simulate/interleaved.py`):
+position bias, and users with 1 to 200 lists, each drafted by `abeval.interleave`.
 """
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
-from functools import partial
 from math import sqrt
 from multiprocessing import get_context
 
 import numpy as np
 from numpy.typing import NDArray
 
-from abeval.assignment.interleaving import Method, interleave
-from abeval.stats.interleaving import preference, symmetry, units_needed
+from abeval.assignment.interleaving import Drafted, Method
+from abeval.simulate.interleaved import (
+    LENGTH,
+    MOST_LISTS,
+    Draft,
+    Queries,
+    drafted,
+    draw_queries,
+    draw_sizes,
+    show,
+)
+from abeval.stats.interleaving import preference, symmetry, units_in_test, units_needed
 from abeval.stats.means import estimate_ratio
 from abeval.stats.moments import Moments
 from abeval.stats.records import Refusal
 
 Floats = NDArray[np.float64]
 
-LENGTH, ITEMS, MOST_LISTS = 6, 20, 200
 METHODS: tuple[Method, ...] = ("team_draft", "balanced", "probabilistic", "optimized")
 SEEDS, USERS, REQUESTS = 500, 45, 10
-LOOKS = np.arange(1, LENGTH + 1) ** -0.7
 QUANTILES = 1.959964 + 0.841621
 
 
-@dataclass(frozen=True)
-class World:
-    """Requests: the attractiveness of their items, and the lists of A and B, best first."""
-
-    attraction: Floats
-    lists: NDArray[np.int64]
-
-    def alone(self, side: int) -> Floats:
-        """Return the chance of a click by request and place if one ranker had every list."""
-        return np.take_along_axis(self.attraction, self.lists[:, side], axis=1) * LOOKS
-
-    @property
-    def lift(self) -> float:
-        """Return the true lift of clicks in an A/B test of B against A."""
-        return float(self.alone(1).sum() / self.alone(0).sum() - 1)
+def mirrored(own: Queries) -> Queries:
+    """Let each query come again with its lists given to the other ranker."""
+    lists = np.concatenate([own.lists, own.lists[:, ::-1]])
+    return Queries(np.concatenate([own.attraction, own.attraction]), lists)
 
 
-def world(
-    seed: int, noise: tuple[float, float], mirrored: bool = False, even: bool = False
-) -> World:
-    """Draw requests; mirrored, each comes again with its lists given to the other ranker.
+def even(own: Queries) -> Queries:
+    """Make all items as attractive."""
+    return own._replace(attraction=np.full_like(own.attraction, 0.2))
 
-    With `even` clicks, all items are as attractive.
-    """
-    rng = np.random.default_rng(seed)
-    attraction = rng.beta(1.0, 4.0, (REQUESTS, ITEMS))
-    spread = np.array(noise)[:, None] * rng.standard_normal((REQUESTS, 2, ITEMS))
-    lists = np.argsort(-(np.log(attraction)[:, None] + spread), axis=2)[:, :, :LENGTH]
-    if mirrored:
-        attraction = np.concatenate([attraction, attraction])
-        lists = np.concatenate([lists, lists[:, ::-1]])
-    return World(np.full_like(attraction, 0.2) if even else attraction, lists)
+
+def world(seed: int, noise: tuple[float, float]) -> Queries:
+    """Draw the queries of a seed."""
+    return draw_queries(seed, noise, REQUESTS)
 
 
 @dataclass(frozen=True)
 class Log:
-    """What users did: credit by user of A and of B, and their first places."""
+    """What users did: credit by user of A and of B, clicks, and their first places."""
 
     a: Floats
     b: Floats
+    clicks: Floats
     first_a: Floats
     first_b: Floats
 
 
-def log(seed: int, own: World, method: Method, users: int = USERS, forced: float = 0.0) -> Log:
-    """Show lists to users, who click; a share of the lists is forced to begin with B."""
-    rng = np.random.default_rng(seed)
-    sizes, ready = _sizes(rng, users), rng.gamma(2.0, 0.5, users)
-    user = np.repeat(np.arange(users), sizes)
-    request = rng.integers(0, len(own.lists), len(user))
-    named = [dict(zip("AB", pair.tolist(), strict=True)) for pair in own.lists]
-    item = np.zeros((len(user), LENGTH), dtype=np.int64)
-    # Below 0 for A; places that a list does not fill are worth nothing.
-    worth = np.zeros((len(user), LENGTH))
-    for row, number in enumerate(request.tolist()):
-        draft = partial(interleave, named[number], method, salt="s", length=LENGTH)
-        shown = draft(request_id=f"{seed}-{row}")
-        if forced and shown[0].team == "A" and rng.random() < forced:
-            tries = (draft(request_id=f"{seed}-{row}-{n}") for n in range(99))
-            shown = next(one for one in tries if one[0].team == "B")
-        for place, one in enumerate(shown):
-            item[row, place] = int(str(one.item))
-            worth[row, place] = _SIGNS[one.team] * one.credit
-    chance = ready[user, None] * LOOKS * own.attraction[request[:, None], item]
-    clicked = rng.random(item.shape) < chance
-    sums = (np.maximum(sign * worth * clicked, 0).sum(axis=1) for sign in (-1, 1))
-    firsts = (sign * worth[:, 0] > 0 for sign in (-1, 1))
-    return Log(*(np.bincount(user, one, users).astype(float) for one in (*sums, *firsts)))
+def log(seed: int, own: Queries, draft: Draft, users: int = USERS) -> Log:
+    """Sum by user what lists are worth."""
+    lists = show(seed, own, draft, users)
+    sides = [np.maximum(sign * lists.credit, 0) for sign in (-1, 1)]
+    sums = [(side * lists.click).sum(axis=1) for side in sides] + [lists.click.sum(axis=1)]
+    firsts = [side[:, 0] > 0 for side in sides]
+    return Log(*(np.bincount(lists.user, one, users).astype(float) for one in (*sums, *firsts)))
 
 
-_SIGNS = {"A": -1, "B": 1, None: 0}
+def forced(share: float, seed: int) -> Draft:
+    """Draft by teams, but let the second ranker begin in a share of the other's lists."""
+    rng, draft = np.random.default_rng(seed), drafted("team_draft", "s")
+
+    def faulty(lists: Mapping[str, Sequence[Hashable]], request: str) -> Sequence[Drafted]:
+        shown = draft(lists, request)
+        if shown[0].team == "old" and rng.random() < share:
+            tries = (draft(lists, f"{request}-{n}") for n in range(99))
+            return next(one for one in tries if one[0].team == "new")
+        return shown
+
+    return faulty
 
 
-def _sizes(rng: np.random.Generator, users: int) -> NDArray[np.int64]:
-    """Draw the lists of each user: 1 to 200, of most users few."""
-    return np.exp(rng.uniform(0, np.log(MOST_LISTS), users)).astype(np.int64)
-
-
-def outcome(seed: int, own: World, method: Method, users: int = USERS) -> tuple[float, float]:
+def outcome(seed: int, own: Queries, method: Method, users: int = USERS) -> tuple[float, float]:
     """Return the preference and its p-value; 0 and 1 where it is refused."""
-    one = log(seed, own, method, users)
+    one = log(seed, own, drafted(method, "s"), users)
     try:
         found = preference(one.a, one.b)
     except Refusal:
@@ -120,18 +97,19 @@ def outcome(seed: int, own: World, method: Method, users: int = USERS) -> tuple[
     return found.value, found.p_value
 
 
-def level(method: Method, even: bool, seeds: int = SEEDS) -> float:
+def level(method: Method, by_place: bool, seeds: int = SEEDS) -> float:
     """Return how often equal rankers are told apart at 5 %.
 
-    They are equal because each request comes with its lists given to either; or, with even clicks,
-    because users click by place alone, whatever the lists.
+    They are equal because each request comes with its lists given to either; or because users click
+    by place alone, whatever the lists.
     """
-    worlds = (world(seed, (1.0, 1.0), mirrored=not even, even=even) for seed in range(seeds))
+    equal = even if by_place else mirrored
+    worlds = (equal(world(seed, (1.0, 1.0))) for seed in range(seeds))
     p_values = [outcome(seed, own, method)[1] for seed, own in enumerate(worlds)]
     return float(np.mean(np.array(p_values) <= 0.05))
 
 
-def signs(method: Method, seeds: int = SEEDS // 2) -> tuple[int, int]:
+def signs(method: Method, seeds: int = SEEDS) -> tuple[int, int]:
     """Count significant preferences, and those with the sign of the true A/B difference."""
     rng, significant, right = np.random.default_rng(7), 0, 0
     for seed in range(seeds):
@@ -143,24 +121,28 @@ def signs(method: Method, seeds: int = SEEDS // 2) -> tuple[int, int]:
     return significant, right
 
 
-def users_needed(method: Method, noise: float, users: int = 1_000) -> tuple[float, float, float]:
-    """Return the true lift, and the users that find it with 80 % by interleaving and by an A/B.
+def users_needed(
+    method: Method, noise: float, users: int = 1_000
+) -> tuple[float, float, float, float]:
+    """Return the true lift, and the users that find it with 80 %.
 
-    The A/B test is that of clicks per list, which needs fewer users than that of clicks per user.
+    By interleaving, by an A/B test of clicks per list, which needs fewer users than that of clicks
+    per user, and by the latter as `abeval power` says it.
     """
     own = world(3, (1.0, noise))
-    one = log(3, own, method, users)
-    few = units_needed(preference(one.a, one.b))
+    one = log(3, own, drafted(method, "s"), users)
+    seen = preference(one.a, one.b)
     arms = [estimate_ratio(_clicks(side, own.alone(side))) for side in (0, 1)]
     difference = float(own.alone(1).sum() - own.alone(0).sum()) / len(own.lists)
     per_unit = sum(arm.variance * arm.units for arm in arms)
-    return own.lift, few, 2 * per_unit * (QUANTILES / difference) ** 2
+    planned = units_in_test(one.clicks, seen.value)
+    return own.lift, units_needed(seen), 2 * per_unit * (QUANTILES / difference) ** 2, planned
 
 
 def _clicks(seed: int, chances: Floats, users: int = 20_000) -> Moments:
     """Return clicks and lists of users of whom one ranker has every list."""
     rng = np.random.default_rng(seed)
-    sizes, ready = _sizes(rng, users), rng.gamma(2.0, 0.5, users)
+    sizes, ready = draw_sizes(rng, users), rng.gamma(2.0, 0.5, users)
     user = np.repeat(np.arange(users), sizes)
     shown = chances[rng.integers(0, len(chances), len(user))]
     clicked = (rng.random(shown.shape) < ready[user, None] * shown).sum(axis=1)
@@ -173,11 +155,11 @@ def power(method: Method, noise: float, users: int, runs: int = 200) -> float:
     return float(np.mean([outcome(s, own, method, users)[1] <= 0.05 for s in range(runs)]))
 
 
-def found(forced: float, seeds: int = 200) -> float:
+def found(share: float, seeds: int = 200) -> float:
     """Return how often first places are found uneven at the budget of one of four families."""
     told = 0
     for seed in range(seeds):
-        one = log(seed, world(seed, (1.0, 1.0)), "team_draft", forced=forced)
+        one = log(seed, world(seed, (1.0, 1.0)), forced(share, seed))
         told += symmetry(one.first_b - one.first_a) <= 0.003
     return told / seeds
 
@@ -200,22 +182,26 @@ def lines() -> Iterator[str]:
     with ProcessPoolExecutor(2, mp_context=get_context("spawn")) as workers:
         yield from workers.map(_row, METHODS)
     yield ""
-    yield "| method | true lift | interleaving | A/B of clicks per list | times fewer users |"
-    yield "|---|--:|--:|--:|--:|"
+    yield (
+        "| method | true lift | interleaving | A/B of clicks per list | times fewer users "
+        "| A/B of clicks per user, by `power` |"
+    )
+    yield "|---|--:|--:|--:|--:|--:|"
     for method in METHODS:
         for noise in (0.9, 0.8):
-            lift, few, many = users_needed(method, noise)
-            yield f"| {method} | {lift:+.1%} | {few:,.0f} | {many:,.0f} | {many / few:,.0f} |"
+            lift, few, many, planned = users_needed(method, noise)
+            sizes = f"{few:,.0f} | {many:,.0f} | {many / few:,.0f} | {planned:,.0f}"
+            yield f"| {method} | {lift:+.1%} | {sizes} |"
     yield ""
-    lift, few, _ = users_needed("team_draft", 0.9)
+    lift, few, *_ = users_needed("team_draft", 0.9)
     share = power("team_draft", 0.9, round(few))
     yield f"With {few:,.0f} users a team draft finds a preference in {share:.0%} of 200 runs"
     yield f"where the lift is {lift:+.1%}."
     yield ""
     yield "| lists forced to begin with B | found by first places |"
     yield "|---|--:|"
-    for forced in (0.0, 0.1, 0.2):
-        yield f"| {forced:.0%} | {found(forced):.1%} |"
+    for share in (0.0, 0.1, 0.2):
+        yield f"| {share:.0%} | {found(share):.1%} |"
 
 
 def main() -> None:

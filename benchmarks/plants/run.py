@@ -49,10 +49,9 @@ def simulate_plant(
     if not str(directory):
         raise ExperimentError("the name is empty", "name a folder; `.` is the working directory")
     before, models, test = _weeks(plant, plan)
-    with filled_folder(Path(directory), FILES) as folder:
+    with filled_folder(Path(directory), EXPERIMENT, FILES) as folder:
         write_impressions(folder / "impressions" / "log.parquet", test, models)
         write_training(folder / "training.parquet", before, test, models)
-        (folder / "experiment.toml").write_text(EXPERIMENT, encoding="utf-8")
         truth = PlantedTruth.of(plant, seed, test)
         truth.write(folder / "truth.json")
     return truth

@@ -13,19 +13,20 @@ from benchmarks.calibration import interleaving
 @pytest.mark.parametrize("method", interleaving.METHODS)
 def test_equal_rankers_are_told_apart_at_the_level(method):
     runs = 200
-    share = interleaving.level(method, even=False, seeds=runs)
+    share = interleaving.level(method, by_place=False, seeds=runs)
     assert abs(share - 0.05) <= 3 * sqrt(0.05 * 0.95 / runs)
 
 
 @pytest.mark.slow
-def test_preferences_have_the_sign_of_an_ab_test():
-    significant, right = interleaving.signs("team_draft", seeds=100)
+@pytest.mark.parametrize("method", ["team_draft", "optimized"])
+def test_preferences_have_the_sign_of_an_ab_test(method):
+    significant, right = interleaving.signs(method, seeds=100)
     assert significant > 50
     assert right >= 0.99 * significant
 
 
 def test_a_preference_takes_a_tenth_of_the_users_of_an_ab_test():
-    lift, few, many = interleaving.users_needed("team_draft", 0.5, users=200)
+    lift, few, many, _ = interleaving.users_needed("team_draft", 0.5, users=200)
     assert lift > 0
     assert many > 10 * few
 

@@ -22,6 +22,7 @@ from abeval.results.agreement import Agreement, AgreementRow
 from abeval.results.study import Study
 from abeval.scratch import Scratch
 from tests.history.past import online, past, replayed
+from tests.interleaving.world import experiment, log
 
 BOTH = pytest.mark.parametrize("suffix", [".parquet", ".duckdb"])
 
@@ -374,3 +375,28 @@ def test_a_study_gives_every_result_that_it_has_and_its_agreement_too(tmp_path: 
     assert list(measures["auc"].effects) == [(name, "treatment")]
     with pytest.raises(ExperimentError, match="the study has no effects"):
         history.add(Study())
+
+
+def test_preferences_stand_beside_the_lift_of_the_same_experiment(tmp_path: Path) -> None:
+    history = abeval.History(tmp_path / "history.parquet")
+    for number in range(5):
+        lists = log(number, users=40, like={"A": 0.15, "B": 0.25})
+        mixed = experiment(name=f"e{number}").preferences(logs={"impressions": lists})
+        tested = one(f"e{number}", 0.01 * number)
+        served = (
+            replace(v, model=n) for v, n in zip(tested.experiment.variants, "AB", strict=True)
+        )
+        tested = replace(tested, experiment=replace(tested.experiment, variants=tuple(served)))
+        written = tmp_path / f"{number}.json"
+        written.write_text(mixed.to_json(), encoding="utf-8")
+        added = history.add(tested, written)
+        assert [s.source for s in added.sources] == ["analysis", "preferences"]
+    row = next(r for r in history.rows() if (r.experiment, r.source) == ("e4", "preferences"))
+    assert (row.variant, row.control, row.metric) == ("B", "A", "preference:clicks_per_user")
+    assert row.effect == mixed["clicks_per_user"].preference
+    prediction = history.report()["preference:clicks_per_user", "ctr"]
+    assert prediction.experiments == 5
+    broken = lists.assign(team=lists.team.where(lists.position > 1, "A"))
+    untrusted = experiment(name="e0").preferences(logs={"impressions": broken})
+    history.add(untrusted)
+    assert measures_of(history.rows()).left_out["untrusted"] > 0

@@ -218,7 +218,7 @@ def test_what_has_nothing_to_credit_is_refused(better: pd.DataFrame):
 
 def test_other_questions_are_refused_with_one_message(better: pd.DataFrame):
     loaded = experiment()
-    for ask in (loaded.analyze, loaded.windows, loaded.check, loaded.agree, loaded.power):
+    for ask in (loaded.analyze, loaded.windows, loaded.check, loaded.agree):
         with pytest.raises(ExperimentError, match="has interleaved lists"):
             ask(logs={"impressions": better})
 
@@ -272,3 +272,52 @@ def test_leaving_out_the_common_top_favours_nobody():
     means = {rule: np.mean(net) / (np.std(net) / len(net) ** 0.5) for rule, net in nets.items()}
     assert abs(means["top"]) < 4
     assert abs(means["anywhere"]) > 8
+
+
+def test_a_plan_says_the_users_of_a_preference_and_of_an_ab_test(better: pd.DataFrame):
+    loaded, logs = experiment(interleaving={"ranks": {}}), {"impressions": better}
+    plan = loaded.power(mde=0.05, logs=logs)["clicks_per_user"]
+    row, reach = loaded.preferences(logs=logs)["clicks_per_user"], 1.959964 + 0.841621
+    clicks = better.groupby("user_id").click.sum()
+    assert plan.baseline == row.preference
+    needed = (reach * row.se / 0.05) ** 2 * len(clicks)
+    assert plan.units == pytest.approx(needed, rel=1e-6)
+    # Clicks of half of the places, twice: variants differ by 2 · 5 % of all clicks of a user.
+    difference = 0.1 * clicks.mean()
+    in_test = 4 * clicks.var() * (reach / difference) ** 2
+    assert plan.units_test == pytest.approx(in_test, rel=1e-6)
+    assert plan.units_test > plan.units
+    own = loaded.power(logs=logs)["clicks_per_user"]
+    assert own.mde is not None
+    assert own.units == pytest.approx(len(clicks))
+    assert loaded.power(mde=own.mde, logs=logs)["clicks_per_user"].units == pytest.approx(own.units)
+
+
+def test_a_plan_is_refused_in_days_and_of_what_is_not_credited(better: pd.DataFrame):
+    with pytest.raises(ExperimentError, match="planned in units"):
+        experiment().power(days=3, logs={"impressions": better})
+    with pytest.raises(ExperimentError, match="'ctr' is not credited"):
+        experiment().power(metrics=["ctr"], logs={"impressions": better})
+    one_sided = better.assign(click=better.click * (better.team == "B"))
+    plan = experiment().power(logs={"impressions": one_sided})["clicks_per_user"]
+    assert (plan.units, plan.reason) == (None, "zero_variance")
+
+
+def test_simulated_lists_are_judged_in_two_commands(tmp_path: Path):
+    run = CliRunner().invoke(app, ["tools", "simulate", str(tmp_path), "--interleaving"])
+    assert run.output.strip() == str(tmp_path / "experiment.toml")
+    judged = CliRunner().invoke(app, ["analyze", str(tmp_path / "experiment.toml"), "--gate"])
+    assert judged.exit_code == 0, judged.output
+    assert judged.stdout.startswith("SHIP: users prefer new to old")
+    assert "16 checks passed" in judged.stdout
+    lift = json.loads((tmp_path / "truth.json").read_text())["lift"]["clicks_per_list"]
+    assert lift > 0.1
+    rows = pd.read_parquet(tmp_path / "impressions.parquet")
+    assert rows.groupby("user_id").request_id.nunique().min() == 1
+    before = rows.request_id.nunique()
+    CliRunner().invoke(app, ["tools", "simulate", str(tmp_path), "--interleaving", "--seed", "8"])
+    assert pd.read_parquet(tmp_path / "impressions.parquet").request_id.nunique() != before
+    refused = CliRunner().invoke(
+        app, ["tools", "simulate", str(tmp_path / "x"), "--interleaving", "--past", "2"]
+    )
+    assert refused.exit_code != 0

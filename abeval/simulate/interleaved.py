@@ -1,0 +1,177 @@
+"""Simulate lists that two rankers share, of known difference, by a click model with position bias.
+
+A user looks at place k with chance k^-0.7, and clicks what they look at by its attractiveness times
+their own readiness (Craswell, Zoeter, Taylor & Ramsey, WSDM 2008). Rankers sort by attractiveness
+with noise; the less noise, the better. Most users have few lists, some up to 200.
+"""
+
+import json
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import pandas as pd
+
+from abeval.assignment.interleaving import Drafted, Method, interleave
+from abeval.bounds import check_seed
+from abeval.simulate import world
+from abeval.simulate.run import copy_frame, filled_folder, timestamps
+from abeval.simulate.visits import Bools
+from abeval.simulate.world import Floats, Ints
+
+RANKERS = ("old", "new")
+LENGTH, ITEMS, MOST_LISTS = 6, 20, 200
+LOOKS = np.arange(1, LENGTH + 1) ** -0.7
+USERS, QUERIES, NOISE = 200, 100, (1.0, 0.6)
+WRITTEN = ("impressions.parquet", "experiment.toml", "truth.json")
+
+Draft = Callable[[Mapping[str, Sequence[Hashable]], str], Sequence[Drafted]]
+"""The list that is shown, from the lists of the rankers and the id of a request."""
+
+
+class Queries(NamedTuple):
+    """What is asked for: the attractiveness of its items, and the rankers' lists, best first.
+
+    Shapes: (queries, ITEMS), (queries, rankers, LENGTH).
+    """
+
+    attraction: Floats
+    lists: Ints
+
+    def alone(self, side: int) -> Floats:
+        """Return the chance of a click by query and place if one ranker had every list."""
+        return np.take_along_axis(self.attraction, self.lists[:, side], axis=1) * LOOKS
+
+    @property
+    def lift(self) -> float:
+        """Return the true lift of clicks in an A/B test of the second ranker."""
+        return float(self.alone(1).sum() / self.alone(0).sum() - 1)
+
+
+def draw_queries(seed: int, noise: tuple[float, float], count: int) -> Queries:
+    """Draw queries, and what rankers make of them who see attractiveness with noise.
+
+    >>> draw_queries(0, (0.5, 0.5), 3).lists.shape
+    (3, 2, 6)
+    """
+    rng = np.random.default_rng(seed)
+    attraction = rng.beta(1.0, 4.0, (count, ITEMS))
+    spread = np.array(noise)[:, None] * rng.standard_normal((count, 2, ITEMS))
+    return Queries(attraction, np.argsort(-(np.log(attraction)[:, None] + spread))[:, :, :LENGTH])
+
+
+class Shown(NamedTuple):
+    """Lists, by user and query, shape (lists,), and their places, shape (lists, LENGTH).
+
+    `item` is -1 at places that a list does not fill; `credit` is below 0 for the first ranker.
+    """
+
+    user: Ints
+    query: Ints
+    item: Ints
+    credit: Floats
+    click: Bools
+
+
+def show(seed: int, queries: Queries, draft: Draft, users: int) -> Shown:
+    """Show lists to users, who click."""
+    rng = np.random.default_rng(seed)
+    sizes, ready = draw_sizes(rng, users), rng.gamma(2.0, 0.5, users)
+    user = np.repeat(np.arange(users), sizes)
+    query = rng.integers(0, len(queries.lists), len(user))
+    lists = [dict(zip(RANKERS, pair, strict=True)) for pair in queries.lists.tolist()]
+    item, credit = np.full((len(user), LENGTH), -1), np.zeros((len(user), LENGTH))
+    for row, number in enumerate(query.tolist()):
+        for place, one in enumerate(draft(lists[number], f"{seed}-{row}")):
+            item[row, place] = int(str(one.item))
+            credit[row, place] = one.credit * {"old": -1, "new": 1, None: 0}[one.team]
+    chance = ready[user, None] * LOOKS * queries.attraction[query[:, None], item]
+    return Shown(user, query, item, credit, (rng.random(item.shape) < chance) & (item >= 0))
+
+
+def drafted(method: Method, salt: str) -> Draft:
+    """Return how a method drafts lists of this length."""
+    return lambda lists, request: interleave(
+        lists, method, salt=salt, request_id=request, length=LENGTH
+    )
+
+
+def draw_sizes(rng: np.random.Generator, users: int) -> Ints:
+    """Draw the lists of each user: 1 to 200, of most users few."""
+    return np.exp(rng.uniform(0, np.log(MOST_LISTS), users)).astype(np.int64)
+
+
+def simulate_lists(directory: Path | str, seed: int = 7) -> float:
+    """Write a small log of lists that two rankers share; return the true lift of an A/B test.
+
+    The folder gets `impressions.parquet`, `experiment.toml` and `truth.json`. An earlier simulation
+    is replaced, unless its experiment file was edited.
+
+    Raises:
+        ExperimentError: If the seed or the folder cannot be used.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     lift = simulate_lists(folder)
+    >>> round(lift, 3)
+    0.13
+    """
+    check_seed(seed)
+    queries = draw_queries(seed, NOISE, QUERIES)
+    shown = show(seed, queries, drafted("team_draft", "lists"), USERS)
+    with filled_folder(Path(directory), _EXPERIMENT, WRITTEN) as folder:
+        copy_frame(_IMPRESSIONS, _rows(seed, queries, shown), folder / WRITTEN[0], {})
+        truth = {"seed": seed, "lift": {"clicks_per_list": queries.lift}}
+        (folder / "truth.json").write_text(json.dumps(truth, indent=2) + "\n", encoding="utf-8")
+    return queries.lift
+
+
+def _rows(seed: int, queries: Queries, shown: Shown) -> pd.DataFrame:
+    """Return one row per impression; a rank of 0 is none."""
+    lists, place = np.nonzero(shown.item >= 0)
+    item, query = shown.item[lists, place], shown.query[lists]
+    same = queries.lists[query] == item[:, None, None]
+    ranks = np.where(same.any(axis=2), same.argmax(axis=2) + 1, 0)
+    at = np.random.default_rng(seed).integers(0, 14 * world.DAY_MS, len(shown.user))
+    return pd.DataFrame(
+        {
+            "user": shown.user[lists],
+            "request_id": [f"{seed}-{row}" for row in lists.tolist()],
+            "item_id": query * ITEMS + item,
+            "position": place + 1,
+            "time": timestamps(at, world.START)[lists],
+            "team": np.array(RANKERS)[(shown.credit[lists, place] > 0).astype(int)],
+            "rank_old": ranks[:, 0],
+            "rank_new": ranks[:, 1],
+            "click": shown.click[lists, place].astype(int),
+        }
+    )
+
+
+_IMPRESSIONS = """
+copy (
+    select 'u' || lpad(user::varchar, 4, '0') as user_id, request_id, item_id, position, time,
+        team, nullif(rank_old, 0) as rank_old, nullif(rank_new, 0) as rank_new, click
+    from chunk order by time, request_id, position
+) to $file (format parquet, compression zstd)
+"""
+_EXPERIMENT = f"""\
+name = "shared_lists"
+unit = "user_id"
+control = "old"
+variants = {{ old = {{}}, new = {{}} }}
+
+[period]
+start = {world.START}
+end = {world.END}
+
+[interleaving]
+team = "team"
+salt = "lists"
+ranks = {{ old = "rank_old", new = "rank_new" }}
+
+[logs.impressions]
+path = "impressions.parquet"
+columns = {{ ts = "time" }}
+"""
