@@ -368,7 +368,7 @@ def same_result(loaded: LoadedExperiment, uri: str, frames: dict[str, object]) -
         assert by_sums.scorecard == by_log.scorecard
 
 
-QUICK = ("first", "clicks by unit", "people")
+QUICK = ("first", "people")
 
 
 @pytest.mark.parametrize(
@@ -384,7 +384,9 @@ def test_sums_of_a_warehouse_are_those_of_the_log(world: str, load: Load) -> Non
     uri = load({names.get(name, name): LOGS[names.get(name, name)] for name in frames})
     # Of older servers of ClickHouse a CTE is computed wherever it is read, which takes long.
     assert same_sums(loaded, uri, frames, materializes=world != "first") > 20
-    same_result(loaded, uri, frames)
+    # A result is made of the sums alone: of one world, and of logs of a recommender below.
+    if world == "people":
+        same_result(loaded, uri, frames)
 
 
 def of_tables(loaded: LoadedExperiment) -> LoadedExperiment:
