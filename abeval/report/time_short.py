@@ -53,7 +53,6 @@ def stability_table(result: "TimeResult", rows: "Iterable[Stability]", whole: bo
         ("same sign", lambda row: _known(row.sign_share, fmt.percent)),
         ("same conclusion", lambda row: _known(row.significance_share, fmt.percent)),
         ("settled after days", lambda row: _known(row.window_days, str)),
-        ("more days needed", lambda row: _known(row.days_needed, _whole)),
     )
     return table(
         "Stability",
@@ -74,10 +73,6 @@ def _verdict(row: "Stability") -> str:
     words = codes.words(row.verdict)
     chip = Markup('<span class="check {}">{}</span>').format(_TONES[row.verdict], words)
     return Cell(words, chip, "state")
-
-
-def _whole(days: float) -> str:
-    return fmt.count(math.ceil(days))
 
 
 def _known(number: float | None, write: Callable[[Any], str]) -> str:

@@ -94,8 +94,6 @@ class Stability(OfVariant):
         sign_share: Share of rolling windows with the sign of the overall effect.
         significance_share: Share of rolling windows with the conclusion of the overall effect.
         window_days: Days after which the always-valid conclusion no longer changed.
-        days_needed: More days that an unclear effect of the observed size needs at today's
-            traffic.
     """
 
     verdict: StabilityVerdict
@@ -119,7 +117,6 @@ class Stability(OfVariant):
     sign_share: float | None = None
     significance_share: float | None = None
     window_days: int | None = None
-    days_needed: float | None = None
 
 
 class Novelty(OfVariant):

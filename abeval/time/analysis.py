@@ -124,7 +124,7 @@ def _of_windows(
     The catalogue has no looks: the number of units it is compared at grows with the traffic.
     """
     is_looked_at = course.metric.kind != "catalogue"
-    looks = _looks(line, course, windows)[0] if is_looked_at else ()
+    looks = _looks(line, course, windows) if is_looked_at else ()
     return MetricOverTime([axes.row_of(course, *window) for window in windows], looks)
 
 
@@ -137,24 +137,21 @@ def _on_calendar(
         windows = axes.windows_of(course, line.rule, line.widths)
     rows = [axes.row_of(course, *window) for window in windows]
     verdict, series = change.stability_of(course, decay)
-    looks, window_days, more = _looks(line, course, windows)
+    looks = _looks(line, course, windows)
     sign_share, significance_share = change.agreement(metric, rows)
     dated = () if series is None else line.experiment.events
     events = tuple(change.event_row(course, event, series) for event in dated if series)
     verdict = replace(
         verdict,
-        window_days=window_days,
-        days_needed=more,
+        window_days=peeking.window_needed(looks, line.days),
         sign_share=sign_share,
         significance_share=significance_share,
     )
     return MetricOverTime([*rows, *rows_since], looks, verdict, decay[0], events)
 
 
-def _looks(
-    line: Timeline, course: axes.Course, windows: Sequence[axes.Window]
-) -> tuple[tuple[Look, ...], int | None, float | None]:
-    """Return the looks, the days that the metric needs, and how many more it would take."""
+def _looks(line: Timeline, course: axes.Course, windows: Sequence[axes.Window]) -> tuple[Look, ...]:
+    """Return the looks; none where no test has both ends."""
     experiment = line.experiment
     alpha, spending = experiment.alpha, experiment.inference.spending
     days = line.looks or peeking.planned_days(experiment, line.days)
@@ -163,12 +160,9 @@ def _looks(
         share = min(1.0, len(line.days) / peeking.length_of(experiment.period))
     try:
         held = peeking.follow(peeking.snapshots(course.metric, windows), alpha, share)
-        looks = peeking.look_rows(course, held, days, spending, alpha)
+        return peeking.look_rows(course, held, days, spending, alpha)
     except Refusal:
-        return (), None, None
-    unclear = looks[-1].always_declares == "unclear"
-    more = peeking.days_needed(held, alpha) if unclear else None
-    return looks, peeking.window_needed(looks, line.days), more
+        return ()
 
 
 def _ramps(line: Timeline) -> tuple[Ramp, ...]:
