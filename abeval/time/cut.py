@@ -28,9 +28,7 @@ def cut_windows(
     These are such as have no sums, are capped or adjusted, or leave units without a value out.
     """
     windows: dict[Key, list[Window]] = {}
-    experiment = timed.logs.read.experiment
-    inference = experiment.inference.model_copy(update={"looks": "fixed"})
-    experiment = experiment.model_copy(update={"inference": inference})
+    experiment = timed.logs.read.experiment.at_one_look
     # Where the split changed, only sums over units are compared.
     of_rows = () if timed.logs.stretches else ("quantile", "catalogue")
     own = [
@@ -39,7 +37,7 @@ def cut_windows(
         if m.kind in of_rows
         or (m.cap is not None and m.source.capped)
         or (m.known is not None and m.source.daily)
-        or (inference.adjust != "none" and m.is_mean_or_ratio and m.source.daily)
+        or (experiment.inference.adjust != "none" and m.is_mean_or_ratio and m.source.daily)
     ]
     for source, group in grouped(own, lambda metric: metric.source).items():
         step(f"windows of {source}, one by one")
