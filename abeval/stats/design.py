@@ -6,23 +6,8 @@ from collections.abc import Sequence
 import numpy as np
 from scipy.special import ndtri
 
-from abeval.stats.distributions import check_alpha, two_sided_quantile
+from abeval.stats.distributions import two_sided_quantile
 from abeval.stats.records import Floats, Refusal
-
-
-def always_valid_critical(alpha: float = 0.05) -> float:
-    """Return the critical value of a confidence sequence at the size it is tuned for.
-
-    In place of z for planning a test that may be looked at any day (Waudby-Smith, Arbour, Sinha,
-    Kennedy and Ramdas 2024).
-
-    Example:
-        >>> round(always_valid_critical(), 4)
-        3.0352
-    """
-    check_alpha(alpha)
-    k = -2 * math.log(alpha) + math.log(-2 * math.log(alpha) + 1)
-    return math.sqrt(2 * (k + 1) / k * math.log(math.sqrt(k + 1) / alpha))
 
 
 def power_quantile(power: float) -> float:
