@@ -34,36 +34,6 @@ def mde_from_se(se: float, power: float = 0.8, critical: float | None = None) ->
 
 WEEK = 7
 
-_LONGEST = math.exp(20)
-"""Times the observed days: beyond, no end is predicted."""
-
-
-def days_for_se(ses: Sequence[float], wanted: float) -> float:
-    """Predict the days until the difference has a wanted standard error.
-
-    Information is 1/se², which takes account of returning units and of their growing variance.
-    After the observed days it grows as in the last week, as a power of time. `ses` are those with
-    the data up to each day, from the first. Refusals: `too_few_units` below two days;
-    `zero_variance` for one of zero; `not_applicable` when information no longer grows.
-
-    Example:
-        >>> round(days_for_se([0.2, 0.1414213562, 0.1154700538], 0.1), 4)
-        4.0
-    """
-    if not (min(ses, default=1.0) > 0 and wanted > 0):
-        raise Refusal("zero_variance", "standard errors must be positive")
-    information, needed = [se**-2 for se in ses], wanted**-2
-    reached = [day for day, value in enumerate(information, 1) if value >= needed]
-    if reached:
-        return float(reached[0])
-    slope = _slope(information)
-    exponent = math.log(needed / information[-1]) / slope if slope > 0 else math.inf
-    if exponent > math.log(_LONGEST):
-        raise Refusal(
-            "not_applicable", "almost no information is added any more: no end can be predicted"
-        )
-    return float(len(information) * math.exp(exponent))
-
 
 def information_at(information: Sequence[float], days: float) -> float:
     """Predict the information, 1/se², after so many days, no fewer than observed.
