@@ -524,6 +524,7 @@ def test_types_that_files_do_not_have(load: Load) -> None:
     assert same_sums(loaded, uri, {"impressions": log}) > 60
 
 
+@pytest.mark.whole
 def test_a_clickhouse_server_answers_by_http(clickhouse: Load) -> None:
     """A small server stands for it: what it gets is what ClickHouse's HTTP interface takes."""
     from http.server import BaseHTTPRequestHandler, HTTPServer
@@ -583,6 +584,7 @@ SAMPLE: dict[str, Any] = {
 }
 
 
+@pytest.mark.whole
 def test_other_dialects_are_printed_and_say_that_nobody_ran_them() -> None:
     experiment = abeval.define(SAMPLE).experiment
     for dialect in ("snowflake", "bigquery", "trino", "databricks"):
