@@ -13,10 +13,11 @@ import time
 import numpy as np
 from numpy.typing import NDArray
 
-from abeval.aggregates.aggregates import BucketSums
+from abeval.aggregates.aggregates import Aggregates, BucketSums
 from abeval.assignment import SUB_BUCKETS
 from abeval.experiment.load import parse_experiment
 from abeval.inference.aa import aa_replays
+from abeval.inference.compare import Analysis
 
 Floats = NDArray[np.float64]
 
@@ -38,9 +39,10 @@ def main() -> None:
     )
     sums = simulated(given.users)
     counts = {"a": given.users // 2, "b": given.users - given.users // 2}
-    aa_replays(experiment, sums, counts, 100)
+    analysis = Analysis(experiment, (), Aggregates())
+    aa_replays(analysis, {}, counts, sums, 100)
     load, began = os.getloadavg()[0], time.perf_counter()
-    found = aa_replays(experiment, sums, counts, given.runs)
+    found = aa_replays(analysis, {}, counts, sums, given.runs)
     seconds = time.perf_counter() - began
     error = (experiment.alpha * (1 - experiment.alpha) / given.runs) ** 0.5
     print(

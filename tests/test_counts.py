@@ -100,7 +100,7 @@ def test_means_with_any_spread_are_welchs_test(column: str, spread: Any) -> None
     assert row.p_value == pytest.approx(same.pvalue, rel=1e-12)
 
 
-@settings(max_examples=25)
+@settings(max_examples=10)
 @given(
     st.lists(st.tuples(st.integers(50, 5_000), st.floats(0.02, 0.98)), min_size=2, max_size=4),
     st.randoms(use_true_random=False),

@@ -45,7 +45,6 @@ COMMANDS: dict[str, list[str]] = {
     "agree": ["--report", "g.html"],
     "aa": ["--runs", "50"],
     "windows": ["--report", "w.html"],
-    "windows --by hour --by weekday": [],
     "off-policy": ["--from", "a", "--to", "b"],
     "sql --sums": [],
 }
@@ -171,7 +170,6 @@ NEEDS = {
     "replay --relevance dwell": "no model to replay|needs dwell",
     "sql --sums": "one statement cannot give",
     "windows": "windows need a time",
-    "windows --by hour --by weekday": "windows need a time",
 }
 """What a command says that needs what a world lacks; no other has a message."""
 

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from abeval.aggregates.kernels import auc, reach, rows, values
-from abeval.aggregates.kernels.rows import NONE, Block, Choice, Columns, HashIndex, UnitRows
+from abeval.aggregates.kernels.rows import NONE, Block, Choice, Columns, UnitRows
 from abeval.aggregates.wanted import Wanted
 from abeval.bounds import MAX_WINDOW_DAYS
 from abeval.engines.sql import Engine
@@ -18,7 +18,7 @@ from abeval.experiment.model import Experiment
 from abeval.logs.prepare import Prepared, faulty_expression
 from abeval.logs.run import Run
 from abeval.logs.shape import LogShape, value_columns
-from abeval.logs.unit_arrays import NO_DAY, UnitDays, Units, Whole
+from abeval.logs.unit_arrays import NO_DAY, HashIndex, UnitDays, Units, Whole
 from abeval.logs.units import SubBuckets
 from abeval.logs.views import ITEM_GROUPS
 from abeval.metrics.definition import (

@@ -9,8 +9,9 @@ import numpy as np
 import pandas as pd
 from scipy.special import stdtr
 
-from abeval.stats import effects
-from abeval.stats.records import Estimate, Floats
+from abeval.stats import effects, means
+from abeval.stats.moments import Moments
+from abeval.stats.records import Estimate, Floats, Refusal
 
 
 def ratio(above: Floats, below: Floats) -> Estimate | None:
@@ -22,11 +23,10 @@ def ratio(above: Floats, below: Floats) -> Estimate | None:
         >>> e.value, round(e.variance, 6)
         (0.2, 0.003333)
     """
-    total = float(below.sum())
-    if above.size < 2 or total == 0:
+    try:
+        return means.estimate_ratio(Moments.of(above, below))
+    except Refusal:
         return None
-    value = float(above.sum()) / total
-    return influenced(value, (above - value * below) / total)
 
 
 def influenced(value: float, influence: Floats) -> Estimate:

@@ -14,7 +14,6 @@ from abeval.engines import builders
 from abeval.engines.builders import duckdb_macros
 from abeval.engines.copies import Copies
 from abeval.engines.duckdb_connection import (
-    ArrayStream,
     beside,
     confinement,
     connect,
@@ -125,10 +124,22 @@ class DuckDBEngine(Logs, Engine):
 
     def chunks(self, sql: str) -> "Iterator[Mapping[str, NDArray[np.generic]]]":
         """Run a query of numbers without nulls and fetch some rows at a time, in any order."""
+        # Not at the top: a run that ends in a mistake of its file needs none of it.
+        import nanoarrow
+
+        def fetched() -> "nanoarrow.c_array.CArray | None":
+            try:
+                return next(batches, None)
+            except RuntimeError as error:
+                raise duckdb.Error(str(error).partition(": ")[2]) from error
+
         with query_errors():
-            stream = self._wait(lambda: ArrayStream(self._connection.sql(sql)))
-            while (columns := self._wait(stream.fetch)) is not None:
-                yield columns
+            batches = self._wait(lambda: iter(nanoarrow.c_array_stream(self._connection.sql(sql))))
+            while (rows := self._wait(fetched)) is not None:
+                names, columns = nanoarrow.Array(rows).to_columns_pysequence(
+                    handle_nulls=nanoarrow.nulls_forbid()
+                )
+                yield dict(zip(names, map(np.array, columns), strict=True))
 
     def watched(self) -> Callable[[], float | None]:
         """Return a function that tells how much of the running statement is done."""

@@ -72,6 +72,12 @@ class Experiment(Section):
         ]
         return {**raw, "metrics": columns}
 
+    @property
+    def at_one_look(self) -> "Experiment":
+        """Return the experiment with effects that are read once, at the end."""
+        inference = self.inference.model_copy(update={"looks": "fixed"})
+        return self.model_copy(update={"inference": inference})
+
     def spelled(self, key: str, value: str, section: str) -> str:
         """Write an entry of text as whoever made the experiment would."""
         if self.language == "shell":

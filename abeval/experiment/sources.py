@@ -2,7 +2,7 @@
 
 import codecs
 from collections.abc import Mapping
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Literal, Self
 
 from pydantic import AfterValidator, Field, model_validator
 
@@ -49,14 +49,6 @@ class LogSource(Section):
     ts_zone: Name | None = None
     where: Text | None = None
     query: Text | None = None
-
-    @model_validator(mode="before")
-    @classmethod
-    def _is_path(cls, entries: Any) -> Any:  # noqa: ANN401 (what the file says)
-        """Read `database`, as the path of one was called."""
-        if isinstance(entries, Mapping) and "database" in entries and "path" not in entries:
-            return {"path" if k == "database" else k: v for k, v in entries.items()}
-        return entries
 
     @property
     def paths(self) -> list[str]:

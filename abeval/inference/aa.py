@@ -5,7 +5,6 @@ halves, so a test at 5 % must reject 5 % of the splits.
 """
 
 from collections.abc import Mapping
-from dataclasses import replace
 
 import numpy as np
 
@@ -13,14 +12,11 @@ from abeval.aggregates.aggregates import BucketSums, deals_units
 from abeval.experiment.model import Experiment
 from abeval.inference.compare import Analysis
 from abeval.inference.comparison import Comparisons
-from abeval.inference.special_tests import LIMIT, MOST, few
 from abeval.results import AAMetric
 from abeval.results.trust import AAResult
 from abeval.stats.records import Floats, Refusal
 from abeval.stats.replay import aa_replay, aa_summary
 from abeval.stats.skewed import Skewed
-
-_ROUNDING = 1e-11
 
 
 def without_past(sums: BucketSums) -> BucketSums:
@@ -47,48 +43,12 @@ def without_past(sums: BucketSums) -> BucketSums:
     return BucketSums.of_units(y - past @ slopes, x)
 
 
-def skewness_of_units(sums: BucketSums) -> float:
-    """Return the skewness of units' values, linearised for a ratio; 0 if they do not vary."""
-    d = sums.deviations - sums.deviations.mean()
-    spread = float((d * d).mean())
-    return float((d**3).mean()) / spread**1.5 if spread > 0 else 0.0
-
-
 def skewness_of(compared: Skewed) -> float:
-    """Return the same from the units of two variants."""
+    """Return the skewness of units' values in two variants; 0 if they do not vary."""
     arms = [(arm, s.share) for s in compared.strata for arm in (s.control, s.treatment)]
     square = sum(arm.square for arm, _ in arms) / compared.units
     cube = sum(arm.cube for arm, _ in arms) / compared.units
     return cube / square**1.5 if square > 0 else 0.0
-
-
-def left_in_difference(skewness: float, units: float, share: float) -> float:
-    """Return the skewness of the difference of two variants, one with this share of the units.
-
-    Example:
-        >>> left_in_difference(10.0, 10_000, 0.5), round(left_in_difference(10.0, 10_000, 0.1), 3)
-        (0.0, 0.267)
-    """
-    smaller, larger = 1 / (units * share), 1 / (units * (1 - share))
-    return float(skewness * (smaller**2 - larger**2) / (smaller + larger) ** 1.5)
-
-
-def few_expected(sums: BucketSums, share: float) -> bool:
-    """Tell whether 0s or 1s are so few in the smaller variant that an exact test judges them.
-
-    Example:
-        >>> nine = np.arange(1000) < 9.0
-        >>> few_expected(BucketSums.of_units(nine.astype(float), np.ones(1000)), 0.5)
-        True
-    """
-    y, x, yy, _, xx = sums.sums.sum(axis=0).tolist()
-    n = float(sums.units.sum())
-    # Values in steps of a resolution are rounded when they are scaled.
-    shares, means = np.isclose([y, y], [yy, round(y)], rtol=_ROUNDING, atol=0), (x, xx)
-    if not shares.all() or not np.allclose(means, n, rtol=_ROUNDING, atol=0):
-        return False
-    smaller = min(share, 1 - share)
-    return bool(smaller * min(y, n - y) < few(smaller, 1 - smaller))
 
 
 BINS = 20
@@ -108,11 +68,7 @@ def aa_of(analysis: Analysis, comparisons: Comparisons) -> AAResult | None:
     counts = {name: aggregates.units_of(name) for name in experiment.variants}
     if not aggregates.buckets or min(counts.values()) < AA_UNITS:
         return None
-    variant, _ = most_uneven(experiment, counts)
-    refused, skewed = _tests_of_rows(analysis, variant, comparisons)
-    sums = {name: one for name, one in aggregates.buckets.items() if name not in refused}
-    result = aa_replays(experiment, sums, counts, experiment.trust.aa_runs, skewed=skewed)
-    return replace(result, refused={**refused, **result.refused})
+    return aa_replays(analysis, comparisons, counts, aggregates.buckets, experiment.trust.aa_runs)
 
 
 def _tests_of_rows(
@@ -136,35 +92,29 @@ def _tests_of_rows(
 
 
 def aa_replays(
-    experiment: Experiment,
-    sums: Mapping[str, BucketSums],
+    analysis: Analysis,
+    comparisons: Comparisons,
     counts: Mapping[str, int],
+    sums: Mapping[str, BucketSums],
     runs: int,
     seed: int = 0,
-    skewed: Mapping[str, float] | None = None,
 ) -> AAResult:
-    """Replay metrics from their pooled sums, in each metric's own unit.
+    """Replay metrics from their pooled sums, in each metric's own unit, by the tests of their rows.
 
-    Without the skewness of the metrics that the test of skewed values judges, single units tell
-    which these are. `counts` are the analysed units of each variant.
+    `counts` are the analysed units of each variant.
     """
-    (_, share), units = most_uneven(experiment, counts), sum(counts.values())
-    # An exact test judges the values as they are, also where others are adjusted.
-    exact = [name for name, one in sums.items() if few_expected(one, share)]
-    if experiment.inference.adjust in ("cuped", "regression"):
-        sums = {name: without_past(one) for name, one in sums.items()}
-    refused, by_units = dict[str, str](), deals_units(units)
-    knows_skewed = skewed is not None or by_units
-    if skewed is None:
-        others = {name: one for name, one in sums.items() if name not in exact}
-        skewed, refused = _skewed_units(others, share)
-        refused |= dict.fromkeys(exact, EXACT)
+    experiment = analysis.experiment
+    variant, share = most_uneven(experiment, counts)
+    refused, skewed = _tests_of_rows(analysis, variant, comparisons)
     replayed = {name: one for name, one in sums.items() if name not in refused}
+    if experiment.inference.adjust in ("cuped", "regression"):
+        replayed = {name: without_past(one) for name, one in replayed.items()}
+    units = sum(counts.values())
     p_values, impossible = aa_p_values(replayed, share, runs, seed, skewed)
     return AAResult(
         alpha=experiment.alpha,
         share=share,
-        dealt="units" if by_units else "sub_buckets",
+        dealt="units" if deals_units(units) else "sub_buckets",
         units=units,
         metrics=tuple(_row(name, p, experiment.alpha) for name, p in p_values.items()),
         histograms={
@@ -172,37 +122,18 @@ def aa_replays(
             for name, p in p_values.items()
         },
         refused={**refused, **impossible},
-        notes=_notes(experiment, by_units, knows_skewed),
+        notes=_notes(experiment, deals_units(units)),
         seed=seed,
     )
 
 
-def _skewed_units(
-    sums: Mapping[str, BucketSums], share: float
-) -> tuple[dict[str, float], dict[str, str]]:
-    """Return the skewness of metrics judged by moments, and why others are not replayed."""
-    skewed, refused = dict[str, float](), dict[str, str]()
-    for name, one in sums.items():
-        skewness, units = skewness_of_units(one), float(one.units.sum())
-        left = abs(left_in_difference(skewness, units, share))
-        if one.units.max() == 1 and left > MOST:
-            refused[name] = TOO_SKEWED
-        elif one.units.max() == 1 and left > LIMIT:
-            skewed[name] = skewness
-    return skewed, refused
-
-
-def _notes(experiment: Experiment, by_units: bool, knows_skewed: bool) -> tuple[str, ...]:
+def _notes(experiment: Experiment, by_units: bool) -> tuple[str, ...]:
     """Say how the tests of the rows differ from those that are replayed."""
     inference, notes = experiment.inference, []
     if inference.adjust == "stratify" or (inference.adjust != "none" and not by_units):
         notes.append(f'replayed without adjust = "{inference.adjust}"')
     elif inference.adjust == "regression":
         notes.append("replayed with one slope for all variants")
-    if inference.resample is not None:
-        notes.append(f'replayed without resample = "{inference.resample}"')
-    if not knows_skewed:
-        notes.append("replayed by large-sample tests, also where values are skewed")
     if inference.looks != "fixed":
         notes.append("replayed with one look at the end")
     return tuple(notes)

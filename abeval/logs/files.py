@@ -64,62 +64,30 @@ def _of_lines(file: Path, kind: str) -> int | None:
     return max(rows, 0)
 
 
+_INTEGERS = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "HUGEINT")
+_OF_TEXT = {**dict.fromkeys(("BIGINT", "HUGEINT", "DOUBLE"), "number"), "VARCHAR": "text"}
+_OF_PARQUET = {
+    **dict.fromkeys([*_INTEGERS, *(f"U{kind}" for kind in _INTEGERS)], "whole number"),
+    "VARCHAR": "text",
+}
+"""Types as DuckDB finds them → what they are called; whole numbers of any size are one."""
+
+_OPTIONS = {"csv": "header = true, skip = 0, comment = ''", "json": "sample_size = -1"}
+
+
 def columns_of_files(log: str, files: Files) -> Mapping[str, Types]:
     """Find the columns of each file, in lower case, with their types; partitions count."""
+    columns, called = dict[str, Types](), _OF_PARQUET if files.kind == "parquet" else _OF_TEXT
     with _reader(log, files) as connection:
-        if files.kind == "parquet":
-            own = _of_schemas(connection, files.read)
-        else:
-            own = {file: _of_text(connection, files, file) for file in files.read}
-    return {
-        file: {name.lower(): kind for name, kind in types.items()}
-        | {name.lower(): "partition" for name in partitions([file])}
-        for file, types in own.items()
-    }
-
-
-def _of_schemas(
-    connection: duckdb.DuckDBPyConnection, files: Sequence[str]
-) -> dict[str, dict[str, str]]:
-    """Find the columns of Parquet files, without the fields of nested ones."""
-    rows = connection.execute(
-        "select file_name, name, coalesce(num_children, 0), "
-        "coalesce(nullif(split_part(logical_type, '(', 1), ''), "
-        "case when converted_type = 'UTF8' then 'StringType' end, type, 'nested') "
-        f"from parquet_schema({listed(files)})"
-    ).fetchall()
-    columns: dict[str, dict[str, str]] = {}
-    # The schema is a tree, each node before its children; the root comes first.
-    inner = 0
-    for file, name, children, kind in rows:
-        if inner:
-            inner += children - 1
-        elif file not in columns:
-            columns[file] = {}
-        else:
-            columns[file][name] = _PARQUET_KINDS.get(kind, kind)
-            inner = children
+        for file in dict.fromkeys(files.read):
+            own = [_OPTIONS.get(files.kind, ""), "hive_partitioning = false", files.dialect]
+            read = f"read_{files.kind}({', '.join(filter(None, [listed([file]), *own]))})"
+            described = connection.execute(f"describe from {read}").fetchall()
+            columns[file] = {
+                **{name.lower(): called.get(kind, kind) for name, kind, *_ in described},
+                **{name.lower(): "partition" for name in partitions([file])},
+            }
     return columns
-
-
-_PARQUET_KINDS = {
-    **dict.fromkeys(("INT32", "INT64", "IntType"), "whole number"),
-    "StringType": "text",
-}
-"""Types of Parquet → what they are called; whole numbers of any size are one."""
-
-
-def _of_text(connection: duckdb.DuckDBPyConnection, files: Files, file: str) -> dict[str, str]:
-    is_csv = files.kind == "csv"
-    options = "header = true, skip = 0, comment = ''" if is_csv else "sample_size = -1"
-    every = [listed([file]), options, "hive_partitioning = false", files.dialect]
-    read = f"read_{files.kind}({', '.join(filter(None, every))})"
-    described = connection.execute(f"describe from {read}").fetchall()
-    return {str(name): _TEXT_KINDS.get(str(type_), str(type_)) for name, type_, *_ in described}
-
-
-_TEXT_KINDS = {"BIGINT": "number", "HUGEINT": "number", "DOUBLE": "number", "VARCHAR": "text"}
-"""Types that DuckDB finds in CSV and JSON → what they are called."""
 
 
 def without_nulls(files: Sequence[str]) -> frozenset[str]:
@@ -212,15 +180,17 @@ def mixed_id(facts: FileFacts, column: str) -> str | None:
     Read as one type, 12 and `0012` would be two ids. Ids of CSV are text anyhow.
     """
     by_type = facts.drift.get(column.lower(), {})
-    texts = [file for kind in _TEXTS for file in by_type.get(kind, ())]
-    numbers = [file for kind in _NUMBERS for file in by_type.get(kind, ())]
+    texts, numbers = (
+        [file for kind, own in by_type.items() if kind.startswith(kinds) for file in own]
+        for kinds in (_TEXTS, _NUMBERS)
+    )
     if not (texts and numbers and facts.has_types):
         return None
     return f"text in {_names(texts)}, but a number in {_names(numbers)}"
 
 
-_TEXTS = ("text", "UUIDType", "UUID")
-_NUMBERS = ("number", "whole number", "DOUBLE", "FLOAT", "DecimalType")
+_TEXTS = ("text", "UUID")
+_NUMBERS = ("number", "whole number", "DOUBLE", "FLOAT", "DECIMAL")
 
 
 def with_type(facts: FileFacts, column: str, kind: str) -> str:

@@ -55,13 +55,7 @@ def places_of_hashes(wanted: arrays.Whole, known: arrays.Whole) -> arrays.Codes:
     """
     if np.array_equal(wanted, known):
         return np.arange(len(known))
-    # In order, each look-up is beside the one before: many times as fast.
-    order = np.argsort(wanted) if (wanted[1:] < wanted[:-1]).any() else slice(None)
-    ordered, places = wanted[order], np.empty(len(wanted), np.int64)
-    place = np.searchsorted(known, ordered)
-    is_known = np.append(known, arrays.NONE)[place] == ordered
-    places[order] = np.where(is_known, place, arrays.NONE)
-    return places
+    return arrays.HashIndex(known).places(wanted).astype(np.int64)
 
 
 def place_of(names: Sequence[str], name: str | None) -> int:

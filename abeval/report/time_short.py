@@ -12,7 +12,7 @@ from abeval.results import codes
 from abeval.results import format as fmt
 
 if TYPE_CHECKING:
-    from abeval.results.windows import EventRow, Novelty, Rhythm, Stability, TimeResult
+    from abeval.results.windows import EventRow, Novelty, Stability, TimeResult
 
 ROWS = 20
 """Metrics of a short table; effects that change are shown however many there are."""
@@ -34,7 +34,7 @@ def time_tables(result: "TimeResult", whole: bool) -> tuple[TextTable | str, ...
     novelty = [row for row in result.novelty if whole or row.word is not None]
     tables += [_novelty(novelty)] if novelty else []
     tables += [_events(result.events)] if result.events else []
-    return (*tables, *map(_rhythm, result.rhythms))
+    return tuple(tables)
 
 
 def stability_table(result: "TimeResult", rows: "Iterable[Stability]", whole: bool) -> TextTable:
@@ -53,7 +53,6 @@ def stability_table(result: "TimeResult", rows: "Iterable[Stability]", whole: bo
         ("same sign", lambda row: _known(row.sign_share, fmt.percent)),
         ("same conclusion", lambda row: _known(row.significance_share, fmt.percent)),
         ("settled after days", lambda row: _known(row.window_days, str)),
-        ("more days needed", lambda row: _known(row.days_needed, _whole)),
     )
     return table(
         "Stability",
@@ -74,10 +73,6 @@ def _verdict(row: "Stability") -> str:
     words = codes.words(row.verdict)
     chip = Markup('<span class="check {}">{}</span>').format(_TONES[row.verdict], words)
     return Cell(words, chip, "state")
-
-
-def _whole(days: float) -> str:
-    return fmt.count(math.ceil(days))
 
 
 def _known(number: float | None, write: Callable[[Any], str]) -> str:
@@ -129,9 +124,3 @@ def _events(rows: "tuple[EventRow, ...]") -> TextTable:
         ("p", lambda row: fmt.p_value(row.p_value)),
         WHY_NOT,
     )
-
-
-def _rhythm(test: "Rhythm") -> str:
-    p = test.p_value
-    same = codes.reason(test.reason) if p is None else f"one effect in all: p {fmt.p_value(p)}"
-    return f"{test.metric}, {test.variant}, {test.parts} by {test.by}: {same}"

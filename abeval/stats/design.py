@@ -6,23 +6,8 @@ from collections.abc import Sequence
 import numpy as np
 from scipy.special import ndtri
 
-from abeval.stats.distributions import check_alpha, two_sided_quantile
+from abeval.stats.distributions import two_sided_quantile
 from abeval.stats.records import Floats, Refusal
-
-
-def always_valid_critical(alpha: float = 0.05) -> float:
-    """Return the critical value of a confidence sequence at the size it is tuned for.
-
-    In place of z for planning a test that may be looked at any day (Waudby-Smith, Arbour, Sinha,
-    Kennedy and Ramdas 2024).
-
-    Example:
-        >>> round(always_valid_critical(), 4)
-        3.0352
-    """
-    check_alpha(alpha)
-    k = -2 * math.log(alpha) + math.log(-2 * math.log(alpha) + 1)
-    return math.sqrt(2 * (k + 1) / k * math.log(math.sqrt(k + 1) / alpha))
 
 
 def power_quantile(power: float) -> float:
@@ -48,36 +33,6 @@ def mde_from_se(se: float, power: float = 0.8, critical: float | None = None) ->
 
 
 WEEK = 7
-
-_LONGEST = math.exp(20)
-"""Times the observed days: beyond, no end is predicted."""
-
-
-def days_for_se(ses: Sequence[float], wanted: float) -> float:
-    """Predict the days until the difference has a wanted standard error.
-
-    Information is 1/se², which takes account of returning units and of their growing variance.
-    After the observed days it grows as in the last week, as a power of time. `ses` are those with
-    the data up to each day, from the first. Refusals: `too_few_units` below two days;
-    `zero_variance` for one of zero; `not_applicable` when information no longer grows.
-
-    Example:
-        >>> round(days_for_se([0.2, 0.1414213562, 0.1154700538], 0.1), 4)
-        4.0
-    """
-    if not (min(ses, default=1.0) > 0 and wanted > 0):
-        raise Refusal("zero_variance", "standard errors must be positive")
-    information, needed = [se**-2 for se in ses], wanted**-2
-    reached = [day for day, value in enumerate(information, 1) if value >= needed]
-    if reached:
-        return float(reached[0])
-    slope = _slope(information)
-    exponent = math.log(needed / information[-1]) / slope if slope > 0 else math.inf
-    if exponent > math.log(_LONGEST):
-        raise Refusal(
-            "not_applicable", "almost no information is added any more: no end can be predicted"
-        )
-    return float(len(information) * math.exp(exponent))
 
 
 def information_at(information: Sequence[float], days: float) -> float:

@@ -23,7 +23,7 @@ from abeval.results.windows import (
 from abeval.stats.records import Refusal
 from abeval.time import change, cut, peeking
 from abeval.time import windows as axes
-from abeval.time.time_sums import By, OpenLogs, Timeline, open_logs, timed, timeline_of
+from abeval.time.time_sums import OpenLogs, Timeline, open_logs, timed, timeline_of
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,6 @@ def windows(
     metrics: Sequence[Metric],
     widths: Sequence[int],
     looks: Sequence[int],
-    by: Sequence[By] = (),
     logs: OpenLogs | None = None,
 ) -> TimeResult:
     """Analyse an experiment over time; `logs` may be open already."""
@@ -58,10 +57,9 @@ def windows(
         refused = dict.fromkeys((metric.name for metric in logs.metrics), words)
         logs = replace(logs, metrics=(), refused={**logs.refused, **refused})
     read = timed(logs, run.step)
-    clocks = [cut.CLOCKS[one](read, run.step) for one in cut.CLOCKS if one in by]
     cuts = cut.cut_windows(read, widths, run.step)
     run.step("windows")
-    line = replace(timeline_of(read), widths=widths, looks=looks, cuts=cuts, clocks=clocks)
+    line = replace(timeline_of(read), widths=widths, looks=looks, cuts=cuts)
     # The cells of the log are large, and nothing reads them any more.
     del logs, read
     return time_result(line, metrics)
@@ -73,8 +71,6 @@ def time_result(line: Timeline, metrics: Sequence[Metric]) -> TimeResult:
     parts = [one for metric in metrics for one in metric_over_time(line, metric)]
     # Those without a verdict come last.
     parts.sort(key=lambda one: one.stability is None)
-    clocks = [cut.clock_rows(line, metrics, clock) for clock in line.clocks]
-    rows = [*(one.windows for one in parts), *(rows for rows, _ in clocks)]
     return TimeResult(
         schema_version=TIME_SCHEMA_VERSION,
         name=experiment.name,
@@ -83,13 +79,12 @@ def time_result(line: Timeline, metrics: Sequence[Metric]) -> TimeResult:
         partial=tuple(sorted(line.partial)),
         stability=tuple(one.stability for one in parts if one.stability is not None),
         novelty=tuple(one.novelty for one in parts if one.novelty is not None),
-        windows=tuple(chain(*rows)),
+        windows=tuple(chain(*(one.windows for one in parts))),
         looks=tuple(row for one in parts for row in one.looks),
         events=tuple(row for one in parts for row in one.events),
         ramps=_ramps(line),
         refused=_refused(line, metrics),
         notes=_notes(line, metrics),
-        rhythms=tuple(row for _, tests in clocks for row in tests),
         before=balance(experiment, metrics, line.before),
         units={metric.name: metric.unit for metric in metrics},
         questions=tuple(experiment.questions),
@@ -129,7 +124,7 @@ def _of_windows(
     The catalogue has no looks: the number of units it is compared at grows with the traffic.
     """
     is_looked_at = course.metric.kind != "catalogue"
-    looks = _looks(line, course, windows)[0] if is_looked_at else ()
+    looks = _looks(line, course, windows) if is_looked_at else ()
     return MetricOverTime([axes.row_of(course, *window) for window in windows], looks)
 
 
@@ -142,24 +137,21 @@ def _on_calendar(
         windows = axes.windows_of(course, line.rule, line.widths)
     rows = [axes.row_of(course, *window) for window in windows]
     verdict, series = change.stability_of(course, decay)
-    looks, window_days, more = _looks(line, course, windows)
+    looks = _looks(line, course, windows)
     sign_share, significance_share = change.agreement(metric, rows)
     dated = () if series is None else line.experiment.events
     events = tuple(change.event_row(course, event, series) for event in dated if series)
     verdict = replace(
         verdict,
-        window_days=window_days,
-        days_needed=more,
+        window_days=peeking.window_needed(looks, line.days),
         sign_share=sign_share,
         significance_share=significance_share,
     )
     return MetricOverTime([*rows, *rows_since], looks, verdict, decay[0], events)
 
 
-def _looks(
-    line: Timeline, course: axes.Course, windows: Sequence[axes.Window]
-) -> tuple[tuple[Look, ...], int | None, float | None]:
-    """Return the looks, the days that the metric needs, and how many more it would take."""
+def _looks(line: Timeline, course: axes.Course, windows: Sequence[axes.Window]) -> tuple[Look, ...]:
+    """Return the looks; none where no test has both ends."""
     experiment = line.experiment
     alpha, spending = experiment.alpha, experiment.inference.spending
     days = line.looks or peeking.planned_days(experiment, line.days)
@@ -168,12 +160,9 @@ def _looks(
         share = min(1.0, len(line.days) / peeking.length_of(experiment.period))
     try:
         held = peeking.follow(peeking.snapshots(course.metric, windows), alpha, share)
-        looks = peeking.look_rows(course, held, days, spending, alpha)
+        return peeking.look_rows(course, held, days, spending, alpha)
     except Refusal:
-        return (), None, None
-    unclear = looks[-1].always_declares == "unclear"
-    more = peeking.days_needed(held, alpha) if unclear else None
-    return looks, peeking.window_needed(looks, line.days), more
+        return ()
 
 
 def _ramps(line: Timeline) -> tuple[Ramp, ...]:
@@ -210,12 +199,6 @@ def _notes(line: Timeline, metrics: Sequence[Metric]) -> tuple[str, ...]:
         notes.append(f"Days that the log covers only in part: {', '.join(sorted(line.partial))}.")
     if "gauc" in line.metrics:
         notes.append("GAUC over time is the AUC of a unit within a day, weighted by impressions.")
-    notes.extend(
-        f"Not by {clock.by}, because they are not sums over impressions: "
-        f"{', '.join(clock.refused)}."
-        for clock in line.clocks
-        if clock.refused
-    )
     cut_names = {name for name, _ in line.cuts}
     adjusts = line.experiment.inference.adjust != "none"
     own = [
@@ -226,6 +209,6 @@ def _notes(line: Timeline, metrics: Sequence[Metric]) -> tuple[str, ...]:
     if own:
         notes.append(
             "Capped or adjusted by calendar day and at looks, but not in the tests of stability "
-            f"and novelty, nor by days since entry, hour and weekday: {', '.join(own)}."
+            f"and novelty, nor by days since entry: {', '.join(own)}."
         )
     return tuple(notes)

@@ -19,7 +19,7 @@ from abeval.inference.looks import (
 )
 from abeval.metrics.definition import Direction, Metric
 from abeval.results.windows import Declared, Look
-from abeval.stats import design, sequential, skewed
+from abeval.stats import sequential, skewed
 from abeval.stats.distributions import two_sided
 from abeval.stats.records import Effect, Interval, Refusal
 from abeval.stats.sequential import Spending
@@ -28,10 +28,6 @@ from abeval.time.windows import Course, Window
 
 HELD = 3
 """Looks, the last included, at which a conclusion must have been the same."""
-
-POWER = 0.8
-MOST_DAYS = 1000
-"""If more days than this are needed, no number of days is returned."""
 
 _SMALLEST = 1e-300
 """The smallest error rate of an interval."""
@@ -236,19 +232,3 @@ def window_needed(looks: Sequence[Look], labels: Sequence[str]) -> int | None:
     last = looks[-1].always_declares
     same = list(takewhile(lambda look: look.always_declares == last, reversed(looks)))
     return None if len(same) < HELD else list(labels).index(same[-1].day) + 1
-
-
-def days_needed(held: Sequence[Held], alpha: float) -> float | None:
-    """Count more days until the effect, at its size, is detected with 80 % power at any look."""
-    last = held[-1].snapshot
-    if last.effect.difference == 0:
-        return None
-    reach = design.always_valid_critical(alpha) + design.power_quantile(POWER)
-    ses = [one.snapshot.effect.se / one.snapshot.scale for one in held]
-    se = abs(last.effect.difference) / last.scale / reach
-    try:
-        days = design.days_for_se(ses, se)
-    except Refusal:
-        return None
-    more = max(0.0, days - len(ses))
-    return None if more > MOST_DAYS else more

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date, timedelta
 from functools import cached_property
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -13,14 +13,15 @@ from abeval.aggregates import aggregates
 from abeval.aggregates.collect import Collected, unit_counts
 from abeval.aggregates.metric_queries import ReadLogs
 from abeval.aggregates.row_pass import KERNELS, row_sums
-from abeval.aggregates.source_values import SourceValues, rows_of
-from abeval.aggregates.sums import DAY, WHOLE, ByStretch, by_stretch, slices_of
+from abeval.aggregates.source_values import Caps, SourceValues, rows_of
+from abeval.aggregates.sums import DAY, WHOLE, ByStretch, Row, by_stretch, slices_of, sums_of
 from abeval.aggregates.wanted import refusals, wanted_of
 from abeval.bounds import MAX_WINDOW_DAYS
 from abeval.engines.builders import local_ms
 from abeval.errors import LogError
 from abeval.experiment.model import Experiment
 from abeval.inference.aa import aa_replays
+from abeval.inference.compare import Analysis, compare_all
 from abeval.inference.comparison import Arms, Key, Rule
 from abeval.inference.context import partial_days
 from abeval.inference.means_and_ratios import estimate
@@ -35,7 +36,7 @@ from abeval.metrics.definition import CATALOGUE, Metric, Source, UnitTerm, scale
 from abeval.progress import Step
 from abeval.results.trust import AAResult
 from abeval.stats.moments import Moments
-from abeval.stats.records import Refusal
+from abeval.stats.records import Floats, Refusal
 from abeval.time import day_sums
 from abeval.time.day_sums import DaySums, MetricDays, Panel, Presence, Thirds
 
@@ -92,9 +93,6 @@ def open_logs(
     return OpenLogs.of(ReadLogs(run, prepared, rows), metrics)
 
 
-By = Literal["hour", "weekday"]
-
-
 class SourceSums(NamedTuple):
     """What units are in the columns of a source: on each row of a `Panel`, and over the period.
 
@@ -129,24 +127,6 @@ class TimedLogs(NamedTuple):
         return [*self.logs.read.experiment.variants]
 
 
-class ClockSums(NamedTuple):
-    """Values by hour of the day, or by weekday.
-
-    Attributes:
-        labels: `00:00` to `23:00`, or `Monday` to `Sunday`.
-        days: How many days of the log have each.
-        partial: Whether the log covers one of these days only partly.
-        metrics: Metric → its values by hour or weekday; those without are `refused`.
-    """
-
-    by: By
-    labels: tuple[str, ...]
-    days: tuple[int, ...]
-    partial: tuple[bool, ...]
-    metrics: Mapping[str, MetricDays]
-    refused: Sequence[str] = ()
-
-
 @dataclass(frozen=True)
 class Timeline:
     """An experiment's sums over time, and which windows and looks are wanted of them.
@@ -175,7 +155,6 @@ class Timeline:
     widths: Sequence[int] = ()
     looks: Sequence[int] = ()
     cuts: Mapping[Key, Sequence["Window"]] = field(default_factory=dict)
-    clocks: Sequence[ClockSums] = ()
 
     @cached_property
     def strata(self) -> day_sums.Strata:
@@ -433,7 +412,8 @@ def aa(
     counts = unit_counts(run.experiment, units)
     by_units = aggregates.deals_units(sum(counts.values()))
     bucket = None if by_units else sub_buckets(run.engine, run.experiment, units.hash)
-    sums: dict[str, aggregates.BucketSums] = {}
+    sums, moments = dict[str, aggregates.BucketSums](), list[Row]()
+    known, clusters = dict[str, Caps](), dict[str, Floats]()
     for source, group in aggregates.grouped(logs.metrics, lambda metric: metric.source).items():
         if source.no_replays is not None:
             refused |= dict.fromkeys((m.name for m in group), source.no_replays)
@@ -441,7 +421,22 @@ def aa(
         run.step(f"sums per sub-bucket of {source}")
         values = logs.read.values(logs.read.days(source, group))
         sums |= {m.name: values.buckets(m, bucket).scaled(*scales(m)) for m in group}
+        moments += sums_of([one for m in group for one in values.slices(m)], values.groups)
+        known |= {m.name: values.caps(m) for m in group if m.cap is not None}
+        clusters |= {m.name: values.of_clusters(m) for m in group}
     run.step("replays")
-    ordered = {m.name: sums[m.name] for m in metrics if m.name in sums}
-    result = aa_replays(run.experiment, ordered, counts, runs, seed)
+    ordered = [metric for metric in metrics if metric.name in sums]
+    counted = aggregates.Aggregates(
+        moments=moments,
+        units=counts,
+        caps=known,
+        facts={"clicks": 1, "scored": 1},
+        stretches=logs.read.prepared.placed.stretches,
+        clusters=units.clusters,
+        cluster_sums=clusters,
+    )
+    analysis = Analysis(run.experiment, ordered, counted)
+    comparisons = compare_all(replace(analysis, experiment=run.experiment.at_one_look))
+    by_metric = {metric.name: sums[metric.name] for metric in ordered}
+    result = aa_replays(analysis, comparisons, counts, by_metric, runs, seed)
     return replace(result, refused={**refused, **result.refused})

@@ -459,6 +459,7 @@ def plans(draw: st.DrawFn) -> Plan:
     )
 
 
+@pytest.mark.whole
 @FEW
 @given(st.data())
 def test_clicks_by_impression_id(data: st.DataObject) -> None:

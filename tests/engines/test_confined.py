@@ -150,8 +150,8 @@ def test_logs_of_every_kind_are_read(folder: Path) -> None:
         {"path": "*g.parquet"},
         {"path": "odd 'name'"},
         {"path": str(folder / "log.parquet")},
-        {"table": "impressions", "database": "log.duckdb"},
-        {"table": "shown", "database": "log.duckdb"},
+        {"table": "impressions", "path": "log.duckdb"},
+        {"table": "shown", "path": "log.duckdb"},
     ):
         result = experiment(folder, logs={"impressions": source}).analyze()
         assert result.scorecard[0].reason is None
@@ -165,7 +165,7 @@ def test_a_database_that_was_not_closed_is_read(folder: Path) -> None:
     )
     subprocess.run([sys.executable, "-c", code], cwd=folder, check=True)  # noqa: S603
     assert (folder / "log.duckdb.wal").exists()
-    result = experiment(folder, logs={"impressions": {"table": "t", "database": "log.duckdb"}})
+    result = experiment(folder, logs={"impressions": {"table": "t", "path": "log.duckdb"}})
     assert result.analyze().scorecard == experiment(folder).analyze().scorecard
 
 
@@ -176,7 +176,7 @@ def test_a_view_of_a_database_reads_no_file(folder: Path) -> None:
     database.close()
     loaded = experiment(
         folder,
-        logs={"impressions": {"table": "v", "database": "log.duckdb"}},
+        logs={"impressions": {"table": "v", "path": "log.duckdb"}},
         segments={"words": "words"},
     )
     with pytest.raises(LogError, match="v cannot be read as the log impressions") as refused:

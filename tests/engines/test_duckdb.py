@@ -131,7 +131,7 @@ def test_a_database_file_that_the_caller_has_open_is_read_there(tmp_path: Path) 
     with duckdb.connect(tmp_path / "x.duckdb") as con:
         con.execute(f"create table log as {LOG}").fetchall()
         made = DuckDBEngine(folder=tmp_path, connection=con)
-        made.add_log("raw_impressions", LogSource(table="log", database="x.duckdb"))
+        made.add_log("raw_impressions", LogSource(table="log", path="x.duckdb"))
         assert made.rows("select count(*) from raw_impressions") == [(1000,)]
         made.close()
         assert con.execute("select count(*) from log").fetchall() == [(1000,)]
@@ -142,7 +142,7 @@ def test_databases_of_one_name_in_two_folders_are_two(engine: DuckDBEngine, tmp_
         (tmp_path / str(n)).mkdir()
         with duckdb.connect(tmp_path / str(n) / "log.duckdb") as con:
             con.execute(f"create table log as select {n} as n").fetchall()
-        source = LogSource(table="log", database=str(tmp_path / str(n) / "log.duckdb"))
+        source = LogSource(table="log", path=str(tmp_path / str(n) / "log.duckdb"))
         engine.add_log(f"raw_{n}", source)
     assert engine.rows('select * from raw_1 union all select * from "raw_2"') == [(1,), (2,)]
 

@@ -58,7 +58,7 @@ def log_files(folder: Path) -> dict[str, dict[str, str]]:
             )
             con.execute(f"copy {kind} to '{folder / kind}.parquet' (format parquet)")
             sources[f"Parquet {kind}"] = {"path": f"{kind}.parquet"}
-            sources[f"table {kind}"] = {"table": kind, "database": "zoned.duckdb"}
+            sources[f"table {kind}"] = {"table": kind, "path": "zoned.duckdb"}
     return sources
 
 
@@ -81,7 +81,7 @@ def every_type(folder: Path, copies: int) -> dict[str, dict[str, str]]:
         f"Parquet of all types, {copies} times": {"path": f"types_{copies}.parquet"},
         f"table of all types, {copies} times": {
             "table": "log",
-            "database": f"types_{copies}.duckdb",
+            "path": f"types_{copies}.duckdb",
         },
     }
 

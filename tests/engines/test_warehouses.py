@@ -370,7 +370,7 @@ def same_result(loaded: LoadedExperiment, uri: str, frames: dict[str, object]) -
         assert by_sums.scorecard == by_log.scorecard
 
 
-QUICK = ("first", "clicks by unit", "people")
+QUICK = ("first", "people")
 
 
 @pytest.mark.parametrize(
@@ -386,7 +386,9 @@ def test_sums_of_a_warehouse_are_those_of_the_log(world: str, load: Load) -> Non
     uri = load({names.get(name, name): LOGS[names.get(name, name)] for name in frames})
     # Of older servers of ClickHouse a CTE is computed wherever it is read, which takes long.
     assert same_sums(loaded, uri, frames, materializes=world != "first") > 20
-    same_result(loaded, uri, frames)
+    # A result is made of the sums alone: of one world, and of logs of a recommender below.
+    if world == "people":
+        same_result(loaded, uri, frames)
 
 
 def of_tables(loaded: LoadedExperiment) -> LoadedExperiment:
@@ -524,6 +526,7 @@ def test_types_that_files_do_not_have(load: Load) -> None:
     assert same_sums(loaded, uri, {"impressions": log}) > 60
 
 
+@pytest.mark.whole
 def test_a_clickhouse_server_answers_by_http(clickhouse: Load) -> None:
     """A small server stands for it: what it gets is what ClickHouse's HTTP interface takes."""
     from http.server import BaseHTTPRequestHandler, HTTPServer
@@ -583,6 +586,7 @@ SAMPLE: dict[str, Any] = {
 }
 
 
+@pytest.mark.whole
 def test_other_dialects_are_printed_and_say_that_nobody_ran_them() -> None:
     experiment = abeval.define(SAMPLE).experiment
     for dialect in ("snowflake", "bigquery", "trino", "databricks"):

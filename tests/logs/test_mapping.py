@@ -86,7 +86,7 @@ def test_a_table_of_a_database_file(tmp_path: Path, whole: object) -> None:
     with duckdb.connect(tmp_path / "logs.db") as connection:
         connection.register("frame", log)
         connection.execute("create table shown as select * from frame")
-    logs = {"impressions": {"table": "shown", "database": "logs.db"}}
+    logs = {"impressions": {"table": "shown", "path": "logs.db"}}
     assert values(analyze(folder=tmp_path, logs=logs)) == whole
 
 

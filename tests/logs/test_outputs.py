@@ -102,7 +102,7 @@ def test_what_includes_name_is_read_too(folder: Path) -> None:
 def test_the_log_of_a_database_has_another_file(folder: Path) -> None:
     (folder / "d.duckdb").touch()
     raw = {"name": "e", "unit": "u", "control": "a", "variants": {"a": {}, "b": {}}}
-    logs = {"impressions": {"database": "d.duckdb", "table": "rows"}}
+    logs = {"impressions": {"path": "d.duckdb", "table": "rows"}}
     reads = reads_of(parse_experiment({**raw, "logs": logs}, folder))
     for name in ("d.duckdb", "d.duckdb.wal"):
         with pytest.raises(ExperimentError, match="would replace the log impressions"):

@@ -89,7 +89,7 @@ def table(log: pd.DataFrame, folder: Path) -> tuple[Any, int]:
     with duckdb.connect(folder / "logs.duckdb") as con:
         con.execute("create table shown as from log")
         ((rows,),) = con.execute("select count(*) from shown").fetchall()
-    return {"table": "shown", "database": "logs.duckdb"}, int(rows)
+    return {"table": "shown", "path": "logs.duckdb"}, int(rows)
 
 
 WAYS: dict[str, Callable[[pd.DataFrame, Path], tuple[Any, int]]] = {

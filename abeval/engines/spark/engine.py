@@ -23,7 +23,6 @@ from abeval.engines.spark.session import (
     open_session,
     query_errors,
     rows_of,
-    without_unsigned,
 )
 from abeval.engines.sql import Cell, Engine, is_query, literal, quoted
 from abeval.engines.statement import parsed, transpiled
@@ -50,7 +49,8 @@ _AS: Mapping[str, str] = {
 
 
 def _column(column: str, kind: str) -> str:
-    to = next((t for pattern, t in _AS.items() if re.fullmatch(pattern, kind, re.DOTALL)), None)
+    every = {**_AS, **_READ_AS}.items()
+    to = next((t for pattern, t in every if re.fullmatch(pattern, kind, re.DOTALL)), None)
     name = quoted(column)
     return name if to is None else f"cast({name} as {to}) as {name}"
 
@@ -253,7 +253,7 @@ class SparkEngine(Engine):
             else:
                 import pyarrow.parquet as pq
 
-                frame = self._session.createDataFrame(without_unsigned(pq.read_table(file)))
+                frame = self._session.createDataFrame(pq.read_table(file))
             self._add(name, frame, types)
 
     def _read_by_duckdb(

@@ -213,20 +213,6 @@ def _number(column: "pa.ChunkedArray") -> "pa.ChunkedArray":
     return column.cast(pa.float64())
 
 
-def without_unsigned(table: "pa.Table") -> "pa.Table":
-    """Cast unsigned columns, which Spark has not, to the types that it reads from Parquet."""
-    import pyarrow as pa
-
-    wider = {
-        pa.uint8(): pa.int16(),
-        pa.uint16(): pa.int32(),
-        pa.uint32(): pa.int64(),
-        pa.uint64(): pa.decimal128(20, 0),
-    }
-    types = [field.with_type(wider.get(field.type, field.type)) for field in table.schema]
-    return table.cast(pa.schema(types))
-
-
 class SparkRows:
     """Rows of numbers without nulls that stay on the executors, in the parts of a frame."""
 
