@@ -44,7 +44,7 @@ COMMANDS: Mapping[str, Mapping[str, str]] = {
     "sample": WRITTEN
     | {
         "curve": "replay FILE --k 1,3 --curve 8 --relevance long_click --json OUT.json",
-        "hours": "windows FILE --look 7 --look 14 --json OUT.json",
+        "hours": "windows FILE --by hour --by weekday --look 7 --look 14 --json OUT.json",
         "days": "power FILE --days 21 --power 0.9 --json OUT.json",
         "init": "init impressions clicks.parquet items.parquet --output OUT.toml",
         "history_add": "history add analyze.json replay.json --history OUT.parquet",

@@ -45,6 +45,7 @@ COMMANDS: dict[str, list[str]] = {
     "agree": ["--report", "g.html"],
     "aa": ["--runs", "50"],
     "windows": ["--report", "w.html"],
+    "windows --by hour --by weekday": [],
     "off-policy": ["--from", "a", "--to", "b"],
     "sql --sums": [],
 }
@@ -170,6 +171,7 @@ NEEDS = {
     "replay --relevance dwell": "no model to replay|needs dwell",
     "sql --sums": "one statement cannot give",
     "windows": "windows need a time",
+    "windows --by hour --by weekday": "windows need a time",
 }
 """What a command says that needs what a world lacks; no other has a message."""
 

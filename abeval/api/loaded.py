@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from abeval.results.trust import AAResult, AuditResult
     from abeval.results.windows import TimeResult
     from abeval.table.counts import Sums
+    from abeval.time.time_sums import By
 
 
 @dataclass(frozen=True)
@@ -219,6 +220,7 @@ class LoadedExperiment:
         metrics: Sequence[str] | None = None,
         widths: Sequence[int] = (3, 7),
         looks: Sequence[int] | None = None,
+        by: Sequence["By"] = (),
         **inputs: Unpack[Inputs],
     ) -> "TimeResult":
         """Estimate effects by window, their stability, and what daily looks would have said.
@@ -227,18 +229,24 @@ class LoadedExperiment:
             metrics: Some of the metrics; without, all of the scorecard.
             widths: Days of the rolling windows.
             looks: Days (1, 2, ...) of planned looks, for group-sequential bounds.
+            by: `hour` and `weekday`: effects by these too.
 
         Raises:
             ExperimentError: There is no such metric, or a number makes no sense.
             LogError: The log has no time.
         """
         from abeval.time.analysis import windows
+        from abeval.time.cut import CLOCKS
 
         if any(days < 1 for days in (*widths, *(looks or ()))):
             raise ExperimentError("widths and looks are numbers of days, at least 1")
+        if unknown := [name for name in by if name not in CLOCKS]:
+            raise ExperimentError(
+                f"no windows by {unknown[0]!r}", f"choose from {', '.join(CLOCKS)}"
+            )
         chosen = named_metrics(self.experiment, metrics)
         with opened(self.experiment, inputs) as run:
-            return windows(run, chosen, widths, looks or ())
+            return windows(run, chosen, widths, looks or (), by)
 
     def check(self, **inputs: Unpack[Inputs]) -> "CheckResult":
         """Check the split and the logs, without a scorecard.

@@ -4,6 +4,7 @@ The lines below `Examples:` end the help of a command; a test runs them.
 """
 
 from collections.abc import Callable
+from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 
     from abeval.api import LoadedExperiment
 
+By = StrEnum("By", ["hour", "weekday"])
 Ties = Literal["item", "text", "position"]
 NoRelevant = Literal["drop", "zero", "one"]
 
@@ -138,7 +140,7 @@ windows = twin(
 
     Examples:
     abeval windows experiment.toml --report windows.html
-    abeval windows experiment.toml --metric ctr
+    abeval windows experiment.toml --metric ctr --by weekday
     """,
     _METRICS,
     flag(
@@ -149,6 +151,7 @@ windows = twin(
         read=_or(3, 7),
     ),
     flag("look", list[int], "Day of a planned look; repeat for more.", to="looks"),
+    flag("by", list[By], "Also effects by hour or weekday; repeat for both.", read=_or()),
     *(ALL, JSON, REPORT),
     beside=lambda loaded, metrics, step, **_: loaded.aa(metrics=metrics, step=step),
 )

@@ -7,7 +7,7 @@ from statistics import NormalDist
 from abeval.report import figures as fig
 from abeval.report.figures import Block, FigureView, Point, info_of, of_metrics
 from abeval.report.tables import excludes_zero, numbers, with_rows
-from abeval.report.time_page import entry_views, scale_of
+from abeval.report.time_page import clock_views, entry_views, scale_of
 from abeval.results import MetricInfo, SliceRow
 from abeval.results import format as fmt
 from abeval.results.analysis import Result
@@ -21,7 +21,7 @@ _HALF_DAY = timedelta(hours=12)
 
 def daily_part(study: Study) -> tuple[Block, ...]:
     """Show effects by calendar day, by days since entry, and by the clock."""
-    return of_metrics([*_calendar(study), *entry_views(study)])
+    return of_metrics([*_calendar(study), *entry_views(study), *clock_views(study)])
 
 
 def _calendar(study: Study) -> Iterator[tuple[str, FigureView]]:

@@ -13,7 +13,7 @@ from abeval.report.time_short import stability_table
 from abeval.results import MetricInfo, Row, SliceRow, codes
 from abeval.results import format as fmt
 from abeval.results.study import Study
-from abeval.results.windows import Look, Novelty, TimeResult, WindowRow
+from abeval.results.windows import Look, Novelty, Rhythm, TimeResult, WindowRow
 
 
 class Scale(NamedTuple):
@@ -32,11 +32,11 @@ class Scale(NamedTuple):
         """Write the effect of a row."""
         return fmt.typographic(text_of(shown_lift(row) or shown_difference(row, self.unit)))
 
-    def points(self, rows: Iterable[WindowRow]) -> list[Point]:
-        """Place rows at their last day; without those that have no effect."""
+    def points(self, rows: Iterable[WindowRow], by: str = "end") -> list[Point]:
+        """Place rows at their first or last day; without those that have no effect."""
         return [
             Point(
-                row.end,
+                getattr(row, by),
                 value,
                 f"{row.start}{f' to {row.end}' * (row.start != row.end)}: {self.text(row)}"
                 + f", p {fmt.p_value(row.p_value)}" * (row.kind == "rolling"),
@@ -79,11 +79,12 @@ class Cell(NamedTuple):
         name: str,
         across: str = "",
         xaxis: Mapping[str, object] = fig.DAYS,
+        by: str = "end",
         **more: Any,  # noqa: ANN401 (as `figures.lines` takes them)
     ) -> fig.Figure:
-        """Draw effects as one line, at the last days of their rows."""
+        """Draw effects as one line, at the first or the last days of their rows."""
         scale = scale_of(self.info, rows)
-        series, order = {name: scale.points(rows)}, {name: self.place}
+        series, order = {name: scale.points(rows, by)}, {name: self.place}
         axes = (across, scale.field, xaxis, scale.axis)
         return fig.lines(series, *axes, is_effect=True, order=order, **more)
 
@@ -100,7 +101,7 @@ class Cell(NamedTuple):
         return self.metric, FigureView(title, takeaway, figure, (part, self.metric, *own), note)
 
 
-Of = TypeVar("Of", WindowRow, Look)
+Of = TypeVar("Of", WindowRow, Look, Rhythm)
 
 
 def _by_cell(records: Iterable[Of]) -> dict[tuple[str, str], list[Of]]:
@@ -247,7 +248,7 @@ def entry_views(study: Study) -> Iterator[tuple[str, FigureView]]:
         rows = cell.of("exposure", "daily")
         if any(row.lift is not None for row in rows):
             fit, plain = fits.get((cell.metric, cell.variant)), {"zeroline": False}
-            axis = ("days since entry", plain)
+            axis = ("days since entry", plain, "start")
             figure = cell.drawn(rows, cell.variant, *axis, mode="markers", height=260)
             line = figure["data"][0]
             line["x"] = [int(day) for day in line["x"]]
@@ -280,6 +281,33 @@ def _novelty_sentence(fit: Novelty | None) -> str:
     if fit.word is None:
         return f"No decay with the days since entry was detected (p {p} over {fit.days} days)."
     return f"{fit.word.capitalize()}: p {p}; time constant {fit.tau:.2g} days."
+
+
+_CLOCKS = (("hour", "by hour of the day"), ("weekday", "by weekday"))
+
+
+def clock_views(study: Study) -> Iterator[tuple[str, FigureView]]:
+    """Draw effects by hour and by weekday."""
+    rhythms = _by_cell(() if study.time is None else study.time.rhythms)
+    for cell in cells(study):
+        tests = rhythms.get((cell.metric, cell.variant), ())
+        for axis, words in _CLOCKS:
+            if rows := [row for row in cell.rows if row.axis == axis]:
+                category, by = {"type": "category"}, "start"
+                figure = cell.drawn(rows, cell.variant, "", category, by, mode="markers")
+                said = _rhythm_sentence([test for test in tests if test.by == axis])
+                yield cell.view(axis, f"{cell.info.shown} {words}", said, figure)
+
+
+def _rhythm_sentence(tests: Sequence[Rhythm]) -> str:
+    """Say whether hours, or weekdays, share one effect."""
+    words = [
+        f"Not tested: {test.reason}."
+        if test.p_value is None
+        else f"One effect in all {test.parts} of them: p {fmt.p_value(test.p_value)}."
+        for test in tests
+    ]
+    return " ".join(words)
 
 
 def stability_part(time: TimeResult) -> Iterator[Block]:

@@ -12,7 +12,7 @@ from abeval.results import codes
 from abeval.results import format as fmt
 
 if TYPE_CHECKING:
-    from abeval.results.windows import EventRow, Novelty, Stability, TimeResult
+    from abeval.results.windows import EventRow, Novelty, Rhythm, Stability, TimeResult
 
 ROWS = 20
 """Metrics of a short table; effects that change are shown however many there are."""
@@ -34,7 +34,7 @@ def time_tables(result: "TimeResult", whole: bool) -> tuple[TextTable | str, ...
     novelty = [row for row in result.novelty if whole or row.word is not None]
     tables += [_novelty(novelty)] if novelty else []
     tables += [_events(result.events)] if result.events else []
-    return tuple(tables)
+    return (*tables, *map(_rhythm, result.rhythms))
 
 
 def stability_table(result: "TimeResult", rows: "Iterable[Stability]", whole: bool) -> TextTable:
@@ -124,3 +124,9 @@ def _events(rows: "tuple[EventRow, ...]") -> TextTable:
         ("p", lambda row: fmt.p_value(row.p_value)),
         WHY_NOT,
     )
+
+
+def _rhythm(test: "Rhythm") -> str:
+    p = test.p_value
+    same = codes.reason(test.reason) if p is None else f"one effect in all: p {fmt.p_value(p)}"
+    return f"{test.metric}, {test.variant}, {test.parts} by {test.by}: {same}"

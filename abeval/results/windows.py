@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 TIME_SCHEMA_VERSION = "1"
 
-AxisName = Literal["calendar", "exposure"]
+AxisName = Literal["calendar", "exposure", "hour", "weekday"]
 StabilityVerdict = Literal["stable", "settling", "drifting", "too_early"]
 Declared = Literal["better", "worse", "different", "unclear"]
 
@@ -32,10 +32,10 @@ class WindowRow(Numbers, kw_only=True):
     Units are those active in the window; in a cumulative window, those entered by its end.
 
     Attributes:
-        axis: `calendar`, or `exposure`, days since each unit's entry.
-        kind: `daily`, `cumulative` or `rolling`.
-        days: Length.
-        start: First day: a date, or days since entry.
+        axis: `calendar`, `exposure` (days since each unit's entry), `hour` or `weekday`.
+        kind: `daily`, `cumulative` or `rolling`; `recurring` for an hour or a weekday.
+        days: Length; for an hour or a weekday, the days of the log that have it.
+        start: First day: a date, or days since entry; or the hour or weekday.
     """
 
     FIRST: ClassVar = (
@@ -46,12 +46,28 @@ class WindowRow(Numbers, kw_only=True):
     metric: str
     variant: str
     axis: AxisName
-    kind: Literal["daily", "cumulative", "rolling"]
+    kind: Literal["daily", "cumulative", "rolling", "recurring"]
     days: int
     start: str
     end: str
     partial: bool
     reason: str | None
+
+
+class Rhythm(OfVariant):
+    """Whether the effect is the same at all hours of the day, or on all weekdays.
+
+    `effect` is the mean effect, by generalised least squares; `p_value` is of Hotelling's test of
+    one effect in all parts, with their covariance.
+    """
+
+    by: AxisName
+    parts: int
+    scale: str | None = None
+    effect: float | None = None
+    effect_se: float | None = None
+    p_value: float | None = None
+    reason: str | None = None
 
 
 class Look(OfVariant):
@@ -180,6 +196,7 @@ class TimeResult(Tabled[Stability], DrawnRecord):
     ramps: tuple[Ramp, ...]
     refused: Mapping[str, str]
     notes: tuple[str, ...]
+    rhythms: tuple[Rhythm, ...] = ()
     before: tuple[Balance, ...] = ()
     units: Mapping[str, str] = field(default_factory=dict)
     questions: tuple[str, ...] = ()

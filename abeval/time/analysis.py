@@ -23,7 +23,7 @@ from abeval.results.windows import (
 from abeval.stats.records import Refusal
 from abeval.time import change, cut, peeking
 from abeval.time import windows as axes
-from abeval.time.time_sums import OpenLogs, Timeline, open_logs, timed, timeline_of
+from abeval.time.time_sums import By, OpenLogs, Timeline, open_logs, timed, timeline_of
 
 
 @dataclass(frozen=True)
@@ -42,6 +42,7 @@ def windows(
     metrics: Sequence[Metric],
     widths: Sequence[int],
     looks: Sequence[int],
+    by: Sequence[By] = (),
     logs: OpenLogs | None = None,
 ) -> TimeResult:
     """Analyse an experiment over time; `logs` may be open already."""
@@ -57,9 +58,10 @@ def windows(
         refused = dict.fromkeys((metric.name for metric in logs.metrics), words)
         logs = replace(logs, metrics=(), refused={**logs.refused, **refused})
     read = timed(logs, run.step)
+    clocks = [cut.CLOCKS[one](read, run.step) for one in cut.CLOCKS if one in by]
     cuts = cut.cut_windows(read, widths, run.step)
     run.step("windows")
-    line = replace(timeline_of(read), widths=widths, looks=looks, cuts=cuts)
+    line = replace(timeline_of(read), widths=widths, looks=looks, cuts=cuts, clocks=clocks)
     # The cells of the log are large, and nothing reads them any more.
     del logs, read
     return time_result(line, metrics)
@@ -71,6 +73,8 @@ def time_result(line: Timeline, metrics: Sequence[Metric]) -> TimeResult:
     parts = [one for metric in metrics for one in metric_over_time(line, metric)]
     # Those without a verdict come last.
     parts.sort(key=lambda one: one.stability is None)
+    clocks = [cut.clock_rows(line, metrics, clock) for clock in line.clocks]
+    rows = [*(one.windows for one in parts), *(rows for rows, _ in clocks)]
     return TimeResult(
         schema_version=TIME_SCHEMA_VERSION,
         name=experiment.name,
@@ -79,12 +83,13 @@ def time_result(line: Timeline, metrics: Sequence[Metric]) -> TimeResult:
         partial=tuple(sorted(line.partial)),
         stability=tuple(one.stability for one in parts if one.stability is not None),
         novelty=tuple(one.novelty for one in parts if one.novelty is not None),
-        windows=tuple(chain(*(one.windows for one in parts))),
+        windows=tuple(chain(*rows)),
         looks=tuple(row for one in parts for row in one.looks),
         events=tuple(row for one in parts for row in one.events),
         ramps=_ramps(line),
         refused=_refused(line, metrics),
         notes=_notes(line, metrics),
+        rhythms=tuple(row for _, tests in clocks for row in tests),
         before=balance(experiment, metrics, line.before),
         units={metric.name: metric.unit for metric in metrics},
         questions=tuple(experiment.questions),
@@ -199,6 +204,12 @@ def _notes(line: Timeline, metrics: Sequence[Metric]) -> tuple[str, ...]:
         notes.append(f"Days that the log covers only in part: {', '.join(sorted(line.partial))}.")
     if "gauc" in line.metrics:
         notes.append("GAUC over time is the AUC of a unit within a day, weighted by impressions.")
+    notes.extend(
+        f"Not by {clock.by}, because they are not sums over impressions: "
+        f"{', '.join(clock.refused)}."
+        for clock in line.clocks
+        if clock.refused
+    )
     cut_names = {name for name, _ in line.cuts}
     adjusts = line.experiment.inference.adjust != "none"
     own = [
@@ -209,6 +220,6 @@ def _notes(line: Timeline, metrics: Sequence[Metric]) -> tuple[str, ...]:
     if own:
         notes.append(
             "Capped or adjusted by calendar day and at looks, but not in the tests of stability "
-            f"and novelty, nor by days since entry: {', '.join(own)}."
+            f"and novelty, nor by days since entry, hour and weekday: {', '.join(own)}."
         )
     return tuple(notes)

@@ -1,9 +1,12 @@
-"""Compare windows that are no sums over days: quantiles, the catalogue, capped and adjusted."""
+"""Compare windows that are no sums over days: quantiles, the catalogue, hours and weekdays."""
 
-from collections.abc import Callable, Sequence
+import math
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from datetime import date
 
 import numpy as np
+from numpy.typing import NDArray
 
 from abeval.aggregates.aggregates import Aggregates, grouped
 from abeval.aggregates.collect import listed_items
@@ -12,12 +15,18 @@ from abeval.aggregates.quantiles import quantiles_of, values_of
 from abeval.aggregates.source_values import by_unit
 from abeval.aggregates.sums import sums_of
 from abeval.inference.compare import Analysis, compare_all
-from abeval.inference.comparison import Key
-from abeval.metrics.definition import CATALOGUE, QUANTILE, Metric
+from abeval.inference.comparison import MIN_UNITS, Key
+from abeval.logs.cells import HOURS
+from abeval.logs.unit_arrays import NO_DAY, NONE
+from abeval.metrics.definition import CATALOGUE, QUANTILE, UNIT_DAY, Metric, RowTerm, Source
 from abeval.progress import Step
+from abeval.results.windows import Rhythm, WindowRow
+from abeval.stats import shapes
+from abeval.stats.records import Refusal
 from abeval.time import time_sums
-from abeval.time.day_sums import Places, Span
-from abeval.time.windows import Window, spans
+from abeval.time.change import has_effect
+from abeval.time.day_sums import MetricDays, Panel, Places, Span
+from abeval.time.windows import Axis, Course, Window, row_of, spans
 
 
 def cut_windows(
@@ -135,3 +144,123 @@ def _totals(timed: time_sums.TimedLogs, metrics: Sequence[Metric]) -> Reader:
 
 
 _READERS = {CATALOGUE: _catalogue, QUANTILE: _quantiles}
+
+_NAMES = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
+
+
+def _hours(timed: time_sums.TimedLogs, step: Step) -> time_sums.ClockSums:
+    """Sum the metrics that are sums over impressions by local hour of the day."""
+    step("hours of the day")
+    read, known = timed.logs.read, timed.logs.metrics
+    metrics = [m for m in known if m.source is UNIT_DAY and _of_rows(m)]
+    cells = read.prepared.cells
+    unit = read.prepared.placed.unit_of[cells.unit]
+    rows = np.flatnonzero(cells.counts & cells.in_period & (unit != NONE) & (cells.hour != NO_DAY))
+    columns = {name: cells.sums[name][rows] for name in time_sums.columns_of(read, metrics)}
+    hours = unit[rows], cells.hour[rows] % HOURS, HOURS
+    return time_sums.ClockSums(
+        by="hour",
+        labels=tuple(f"{hour:02d}:00" for hour in range(HOURS)),
+        days=(len(timed.days),) * HOURS,
+        partial=(bool(timed.partial),) * HOURS,
+        metrics=_clock(timed, metrics, hours, {UNIT_DAY: columns}),
+        refused=[metric.name for metric in known if metric not in metrics],
+    )
+
+
+def _weekdays(timed: time_sums.TimedLogs, step: Step) -> time_sums.ClockSums:
+    """Sum every metric that has days by weekday."""
+    weekday = np.array([date.fromisoformat(day).weekday() for day in timed.days])
+    metrics = [m for m in timed.logs.metrics if m.source in timed.sources]
+    columns = {source: sums.by_day.now for source, sums in timed.sources.items()}
+    panel, partial = timed.panel, {date.fromisoformat(day).weekday() for day in timed.partial}
+    return time_sums.ClockSums(
+        by="weekday",
+        labels=_NAMES,
+        days=tuple(np.bincount(weekday, minlength=7).tolist()),
+        partial=tuple(place in partial for place in range(7)),
+        metrics=_clock(timed, metrics, (panel.unit, weekday[panel.day], 7), columns),
+    )
+
+
+CLOCKS: Mapping[time_sums.By, Callable[[time_sums.TimedLogs, Step], time_sums.ClockSums]] = {
+    "hour": _hours,
+    "weekday": _weekdays,
+}
+
+
+def _of_rows(metric: Metric) -> bool:
+    return all(isinstance(term, RowTerm) for term in (metric.value, metric.per) if term is not None)
+
+
+def _clock(
+    timed: time_sums.TimedLogs,
+    metrics: Sequence[Metric],
+    rows: tuple[NDArray[np.integer], NDArray[np.integer], int],
+    columns: Mapping[Source, Mapping[str, NDArray[np.integer]]],
+) -> dict[str, MetricDays]:
+    """Sum metrics by unit and hour; `rows` are units, hours, and how many hours there are."""
+    if not metrics:
+        return {}
+    unit, place, size = rows
+    cell = unit.astype(np.int64) * size + place
+    order = np.argsort(cell, kind="stable")
+    cells, starts = np.unique(cell[order], return_index=True)
+    of_cells = (cells // size).astype(np.int32), (cells % size).astype(np.int32)
+    panel = Panel(timed.panel.units, timed.panel.entry, *of_cells, size)
+    presences = panel.presences(timed.variants, len(timed.days))
+    values = {
+        source: timed.sources[source].whole.at(
+            panel.unit,
+            {name: np.add.reduceat(column[order], starts) for name, column in own.items()},
+        )
+        for source, own in columns.items()
+    }
+    return {m.name: time_sums.metric_days(m, values[m.source], presences, {}) for m in metrics}
+
+
+def clock_rows(
+    line: time_sums.Timeline, metrics: Sequence[Metric], clock: time_sums.ClockSums
+) -> tuple[list[WindowRow], list[Rhythm]]:
+    """Return the effect in every hour or weekday, and the test of one effect in all of them."""
+    rows: list[WindowRow] = []
+    tests: list[Rhythm] = []
+    places = range(len(clock.labels))
+    # Every cohort is in all of them.
+    last_cohort = (len(line.days) - 1,) * len(places)
+    control = line.experiment.control
+    for metric in (m for m in metrics if m.name in clock.metrics):
+        of = clock.metrics[metric.name]
+        sums = of.sums(of.days)
+        axis = Axis(clock.by, clock.labels, sums, control, line.strata, last_cohort, clock.partial)
+        for variant in line.experiment.treatments:
+            course = Course(metric, variant, axis, line.known(metric, variant))
+            effects = course.effects([(place, place) for place in places], line.rule)
+            rows += [
+                replace(row_of(course, "recurring", span, effect), days=days)
+                for days, (span, effect) in zip(clock.days, effects, strict=True)
+            ]
+            tests.append(_rhythm_of(course))
+    return rows, tests
+
+
+def _rhythm_of(course: Course) -> Rhythm:
+    """Test whether all hours or weekdays have one effect, the same units being in several."""
+    parts = [place for place, arms in enumerate(course.each_day()) if has_effect(arms)]
+    rhythm = Rhythm(course.metric.name, course.variant, course.axis.name, len(parts))
+    if len(parts) < 2:
+        return replace(
+            rhythm, reason=f"fewer than two of them have {MIN_UNITS} units in each variant"
+        )
+    try:
+        windows = shapes.window_effects(*course.by_day(parts))
+        level = shapes.fit(windows.effect, windows.covariance, np.ones((len(parts), 1)), windows.df)
+    except Refusal as refusal:
+        return replace(rhythm, reason=str(refusal))
+    return replace(
+        rhythm,
+        scale=windows.scale,
+        effect=float(level.coefficients[0]),
+        effect_se=math.sqrt(level.covariance[0, 0]),
+        p_value=level.q_p_value,
+    )

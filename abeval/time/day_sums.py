@@ -39,7 +39,7 @@ _BITS = 20
 
 
 class Panel(NamedTuple):
-    """The analysed units, and the days on which each is active.
+    """The analysed units, and the days (hours, weekdays) on which each is active.
 
     Attributes:
         entry: Day of entry of each, as a place among the days; below 0 where it is not known.

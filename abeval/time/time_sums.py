@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date, timedelta
 from functools import cached_property
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import numpy as np
 
@@ -93,6 +93,9 @@ def open_logs(
     return OpenLogs.of(ReadLogs(run, prepared, rows), metrics)
 
 
+By = Literal["hour", "weekday"]
+
+
 class SourceSums(NamedTuple):
     """What units are in the columns of a source: on each row of a `Panel`, and over the period.
 
@@ -127,6 +130,24 @@ class TimedLogs(NamedTuple):
         return [*self.logs.read.experiment.variants]
 
 
+class ClockSums(NamedTuple):
+    """Values by hour of the day, or by weekday.
+
+    Attributes:
+        labels: `00:00` to `23:00`, or `Monday` to `Sunday`.
+        days: How many days of the log have each.
+        partial: Whether the log covers one of these days only partly.
+        metrics: Metric → its values by hour or weekday; those without are `refused`.
+    """
+
+    by: By
+    labels: tuple[str, ...]
+    days: tuple[int, ...]
+    partial: tuple[bool, ...]
+    metrics: Mapping[str, MetricDays]
+    refused: Sequence[str] = ()
+
+
 @dataclass(frozen=True)
 class Timeline:
     """An experiment's sums over time, and which windows and looks are wanted of them.
@@ -155,6 +176,7 @@ class Timeline:
     widths: Sequence[int] = ()
     looks: Sequence[int] = ()
     cuts: Mapping[Key, Sequence["Window"]] = field(default_factory=dict)
+    clocks: Sequence[ClockSums] = ()
 
     @cached_property
     def strata(self) -> day_sums.Strata:

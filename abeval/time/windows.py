@@ -19,7 +19,7 @@ class Axis:
     """Days of one metric, of the calendar or since each unit's entry.
 
     Attributes:
-        name: `calendar` or `exposure`.
+        name: `calendar` or `exposure`; `hour` or `weekday`, whose places are no days in a row.
         labels: Name of each day: its date, or the number of days since entry.
         sums: Variant → its sums by cohort and day of this axis.
         strata: Groups of cohorts whose traffic was split at the same shares.
@@ -136,8 +136,9 @@ class Course:
             return means_and_ratios.compare_within(metric, window, self.arms, rule)
         if self.axis.name == "calendar" and (span, entered) in known.windows:
             return means_and_ratios.compare_moments(metric, *known.windows[span, entered], rule)
+        days = 1 if self.axis.name in ("hour", "weekday") else span[1] - span[0] + 1
         pair = means_and_ratios.pair_of(window, self.arms)
-        skewness = known.shape.skewness(span[1] - span[0] + 1), known.shape.scaled
+        skewness = known.shape.skewness(days), known.shape.scaled
         return means_and_ratios.compare_moments(metric, *pair, rule, skewness=skewness)
 
 
@@ -213,7 +214,9 @@ def windows_of(course: Course, rule: Rule, widths: Sequence[int]) -> tuple[Windo
     )
 
 
-def row_of(course: Course, kind: Kind, span: Span, comparison: Comparison) -> WindowRow:
+def row_of(
+    course: Course, kind: Kind | Literal["recurring"], span: Span, comparison: Comparison
+) -> WindowRow:
     """Return a comparison as the row of its window."""
     first, last = span
     axis = course.axis

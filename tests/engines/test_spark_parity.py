@@ -188,7 +188,9 @@ RUNS: dict[str, Callable[[Any], object]] = {
         Run(WORDS, e, nasty.words()), metrics(WORDS, TIMED), (3,), ()
     ),
     "A/A of sub-buckets": _by_bucket,
-    "windows of a busy log": lambda e: windows(Run(BUSY, e, nasty.busy()), metrics(BUSY), (3,), ()),
+    "hours of a busy log": lambda e: windows(
+        Run(BUSY, e, nasty.busy()), metrics(BUSY), (3,), (), ("hour", "weekday")
+    ),
     "replay of a busy log": lambda e: replay(
         Run(BUSY, e, nasty.busy()),
         ReplayOptions(k=(3,), metrics=["rprec", "ndcg@3[lin,ties]", "gauc[pairs]", "map@3[R]"]),

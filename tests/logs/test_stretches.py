@@ -132,7 +132,7 @@ def test_a_change_that_nothing_explains_decides_nothing_and_says_what_would() ->
     assert {row.status for row in result.scorecard} == {"untrusted"}
     assert [ramp.start for ramp in result.ramps] == ["2026-01-05", "2026-01-07"]
     assert not any("within 2 stretches" in note for note in result.notes)
-    windows = experiment().windows(logs={"impressions": log})
+    windows = experiment().windows(logs={"impressions": log}, by=["hour"])
     assert (windows.windows, windows.stability) == ((), ())
     assert windows.ramps == result.ramps
     assert not any("are compared within" in note for note in windows.notes)

@@ -195,7 +195,7 @@ def of_all() -> Study:
     metrics = ["ctr", "gauc"]
     return Study(
         analysis=loaded.analyze(),
-        time=loaded.windows(metrics=metrics),
+        time=loaded.windows(metrics=metrics, by=["weekday", "hour"]),
         aa=loaded.aa(runs=100, metrics=["ctr"]),
     )
 
@@ -209,7 +209,7 @@ def test_figures_over_time_draw_with_these(of_all: Study) -> None:
     text = page_html(of_all)
     check_colours(text)
     parts = {key.split("-")[0] for key in figures(text)}
-    assert {"cumulative", "daily", "windows", "entry", "aa", "srm"} <= parts
+    assert {"cumulative", "daily", "windows", "entry", "weekday", "hour", "aa", "srm"} <= parts
 
 
 def check_colours(text: str) -> None:

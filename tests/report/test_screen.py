@@ -67,7 +67,7 @@ def text_of(name: str) -> str:
     return page_html(
         Study(
             analysis=loaded.analyze(),
-            time=loaded.windows(metrics=metrics),
+            time=loaded.windows(metrics=metrics, by=["weekday"]),
             aa=loaded.aa(runs=200, metrics=metrics),
             replay=loaded.replay(k=(5,), metrics=["ndcg@5[lin]", "ece[mass]"]),
             agreement=agreement(),

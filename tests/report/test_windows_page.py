@@ -14,7 +14,7 @@ from tests.report.pages import close, figures, whole
 @pytest.fixture(scope="module")
 def result():
     loaded = abeval.load(sample.FILE)
-    return loaded.windows(metrics=["ctr", "dwell_p50"], looks=[7, 14])
+    return loaded.windows(metrics=["ctr", "dwell_p50"], by=["weekday"], looks=[7, 14])
 
 
 @pytest.fixture(scope="module")
@@ -34,7 +34,7 @@ def rows_of(result, metric, axis, kind):
 def test_every_metric_has_its_windows_and_its_verdict(result, page):
     drawn = [name.partition("-")[::2] for name in figures(page)]
     assert {part for part, metric in drawn if metric == "ctr"} == {
-        *("cumulative", "entry", "windows")
+        *("cumulative", "entry", "weekday", "windows")
     }
     assert {part for part, metric in drawn if metric == "dwell_p50"} == {"cumulative", "windows"}
     assert page.count('class="check pass">stable') == 1

@@ -268,14 +268,3 @@ def test_looks_that_the_file_plans_have_their_bounds(loaded):
     assert list(found.day) == ["2026-09-20", "2026-09-24", "2026-09-27"]
     pocock = loaded.replace(inference={**plan, "spending": "pocock"}).windows(metrics=["ctr"])
     assert pocock.looks_frame().dropna(subset=["bound"]).bound.iloc[0] < planned.bound.iloc[0]
-
-
-def test_groups_before_the_period_are_compared_beside_the_windows(result):
-    rows = {row.metric: row for row in result.before}
-    assert {"ctr", "clicks_per_user"} <= set(rows)
-    assert "gauc" not in rows
-    assert all(row.p_adjusted >= row.p_value for row in rows.values())
-    smaller = min(rows.values(), key=lambda row: row.p_value)
-    assert smaller.p_adjusted == pytest.approx(min(1.0, len(rows) * smaller.p_value))
-    card = {check.name: check for check in sample.analysis().trust}
-    assert card["pre_period:ctr:treatment"].status == "pass"
