@@ -13,6 +13,7 @@ from abeval.report.tables import (
     lift_of,
     shown_lift,
     table,
+    text_lines,
     with_rows,
 )
 from abeval.results import codes
@@ -64,7 +65,7 @@ def standing_table(result: "Agreement") -> TextTable:
         "Offline against goals",
         "the difference on control's traffic beside the lift online.",
         together.values(),
-        ("offline", lambda rows: rows[0].offline),
+        ("offline", lambda rows: _with_direction(rows[0].offline)),
         ("variant", lambda rows: rows[0].variant, "extra"),
         ("difference", lambda rows: number(rows[0].difference, None, None, signed=True), "number"),
         ("offline it", lambda rows: _moved(rows[0].offline_strength), "extra"),
@@ -91,12 +92,34 @@ def conclusions(result: "Agreement") -> tuple[VerdictLine, ...]:
 
 
 def conclusion_lines(result: "Agreement") -> Iterator[str]:
-    """Write the conclusions as lines of text."""
+    """Write the conclusions, then trust and guardrails, as lines of text."""
     for one in conclusions(result):
-        variant = f"{one.variant}: " if len(result.explanations) > 1 else ""
-        yield f"{variant}{one.word}: {one.sentence}"
-        yield f"{variant}Why: {one.why}"
-        yield f"{variant}Next: {one.action}"
+        yield from text_lines(one, f"{one.variant}: " if len(result.explanations) > 1 else "")
+    for name, words in trust_lines(result):
+        yield f"{name}: {words}"
+
+
+def trust_lines(result: "Agreement") -> Iterator[tuple[str, str]]:
+    """Say what failed checks touch the goals, and how the guardrails moved online."""
+    messages = (cause.message for cause in result.causes if cause.name == "trust")
+    for message in dict.fromkeys(messages):
+        yield "Trust", message.removeprefix("Trust: ")
+    several = len(result.explanations) > 1
+    lifts = [
+        f"{row.online}{f' of {row.variant}' * several} {lift_of(row)}"
+        for row in result.rows
+        if row.role == "guardrail"
+    ]
+    yield "Guardrails", f"online {fmt.listing([*dict.fromkeys(lifts)])}." if lifts else "none."
+
+
+def _with_direction(metric: str) -> str:
+    """Name an offline metric; say which way is better where more is not."""
+    # Most commands print tables, and have no offline metrics.
+    from abeval.offline.metrics import direction_of
+
+    words = codes.direction_words(direction_of(metric))
+    return metric if words == "higher is better" else f"{metric} ({words})"
 
 
 def _sides(row: "AgreementRow") -> str:

@@ -13,7 +13,7 @@ from typing import NamedTuple
 import jinja2
 from markupsafe import Markup, escape
 
-from abeval.report.tables import could_see, decisive_p, full, shown_lift
+from abeval.report.tables import could_see, decisive_p, full, margin_of, shown_lift
 from abeval.results import MetricInfo, Row, codes
 from abeval.results import format as fmt
 
@@ -212,7 +212,7 @@ def _environment() -> jinja2.Environment:
         "reason": codes.reason,
         "direction": codes.direction_words,
         "moment": lambda text: text.removesuffix(" 00:00:00"),
-        "margin": _margin,
+        "margin": lambda metric: margin_of(metric).removeprefix("margin "),
         "slug": slug,
         "packed_url": packed_url,
         "level": fmt.level,
@@ -224,7 +224,6 @@ def _environment() -> jinja2.Environment:
         "could_see": could_see,
         "shown_lift": shown_lift,
         "measure": lambda value: "" if value is None else fmt.typographic(f"{value:.3g}"),
-        "split_verdict": lambda sentence: sentence.partition(": ")[::2],
     }
     environment.globals["missing"] = fmt.MISSING
     environment.tests["numeric"] = lambda text: _NUMBER.fullmatch(text) is not None
@@ -247,9 +246,3 @@ def _metric_note(metric: MetricInfo) -> str:
 
 def _significant(number: float | None, digits: int = 3) -> str:
     return fmt.MISSING if number is None else fmt.typographic(f"{number:.{digits}g}")
-
-
-def _margin(metric: MetricInfo) -> str:
-    if metric.within is not None:
-        return fmt.typographic(fmt.within(*metric.within))
-    return fmt.margin(metric.margin or 0.0, bool(metric.margin_relative), metric.unit)

@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 from abeval.report import glyph, tables
 from abeval.report.figures import places
+from abeval.report.next_step import in_order
 from abeval.report.tables import (
     ROLES,
     Cell,
@@ -100,7 +101,8 @@ Rows = tuple[glyph.Axis, list[RowView]]
 
 def by_role(result: Result) -> list[tuple[str, str, str, Rows]]:
     """Show the scorecard: role, title and hint, and the rows of each on one axis."""
-    of_role = [(one, [row for row in result.scorecard if row.role == one[0]]) for one in ROLES]
+    ordered = in_order(result, result.scorecard)
+    of_role = [(one, [row for row in ordered if row.role == one[0]]) for one in ROLES]
     return [(*one, row_views(result, rows)) for one, rows in of_role if rows]
 
 

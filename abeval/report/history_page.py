@@ -7,7 +7,7 @@ from abeval.report import history_short as short
 from abeval.report.figures import FigureView
 from abeval.report.sections import Section, sections_html
 from abeval.report.short import notes
-from abeval.report.tables import interval, scaled
+from abeval.report.tables import interval, scaled, with_rows
 from abeval.results import format as fmt
 from abeval.results.history import HistoryEffect, HistoryReport, Prediction
 
@@ -84,21 +84,27 @@ def history_page_html(result: HistoryReport) -> str:
         said,
         Section(
             "predictions",
-            "Predictions",
+            "Offline against online",
             "Effects are turned so that more is better. Correlations are of true effects, "
             f"corrected for the noise of both metrics, with {fmt.level(result.alpha)} intervals.",
-            (*_scatters(result), short.prediction_table(result)._replace(lead="")),
+            (
+                *_scatters(result),
+                *with_rows(short.prediction_table(result)._replace(title="", lead="")),
+            ),
         ),
         Section.of(
             short.sensitivity_table(result),
             more="Signal is the share of true effects in what was measured.",
         ),
-        Section.of(
-            short.gained_table(result),
-            *_forests(result),
-            more="Who ships what looks best adds up luck too; the estimate takes it off.",
+        Section(
+            "gained",
+            "Gained",
+            "Lifts of what was shipped, added up: as measured, and shrunk by the spread of all. To "
+            "ship what looks best adds up luck too; what is shrunk has less of it.",
+            (*_forests(result),),
         ),
         Section("notes", "Notes", sentences=notes(result)),
+        lines=(short.verdict(result),),
     )
 
 

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from abeval.report.tables import TextTable, interval, table, with_rows
+from abeval.report.tables import TextTable, VerdictLine, interval, table, text_lines, with_rows
 from abeval.results import format as fmt
 
 if TYPE_CHECKING:
@@ -35,15 +35,57 @@ def _added(result: "Added", i: int) -> str:
 
 
 def history_tables(result: "HistoryReport") -> tuple[TextTable | str, ...]:
-    """Say what was learned, and what cannot be said yet; then list every table that has rows."""
-    tables = with_rows(prediction_table(result), sensitivity_table(result), gained_table(result))
-    return (*sentences(result), *tables)
+    """Write the verdict, what was learned and cannot be said; then every table that has rows."""
+    tables = with_rows(prediction_table(result), sensitivity_table(result))
+    return (*text_lines(verdict(result)), *sentences(result), *tables)
+
+
+def verdict(result: "HistoryReport") -> VerdictLine:
+    """Say which offline metric to trust for each target, or why that cannot be said."""
+    # The level of a choice is corrected for the number of predictors: its sentence follows it.
+    trusted = [c for c in result.choices if c.sentence.startswith(f"{c.best} predicts ")]
+    if trusted:
+        pairs = [f"{one.best} FOR {one.target}" for one in trusted]
+        what = " and ".join(f"candidates for {one.target} by {one.best}" for one in trusted)
+        return VerdictLine(
+            "",
+            "ship",
+            f"TRUST {fmt.listing(pairs)}",
+            "; ".join(one.sentence for one in trusted) + ".",
+            action=f"Before a test, choose {what}; decide by the test itself.",
+        )
+    if not result.predictions:
+        return VerdictLine(
+            "",
+            "",
+            "NO OFFLINE METRIC TO JUDGE",
+            "the history has none beside its experiments.",
+            action="Add the JSON of abeval replay with that of analyze (abeval history add).",
+        )
+    if result.choices and all(choice.best is None for choice in result.choices):
+        said = "; ".join(choice.sentence for choice in result.choices)
+        step = "Decide by tests online, and compare other offline metrics (abeval replay)."
+        return VerdictLine("", "draft", "TRUST NO OFFLINE METRIC", f"{said}.", action=step)
+    lacking = min(filter(None, map(_needs, result.predictions)), default=1)
+    more = f"{fmt.count(lacking)} more experiment{'s' * (lacking > 1)}"
+    return VerdictLine(
+        "",
+        "",
+        "TOO FEW EXPERIMENTS TO SAY",
+        "none of the offline metrics can be told to predict a metric online yet.",
+        action=f"Add at least {more} with both (abeval history add); until then decide by tests.",
+    )
 
 
 def sentences(result: "HistoryReport") -> tuple[str, ...]:
     """Say what was learned, the number of experiments first; then, once, what cannot be said."""
     open_pairs = {(one.predictor, one.target) for one in result.predictions if _needs(one)}
-    learned = (c.sentence for c in result.choices if (c.best, c.target) not in open_pairs)
+    concluded = verdict(result).sentence
+    learned = (
+        choice.sentence
+        for choice in result.choices
+        if (choice.best, choice.target) not in open_pairs and choice.sentence not in concluded
+    )
     # Most commands print tables, and have no history.
     from abeval.results.history import FEWEST
 
@@ -74,20 +116,12 @@ def _signs(result: "HistoryReport") -> Iterator[str]:
 
 def gained_words(row: "Gained") -> str:
     """Write what to expect of lifts added up, by a subtraction that closes as it is printed."""
-    too_much = round(round(100 * row.naive, 1) - round(100 * (row.gained or 0.0), 1), 1)
-    less = f"{abs(too_much):.1f} points {'less' if too_much > 0 else 'more'}"
-    sums = f"measured {_measured(row)}, estimated {_estimated(row)}"
-    return f"{sums}: expect {less if too_much else 'as much'}"
-
-
-def _measured(row: "Gained") -> str:
-    return f"{100 * row.naive:+.1f}%"
-
-
-def _estimated(row: "Gained") -> str:
-    if row.gained is None or row.low is None or row.high is None:
-        return fmt.MISSING
-    return f"{100 * row.gained:+.1f}% [{100 * row.low:+.1f}%, {100 * row.high:+.1f}%]"
+    value, low, high = (round(100 * (end or 0.0), 1) for end in (row.gained, row.low, row.high))
+    apart = round(value - round(100 * row.naive, 1), 1)
+    way = f"{abs(apart):.1f} points {'higher' if apart > 0 else 'lower'}" if apart else "the same"
+    return (
+        f"measured {100 * row.naive:+.1f}%, expect {value:+.1f}% [{low:+.1f}%, {high:+.1f}%], {way}"
+    )
 
 
 def _needs(row: "Prediction") -> int:
@@ -182,24 +216,3 @@ def sensitivity_table(result: "HistoryReport") -> TextTable:
 
 def _spread(row: "Sensitivity") -> str:
     return fmt.MISSING if row.spread is None else f"{100 * row.spread:.2g}%"
-
-
-def gained_table(result: "HistoryReport") -> TextTable:
-    """Tabulate what was gained."""
-    return table(
-        "Gained",
-        "lifts of what was shipped, added up: as measured, and as estimated, shrunk by the spread "
-        "of all.",
-        result.gained,
-        "metric",
-        ("shipped", lambda row: f"{row.shipped} of {row.effects}", "number"),
-        ("measured", _measured, "number"),
-        ("estimated", _estimated, "number"),
-        ("prior", _prior, "extra"),
-    )
-
-
-def _prior(row: "Gained") -> str:
-    if row.prior_mean is None or row.prior_sd is None:
-        return ""
-    return f"{100 * row.prior_mean:+.2g}% ± {100 * row.prior_sd:.2g}%"

@@ -1,10 +1,13 @@
 """Say what to do next: roll out, stop, or run on, and for how long."""
 
 import math
+import re
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, NamedTuple
 
+from abeval.report.tables import ROLES, VerdictLine
 from abeval.results import MetricInfo, Row, Verdict, codes
 from abeval.results import format as fmt
 from abeval.results.analysis import Result
@@ -41,16 +44,86 @@ class Step(NamedTuple):
     text: str
 
 
-def best_of(result: Result) -> Verdict:
-    """Return the verdict on the variant that does best."""
-    return min(result.verdicts, key=lambda verdict: rank(result, verdict))
+ORDER = "Variants by verdict, best first"
+"""The order of lines and rows, where there are several variants."""
+
+_FOLLOWS = {"run_on": ", RUN ON", "keep_control": ", STOP", "do_not_ship": ", STOP"}
+"""What an undecided headline ends in, by the word of its step."""
+
+
+def best_first(result: Result) -> list[Verdict]:
+    """List the verdicts in their order."""
+    return sorted(result.verdicts, key=lambda verdict: rank(result, verdict))
+
+
+def in_order(result: Result, rows: Iterable[Row]) -> list[Row]:
+    """Order rows by role, then by metric as in the result; within a metric the best variant first.
+
+    The variants stand as in their verdicts.
+    """
+    roles = [role for role, _, _ in ROLES]
+    metrics = list(dict.fromkeys(row.metric for row in result.scorecard))
+    places = {one.variant: place for place, one in enumerate(best_first(result))}
+    return sorted(
+        rows,
+        key=lambda r: (roles.index(r.role), metrics.index(r.metric), places.get(r.variant, 0)),
+    )
+
+
+def verdict_lines(
+    result: Result, outlook: "PowerOutlook | None"
+) -> tuple[tuple[VerdictLine, ...], str]:
+    """Write a line for each variant, best first; and what is said of all of them, once.
+
+    Where the verdicts are the same, there is one line, without a variant.
+    """
+    lines = [
+        VerdictLine(one.variant, one.decision, _headline(result, one, step.word), rest, 1, "", text)
+        for one in best_first(result)
+        for step in [action(result, outlook, one)]
+        for text, rest in [(step.text, one.sentence.partition(": ")[2])]
+    ]
+    if len(lines) > 1 and len({(line.word, line.sentence) for line in lines}) == 1:
+        return (lines[0]._replace(variant=""),), ""
+    shared = _shared([line.sentence for line in lines])
+    own = (line._replace(sentence=_ended(line.sentence.removesuffix(shared))) for line in lines)
+    clauses = shared.removeprefix("; ")
+    return tuple(own), _ended(f"{clauses[:1].upper()}{clauses[1:]}") if shared else ""
+
+
+def _headline(result: Result, verdict: Verdict, step: str) -> str:
+    """Write the decision, and what a reader must know with it."""
+    word = codes.words(verdict.decision).upper()
+    if verdict.decision == "keep_running":
+        return word + _FOLLOWS.get(step, "")
+    guards = any(r.role == "guardrail" and r.variant == verdict.variant for r in result.scorecard)
+    return word + ", NO GUARDRAIL SET" * (verdict.decision == "ship" and not guards)
+
+
+_CLAUSE_END = re.compile(r"; (?![^()]*\))")
+"""Between clauses; a semicolon inside brackets ends none."""
+
+
+def _shared(sentences: Sequence[str]) -> str:
+    """Return the last clauses that all sentences have; none of a single one."""
+    if len(sentences) < 2:
+        return ""
+    clauses = [_CLAUSE_END.split(sentence) for sentence in sentences]
+    count = 0
+    while all(len(c) > count + 1 for c in clauses) and len({c[-1 - count] for c in clauses}) == 1:
+        count += 1
+    return "; " + "; ".join(clauses[0][-count:]) if count else ""
+
+
+def _ended(text: str) -> str:
+    return text if text.endswith(("?", ".")) else f"{text}."
 
 
 def next_step(result: Result | None, outlook: "PowerOutlook | None" = None) -> str:
     """Say what to do now, by the variant that does best."""
     if result is None or not result.verdicts:
         return ""
-    return action(result, outlook, best_of(result)).text
+    return action(result, outlook, best_first(result)[0]).text
 
 
 def action(result: Result, outlook: "PowerOutlook | None", verdict: Verdict) -> Step:
@@ -58,7 +131,7 @@ def action(result: Result, outlook: "PowerOutlook | None", verdict: Verdict) -> 
     if empty := [fmt.named(v.name) for v in result.experiment.variants if v.units == 0]:
         why = "were units assigned to it, and how does the log write its name?"
         return Step("repair", f"Find out why nobody is in {fmt.listing(empty)}: {why}")
-    best, variant = best_of(result), fmt.named(verdict.variant)
+    best, variant = best_first(result)[0], fmt.named(verdict.variant)
     match verdict.decision:
         case "ship" if verdict.variant != best.variant:
             gains = f"{fmt.named(best.variant)} gains more."
@@ -90,7 +163,7 @@ def action(result: Result, outlook: "PowerOutlook | None", verdict: Verdict) -> 
 
 def _without(result: Result, variant: str) -> tuple[str, str]:
     """Say what to do without a variant: keep control, unless another one ships."""
-    if best_of(result).decision == "ship":
+    if best_first(result)[0].decision == "ship":
         return "do_not_ship", f"Do not roll out {fmt.named(variant)}"
     return "keep_control", f"Keep {fmt.named(result.experiment.control)}"
 
@@ -283,8 +356,6 @@ def size_words(ahead: "MetricOutlook") -> str | None:
         >>> from abeval.results.power import MetricOutlook
         >>> size_words(MetricOutlook("ctr", 14.0, 0.14, (), 0.05, 111.4, None))
         '112 days in all, 8 times this test'
-        >>> size_words(MetricOutlook("ctr", 10.0, 0.14, (), 0.1, 71.0, None))
-        '71 days in all, 7.1 times this test (users who return add less than new ones)'
     """
     if ahead.days is None:
         units = ahead.target_units
@@ -293,7 +364,4 @@ def size_words(ahead: "MetricOutlook") -> str | None:
         return None
     days, times = math.ceil(ahead.target_days - 1e-6), ahead.target_days / ahead.days
     longer = f", {times:.2g} times this test" if times > 1 else ""
-    # An effect takes the square of days where each day adds as many new units.
-    by_square = ((ahead.mde or 0.0) / (ahead.target or math.inf)) ** 2
-    slower = " (users who return add less than new ones)" * (times > 1.5 * by_square > 1)
-    return f"{fmt.count(days)} {'day' if days == 1 else 'days'} in all{longer}{slower}"
+    return f"{fmt.count(days)} {'day' if days == 1 else 'days'} in all{longer}"

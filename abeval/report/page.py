@@ -23,6 +23,7 @@ from abeval.report import (
 from abeval.report import spread_page as spread
 from abeval.report.effects import by_role
 from abeval.report.figures import Block, Figure, OfMetric, figures_of
+from abeval.report.next_step import ORDER, next_step, verdict_lines
 from abeval.report.tables import TextTable, filled
 from abeval.results import codes
 from abeval.results import format as fmt
@@ -105,7 +106,7 @@ def page_html(study: Study) -> str:
         chosen=_chosen(study, built),
         title=study.name if info is None else info.shown,
         info=info,
-        progress="" if study.analysis is None else study.analysis.progress,
+        so_far="" if study.analysis is None else study.analysis.so_far,
         kicker=_kicker(study),
         downloads=tuple(_downloads(study)),
         width=_width(study),
@@ -230,9 +231,14 @@ class Figures(Mapping[tuple[str, ...], "go.Figure"]):
 
 def summary(result: Result) -> str:
     """Write the verdict and the scorecard for a notebook's output cell."""
+    lines, shared = verdict_lines(result, None)
     return assets.render(
         "summary.html",
         result=result,
+        lines=[line._replace(action="") for line in lines],
+        shared=shared,
+        said=[("Next", next_step(result))],
+        order=ORDER,
         roles=by_role(result),
         style=_summary_style(),
     )

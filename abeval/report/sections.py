@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from abeval.report import assets
 from abeval.report.figures import Block, figures_of
-from abeval.report.tables import TextTable, filled
+from abeval.report.tables import TextTable, VerdictLine, filled
 
 
 class Section(NamedTuple):
@@ -25,13 +25,21 @@ class Section(NamedTuple):
         return cls(table.title.lower(), table.title, lead, (plain, *figures))
 
 
-def sections_html(kicker: str, title: str, sentences: Sequence[str], *sections: Section) -> str:
-    """Write the page; sections without content are left out."""
+def sections_html(
+    kicker: str,
+    title: str,
+    sentences: Sequence[str],
+    *sections: Section,
+    lines: Sequence[VerdictLine] = (),
+) -> str:
+    """Write the page, with verdicts on top; sections without content are left out."""
     return assets.render_page(
         "sections.html",
         draws=any(any(figures_of(section.blocks)) for section in sections),
         kicker=kicker,
         title=title,
         sentences=sentences,
+        lines=lines,
+        said=(),
         sections=[one for one in sections if one.blocks or one.sentences],
     )

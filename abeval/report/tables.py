@@ -1,13 +1,21 @@
 """Make tables of text, and write the effects that stand in them."""
 
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
 from operator import attrgetter
 from typing import Any, Literal, NamedTuple, TypeVar
 
 from markupsafe import Markup
 
-from abeval.results import Adjustment, FamilyInterval, Row, SegmentContrast, SegmentTest, codes
+from abeval.results import (
+    Adjustment,
+    FamilyInterval,
+    MetricInfo,
+    Row,
+    SegmentContrast,
+    SegmentTest,
+    codes,
+)
 from abeval.results import format as fmt
 from abeval.results.analysis import Pair, Result
 from abeval.results.interleaving import PreferenceRow
@@ -71,6 +79,16 @@ class VerdictLine(NamedTuple):
     place: int = 1
     why: str = ""
     action: str = ""
+
+
+def text_lines(one: VerdictLine, before: str = "") -> Iterator[str]:
+    """Write a verdict as lines of text, each with the same words before it."""
+    yield f"{before}{one.word}: {one.sentence}"
+    yield from (
+        f"{before}{name}: {words}"
+        for name, words in (("Why", one.why), ("Next", one.action))
+        if words
+    )
 
 
 def spans(**parts: str) -> Markup:
@@ -195,7 +213,7 @@ class Printed(NamedTuple):
 
     `row` has the treatment that control and an adjusted difference make, and the interval that the
     status follows. `mark` is behind the treatment, if it is not the observed one. `reason` names
-    the level of the interval if it is another one.
+    the level of the interval if it is another one, and a guardrail's margin.
     """
 
     row: Row
@@ -211,13 +229,28 @@ def printed(result: Result, rows: Iterable[Row]) -> list[Printed]:
     level = fmt.level(result.experiment.alpha)
     return [
         _printed(
-            row, level, (row.metric, row.variant) in adjusted, wide.get((row.metric, row.variant))
+            row,
+            level,
+            (row.metric, row.variant) in adjusted,
+            wide.get((row.metric, row.variant)),
+            margin_of(result.info(row.metric)) if row.role == "guardrail" else "",
         )
         for row in rows
     ]
 
 
-def _printed(row: Row, level: str, adjusted: bool, wide: FamilyInterval | None) -> Printed:
+def margin_of(metric: MetricInfo) -> str:
+    """Write the margin of a guardrail, or the range of its value, or that it has none."""
+    if metric.within is not None:
+        return f"within {fmt.within(*metric.within)}"
+    if metric.margin is None:
+        return "no margin"
+    return f"margin {fmt.margin(metric.margin, bool(metric.margin_relative), metric.unit)}"
+
+
+def _printed(
+    row: Row, level: str, adjusted: bool, wide: FamilyInterval | None, margin: str
+) -> Printed:
     reason, mark = codes.reason(row.reason, row.units_needed), ""
     if adjusted and row.control is not None and row.difference is not None:
         row, mark = replace(row, treatment=row.control + row.difference), " adj"
@@ -227,7 +260,7 @@ def _printed(row: Row, level: str, adjusted: bool, wide: FamilyInterval | None) 
         lift = None if wide.lift_low is None else row.lift
         row = replace(row, lift=lift, **{name: getattr(wide, name) for name in _ENDS})
         reason = ": ".join(filter(None, (reason, f"{own} interval")))
-    return Printed(row, mark, reason, own)
+    return Printed(row, mark, "; ".join(filter(None, (reason, margin))), own)
 
 
 def tally(checks: Sequence[Check]) -> str:

@@ -13,9 +13,9 @@ from rich.text import Text
 from abeval.report import tables
 from abeval.report.cuts_short import cut_tables
 from abeval.report.layout import laid_out, plain
-from abeval.report.next_step import next_step
+from abeval.report.next_step import ORDER, in_order, next_step, verdict_lines
 from abeval.report.tables import ROLES, Printed, TextTable, decisive_p, printed
-from abeval.results import Decision, LeftOut, Row, codes
+from abeval.results import LeftOut, Row, codes
 from abeval.results import format as fmt
 from abeval.results.analysis import Result
 
@@ -25,12 +25,11 @@ if TYPE_CHECKING:
     from abeval.results.study import Study
 
 WIDTH = 110
-_ROLES = [role for role, _, _ in ROLES]
-_DECISION_STYLE: dict[Decision, str] = {
+_DECISION_STYLE = {
     "ship": "bold blue",
     "do_not_ship": "bold red",
     "keep_running": "bold",
-    "do_not_trust": "bold red",
+    "do_not_trust": "bold yellow",
     "draft": "bold yellow",
 }
 
@@ -88,7 +87,7 @@ def print_result(
     whole, width = whole or not judged, console.width
     metrics = None if whole else judged
     sections: list[Iterable[Text | Padding]] = [
-        (*_verdicts(result), *_trust(result, width, whole)),
+        (*_verdicts(result, outlook), *_trust(result, width, whole)),
         _scorecard(result, width, metrics),
         *(text_table(table, width) for table in _tables(result) if whole),
         _left_out(result, metrics),
@@ -119,16 +118,16 @@ def _tables(result: Result) -> tuple[TextTable, ...]:
     return (*tables.tables(result), *tables.segment_tables(result), *cut_tables(result))
 
 
-def _verdicts(result: Result) -> Iterator[Text]:
-    several = len(result.verdicts) > 1
-    for sentence, decision in dict.fromkeys((v.sentence, v.decision) for v in result.verdicts):
-        word, _, rest = sentence.partition(":")
-        names = ", ".join(v.variant for v in result.verdicts if v.sentence == sentence)
-        yield Text.assemble(
-            (f"{plain(names)}: " if several else ""),
-            (word, _DECISION_STYLE[decision]),
-            plain(f":{rest}"),
-        )
+def _verdicts(result: Result, outlook: "PowerOutlook | None") -> Iterator[Text]:
+    lines, shared = verdict_lines(result, outlook)
+    if len(lines) > 1:
+        yield Text(ORDER, "dim")
+    for line in lines:
+        name = f"{plain(line.variant)}: " if len(lines) > 1 else ""
+        word = line.word, _DECISION_STYLE[line.decision]
+        yield Text.assemble(name, word, plain(f": {line.sentence}"))
+    if shared:
+        yield Text(plain(shared))
     info = result.experiment
     units = ", ".join(f"{plain(v.name)} {fmt.count(v.units)}" for v in info.variants)
     parts = filter(None, (result.so_far, f"{info.unit} units: "))
@@ -169,7 +168,7 @@ def _scorecard(
     yield _heading(f"Scorecard{doubt}: lift with {level} interval, p {_family(result)}")
     several = len({row.variant for row in result.scorecard}) > 1
     every = [row for row in result.scorecard if metrics is None or row.metric in metrics]
-    shown = sorted(printed(result, every), key=lambda one: _ROLES.index(one.row.role))
+    shown = printed(result, in_order(result, every))
 
     def values(one: Printed) -> tuple[str, str]:
         unit = result.info(one.row.metric).unit
