@@ -63,9 +63,9 @@ def standing_table(result: "Agreement") -> TextTable:
             together.setdefault((row.offline, row.variant, row.standing), []).append(row)
     return table(
         "Offline against goals",
-        "the difference on control's traffic beside the lift online.",
+        f"the difference on control's traffic beside the lift online{_directions(result)}.",
         together.values(),
-        ("offline", lambda rows: _with_direction(rows[0].offline)),
+        ("offline", lambda rows: rows[0].offline),
         ("variant", lambda rows: rows[0].variant, "extra"),
         ("difference", lambda rows: number(rows[0].difference, None, None, signed=True), "number"),
         ("offline it", lambda rows: _moved(rows[0].offline_strength), "extra"),
@@ -113,13 +113,16 @@ def trust_lines(result: "Agreement") -> Iterator[tuple[str, str]]:
     yield "Guardrails", f"online {fmt.listing([*dict.fromkeys(lifts)])}." if lifts else "none."
 
 
-def _with_direction(metric: str) -> str:
-    """Name an offline metric; say which way is better where more is not."""
+def _directions(result: "Agreement") -> str:
+    """Say of which offline metrics not more is better."""
     # Most commands print tables, and have no offline metrics.
     from abeval.offline.metrics import direction_of
 
-    words = codes.direction_words(direction_of(metric))
-    return metric if words == "higher is better" else f"{metric} ({words})"
+    names: dict[str, list[str]] = {}
+    for metric in dict.fromkeys(row.offline for row in result.rows):
+        names.setdefault(codes.direction_words(direction_of(metric)), []).append(metric)
+    names.pop("higher is better", None)
+    return "".join(f"; {words} of {fmt.listing(of)}" for words, of in names.items())
 
 
 def _sides(row: "AgreementRow") -> str:

@@ -59,7 +59,7 @@ def verdict(result: "HistoryReport") -> VerdictLine:
             "",
             "",
             "NO OFFLINE METRIC TO JUDGE",
-            "the history has none beside its experiments.",
+            "The history has none beside its experiments.",
             action="Add the JSON of abeval replay with that of analyze (abeval history add).",
         )
     if result.choices and all(choice.best is None for choice in result.choices):
@@ -72,7 +72,7 @@ def verdict(result: "HistoryReport") -> VerdictLine:
         "",
         "",
         "TOO FEW EXPERIMENTS TO SAY",
-        "none of the offline metrics can be told to predict a metric online yet.",
+        "None of the offline metrics can be told to predict a metric online yet.",
         action=f"Add at least {more} with both (abeval history add); until then decide by tests.",
     )
 

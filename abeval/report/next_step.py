@@ -36,8 +36,9 @@ def rank(result: Result, verdict: Verdict) -> tuple[int, float]:
 class Step(NamedTuple):
     """What to do with a variant: in sentences, and as a word.
 
-    The words are `ship`, `second_choice`, `do_not_ship`, `keep_control`, `run_on`, `define` (a goal
-    or a margin), `choose` (between a margin and stopping), `repair` and `answer`.
+    The words are `ship`, `second_choice`, `do_not_ship`, `keep_control`, `run_on`, `new_test` (the
+    planned one has ended), `define` (a goal or a margin), `choose` (between a margin and stopping),
+    `repair` and `answer`.
     """
 
     word: str
@@ -47,7 +48,12 @@ class Step(NamedTuple):
 ORDER = "Variants by verdict, best first"
 """The order of lines and rows, where there are several variants."""
 
-_FOLLOWS = {"run_on": ", RUN ON", "keep_control": ", STOP", "do_not_ship": ", STOP"}
+_FOLLOWS = {
+    "run_on": ", RUN ON",
+    "new_test": ", TEST ANEW",
+    "keep_control": ", STOP",
+    "do_not_ship": ", STOP",
+}
 """What an undecided headline ends in, by the word of its step."""
 
 
@@ -184,16 +190,17 @@ def _settle(outlook: "PowerOutlook | None", result: Result, variant: str) -> Ste
         return Step(word, f"{without}: no goal got better.")
     row = next((row for row in waiting if row.mde is not None), waiting[0])
     question = _Question(result, row, outlook)
+    more, run_on = ("new_test", "Test anew") if question.is_over else ("run_on", "Run on")
     if row.units_needed is not None:
-        needed = f"{row.units_needed:,} units a variant: no test of {question.name} holds."
-        return Step("run_on", f"Run on to {needed}")
+        needed = f"{row.units_needed:,} units a variant are needed"
+        return Step(more, f"{run_on}: {needed}; with fewer no test of {question.name} holds.")
     least, small = min((row.units_control, result.experiment.control), (row.units, variant))
     if least < MIN_UNITS and "randomisation" not in (row.method or ""):
         few = f"{fmt.named(small)} has {least}; to judge {question.name} at all takes {MIN_UNITS}"
-        return Step("run_on", f"Get more units{question.anew}: {few}, to decide far more.")
+        return Step(more, f"Get more units{question.anew}: {few}, to decide far more.")
     if row.status == "too_little_data":
         size = f": about {question.size} to see {question.target}" if question.size else ""
-        return Step("run_on", f"Run on{size}. {question.name} has too little data.")
+        return Step(more, f"{run_on}{size}. {question.name} has too little data.")
     return _guardrail(question) if row.role == "guardrail" else _goal(question, word, without)
 
 
@@ -264,11 +271,16 @@ class _Question:
         return f"Run on{way} the planned end, {day}"
 
     @property
+    def is_over(self) -> bool:
+        """Tell whether the planned test has ended, and may not run on."""
+        return self.ended and self.result.experiment.looks != "always_valid"
+
+    @property
     def anew(self) -> str:
         """Say what a longer test needs once the planned one has ended."""
-        on = self.result.experiment.looks == "always_valid"
-        how = "for which this test may run on" if on else "in a new test that is planned for it"
-        return f", {how}" * self.ended
+        if self.is_over:
+            return ", in a new test that is planned for it"
+        return ", for which this test may run on" * self.ended
 
 
 def _goal(asked: _Question, word: str, without: str) -> Step:

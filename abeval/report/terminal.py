@@ -120,14 +120,14 @@ def _tables(result: Result) -> tuple[TextTable, ...]:
 
 def _verdicts(result: Result, outlook: "PowerOutlook | None") -> Iterator[Text]:
     lines, shared = verdict_lines(result, outlook)
-    if len(lines) > 1:
-        yield Text(ORDER, "dim")
     for line in lines:
         name = f"{plain(line.variant)}: " if len(lines) > 1 else ""
         word = line.word, _DECISION_STYLE[line.decision]
         yield Text.assemble(name, word, plain(f": {line.sentence}"))
     if shared:
         yield Text(plain(shared))
+    if len(lines) > 1:
+        yield Text(ORDER, "dim")
     info = result.experiment
     units = ", ".join(f"{plain(v.name)} {fmt.count(v.units)}" for v in info.variants)
     parts = filter(None, (result.so_far, f"{info.unit} units: "))

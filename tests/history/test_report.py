@@ -219,7 +219,7 @@ def test_the_result_is_plain_and_shows_itself(report: abeval.HistoryReport) -> N
     assert len(report.to_frame()) == len(report.predictions)
     assert len(report.effects_frame()) == len(report.effects)
     assert "auc" in repr(report)
-    assert "Gained" in str(report)
+    assert "Sensitivity" in str(report)
     assert "<table" in report._repr_html_()
 
 

@@ -123,7 +123,7 @@ def test_a_variant_of_few_units_is_named_and_thirty_are_not_enough() -> None:
     few = builders.row(status="too_little_data", units=16)
     verdict = replace(base.verdicts[0], decision="keep_running")
     step = action(replace(base, scorecard=(few,), verdicts=(verdict,)), None, verdict)
-    assert step.word == "run_on"
+    assert step.word == "new_test"
     assert "treatment has 16; to judge ctr at all takes 30, to decide far more." in step.text
 
 
