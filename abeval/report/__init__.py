@@ -36,11 +36,11 @@ def write_report(result: object, path: Path, aa: object = None) -> Path:
 
         return write_text(path, history_page_html(result))
     if isinstance(result, OffPolicyResult):
-        from abeval.report.off_policy_page import off_policy_html
+        from abeval.report.sections import off_policy_html
 
         return write_text(path, off_policy_html(result))
     if isinstance(result, InterleavingResult):
-        from abeval.report.interleaving_page import interleaving_html
+        from abeval.report.sections import interleaving_html
 
         return write_text(path, interleaving_html(result))
     from abeval.report.page import page_html

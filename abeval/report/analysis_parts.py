@@ -13,7 +13,7 @@ from abeval.report.effects import by_role
 from abeval.report.figures import Block, Closed, FigureView, of_metrics
 from abeval.report.next_step import size_words
 from abeval.report.slices import cut_rows, heat_blocks, slice_blocks
-from abeval.report.tables import TextTable, aa_table, numbers, scaled, share_of, with_rows
+from abeval.report.tables import TextTable, aa_table, scaled, share_of, with_rows
 from abeval.results import AAMetric, codes
 from abeval.results import format as fmt
 from abeval.results.agreement import Agreement, PositionRate
@@ -70,20 +70,6 @@ def quality_part(result: Result) -> Iterator[Block]:
     yield from units_view(result)
     if result.accounting or result.daily:
         yield assets.block("rows.html", result=result)
-
-
-def multiplicity_part(result: Result) -> Iterator[Block]:
-    """Show families of tests, with raw and adjusted p-values."""
-    tested = [row for row in result.scorecard if row.p_adjusted is not None]
-    table = numbers(
-        sorted(tested, key=lambda row: row.role != "goal"),
-        ("family", lambda r: "goals" if r.role == "goal" else f"guardrails of {r.variant}"),
-        *("metric", "variant"),
-        ("p", lambda row: fmt.p_value(row.p_value)),
-        ("p adjusted", lambda row: fmt.p_value(row.p_adjusted)),
-        ("status", lambda row: codes.status(row.status, row.reason)),
-    )
-    yield from map(fig.listed, with_rows(table))
 
 
 def power_part(outlook: PowerOutlook) -> tuple[Block, ...]:

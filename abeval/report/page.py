@@ -62,7 +62,7 @@ _BUILDERS: tuple[Callable[[Any], Iterable[Block]], ...] = (
     *(spread.catalog_part, agreement.causes_part, agreement.quadrant_part, agreement.traffics_part),
     *(parts.position_part, replay_page.offline_part, replay_page.calibration_part),
     *(parts.trust_part, daily_page.srm_part, daily_page.before_part, time_page.stability_part),
-    *(parts.quality_part, parts.aa_part, parts.multiplicity_part, methods_part.methods_part),
+    *(parts.quality_part, parts.aa_part, methods_part.methods_part),
 )
 _BUILD = {build.__name__.removesuffix("_part"): build for build in _BUILDERS}
 """Part → its blocks, of the study or the result that it is built from; none without data."""

@@ -7,7 +7,7 @@ from abeval.report import assets
 from abeval.report import figures as fig
 from abeval.report import replay_short as short
 from abeval.report.figures import Block, Closed, FigureView
-from abeval.report.tables import WHY_NOT, TextTable, scaled, table, text_of
+from abeval.report.tables import TextTable, scaled, text_of
 from abeval.results import codes, replay
 from abeval.results import format as fmt
 from abeval.results.replay import CalibrationBin, Curve, ReplayResult, ReplayRow
@@ -111,18 +111,7 @@ def offline_part(result: ReplayResult) -> Iterator[Block]:
 
 
 def _accounts(result: ReplayResult) -> tuple[Block, ...]:
-    """Tabulate definitions, coverage, rows set aside, policies, and all values and their gaps."""
-    values = table(
-        f"All {len(result.rows)} values",
-        "and what each leaves out.",
-        result.rows,
-        *("metric", "model", "traffic"),
-        ("value", _value, "number"),
-        ("units", lambda row: fmt.count(row.units), "number"),
-        ("counted", lambda row: fmt.count(round(row.counted)), "number"),
-        ("left out", _left_out, "words"),
-        WHY_NOT,
-    )
+    """Tabulate definitions, coverage, rows set aside, policies."""
     merged = [(codes.words(what), fmt.count(count)) for what, count in result.accounting]
     policies = [(codes.words(what), codes.words(policy)) for what, policy in result.policy]
     return (
@@ -130,7 +119,6 @@ def _accounts(result: ReplayResult) -> tuple[Block, ...]:
         short.coverage(result),
         _pairs("Rows accounted for", "merged, set aside or not compared.", "count", merged),
         _pairs("Policies", "what the definitions do not fix.", "policy", policies),
-        values,
     )
 
 
@@ -152,11 +140,3 @@ def calibration_part(result: ReplayResult) -> Iterator[FigureView]:
         own = [b for b in result.calibration if (b.traffic, b.kind) == (traffic, kind)]
         title, key = f"Traffic of {traffic}, {_BINNED[kind]}", ("calibration", traffic, kind)
         yield FigureView(title, "", calibration_figure(own), key)
-
-
-def _value(row: ReplayRow) -> str:
-    return " ".join(part for part in fmt.estimate(row.value, row.low, row.high) if part)
-
-
-def _left_out(row: ReplayRow) -> str:
-    return ", ".join(f"{fmt.count(n)} {codes.words(what)}" for what, n in row.left_out)

@@ -228,7 +228,7 @@ def _checks(result: "CheckResult", whole: bool) -> tuple[Part, ...]:
     return (first, checks) if shown else (first,)
 
 
-def interleaving_parts(result: "InterleavingResult", whole: bool = False) -> tuple[Part, ...]:
+def _interleaving(result: "InterleavingResult", whole: bool) -> tuple[Part, ...]:
     """Write the verdict, and tabulate preferences and the checks that did not pass."""
     info, checks = result.experiment, result.trust
     counts = (
@@ -317,10 +317,7 @@ _SHOWN: Mapping[
     ),
     "AuditResult": (lambda r, _: _audit(r), lambda _: ()),
     "CheckResult": (_checks, lambda _: ()),
-    "InterleavingResult": (
-        lambda result, _: interleaving_parts(result),
-        lambda result: result.notes,
-    ),
+    "InterleavingResult": (_interleaving, lambda result: result.notes),
     "Added": (lambda r, _: added_parts(r), lambda _: ()),
     "HistoryReport": (lambda r, _: history_tables(r), _history_notes),
 }
