@@ -9,10 +9,9 @@ from abeval.report import assets, tables
 from abeval.report import figures as fig
 from abeval.report.cuts_short import split_tables
 from abeval.report.daily_page import units_view
-from abeval.report.effects import by_role
+from abeval.report.effects import by_role, cut_rows, heat_blocks, slice_blocks
 from abeval.report.figures import Block, Closed, FigureView, of_metrics
 from abeval.report.next_step import size_words
-from abeval.report.slices import cut_rows, heat_blocks, slice_blocks
 from abeval.report.tables import TextTable, aa_table, scaled, share_of, with_rows
 from abeval.results import AAMetric, codes
 from abeval.results import format as fmt

@@ -8,14 +8,16 @@ import re
 from collections.abc import Iterable, Sequence
 from functools import cache
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-import jinja2
 from markupsafe import Markup, escape
 
 from abeval.report.tables import could_see, decisive_p, full, margin_of, shown_lift
 from abeval.results import MetricInfo, Row, codes
 from abeval.results import format as fmt
+
+if TYPE_CHECKING:
+    import jinja2
 
 CLOSED, END = "<!--closed-->", "<!--/closed-->"
 """What stands between them is built when its details are opened."""
@@ -191,7 +193,10 @@ def render_page(template: str, *, draws: bool, **values: object) -> str:
 
 
 @cache
-def _environment() -> jinja2.Environment:
+def _environment() -> "jinja2.Environment":
+    # The tables of a terminal fill no template.
+    import jinja2
+
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(HERE),
         autoescape=True,

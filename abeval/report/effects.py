@@ -2,10 +2,11 @@
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import fields
 from typing import NamedTuple
 
-from abeval.report import glyph, tables
-from abeval.report.figures import places
+from abeval.report import assets, glyph, tables
+from abeval.report.figures import Block, Closed, of_metrics, places
 from abeval.report.next_step import in_order
 from abeval.report.tables import (
     ROLES,
@@ -20,6 +21,7 @@ from abeval.report.tables import (
 from abeval.results import MetricInfo, Row, SliceRow, codes
 from abeval.results import format as fmt
 from abeval.results.analysis import ExperimentInfo, Result
+from abeval.results.effects import CutRow
 
 DECIDED = frozenset({"better", "worse", "equivalent", "non_inferior"})
 
@@ -82,17 +84,20 @@ def _harm(row: Row, metric: MetricInfo) -> glyph.Ends:
 
 
 class RowView(NamedTuple):
-    """A row of the scorecard; `of` has its numbers, `absolute` the difference beside a lift."""
+    """A row of the scorecard, or of a segment or cut.
 
-    of: Row
+    `of` has its numbers, `absolute` the difference beside a lift.
+    """
+
+    of: Row | SliceRow
     metric: MetricInfo
     place: int
     control: str
     treatment: str
     effect: Cell
-    absolute: str
     mark: glyph.Mark | None
-    reason: str
+    absolute: str = ""
+    reason: str = ""
 
 
 Rows = tuple[glyph.Axis, list[RowView]]
@@ -122,8 +127,8 @@ def row_views(result: Result, rows: Sequence[Row]) -> Rows:
             fmt.mean(row.control, metric.unit, decimals),
             fmt.mean(row.treatment, metric.unit, decimals) + one.mark,
             effect_of(row, metric.unit),
-            absolute.text if absolute and row.lift is not None else "",
             row_mark(result.experiment, of, one, metric),
+            absolute.text if absolute and row.lift is not None else "",
             one.reason,
         )
         views.append(view)
@@ -136,3 +141,72 @@ def _digits(rows: Sequence[Row], metrics: Mapping[str, MetricInfo]) -> Mapping[s
     for row in rows:
         values[row.metric] += [row.control, row.treatment]
     return {name: fmt.digits(numbers, metrics[name].unit) for name, numbers in values.items()}
+
+
+def slice_blocks(result: Result, rows: Sequence[SliceRow]) -> tuple[Block, ...]:
+    """Tabulate the effects of each metric by every dimension, on one axis."""
+    order = places(result.experiment)
+    blocks: list[tuple[str, Block]] = []
+    for name in dict.fromkeys(row.metric for row in rows):
+        metric, lines = result.info(name), []
+        for row in (row for row in rows if row.metric == name):
+            notes = filter(None, ("partial day" * row.partial, codes.reason(row.reason)))
+            effect = effect_of(row, metric.unit, ", ".join(notes))
+            values = fmt.pair(row.control, row.treatment, metric.unit)
+            mark = slice_mark(result.experiment, row)
+            lines.append(RowView(row, metric, order.get(row.variant, 1), *values, effect, mark))
+        html = assets.block(
+            "segments.html",
+            result=result,
+            metric=metric,
+            lines=lines,
+            dimensions=list(dict.fromkeys(line.of.slice for line in lines)),
+            axis=glyph.shared_axis([line.mark for line in lines]),
+        )
+        blocks.append((name, html))
+    return of_metrics(blocks)
+
+
+def heat_blocks(result: Result, rows: Sequence[SliceRow], opens: str) -> tuple[Block, ...]:
+    """Tabulate lifts, metrics × variants × cells, a table for each dimension, shaded by size.
+
+    A metric leads to `opens`, an id of the page.
+    """
+    blocks: list[Block] = []
+    whole = {("", row.metric, row.variant): row for row in result.scorecard}
+    for dimension in dict.fromkeys(row.slice for row in rows):
+        own = {(r.cell, r.metric, r.variant): r for r in rows if r.slice == dimension}
+        judged = {metric for _, metric, _ in own}
+        html = assets.block(
+            "heat.html",
+            dimension=dimension,
+            cells=list(dict.fromkeys(["", *(cell for cell, _, _ in own)])),
+            variants=list(dict.fromkeys(row.variant for row in result.scorecard)),
+            metrics=[result.info(m) for m in dict.fromkeys(m for _, m, _ in whole) if m in judged],
+            lifts={**whole, **own},
+            tone=_tone,
+            opens=opens,
+        )
+        blocks.append(Closed(f"By {dimension}", (html,), is_open=not blocks))
+    return tuple(blocks)
+
+
+def _tone(metric: MetricInfo, row: SliceRow | Row) -> float:
+    """Shade a lift whose interval excludes zero, the more the larger; 20 % and more alike."""
+    if row.lift is None or not tables.excludes_zero(row):
+        return 0.0
+    good = {"increase": 1.0, "decrease": -1.0}.get(metric.direction, 0.0)
+    return good * max(-1.0, min(1.0, row.lift / 0.2))
+
+
+def cut_rows(result: Result) -> list[SliceRow]:
+    """Show cuts as segments are shown, with p after Holm."""
+    names = {field.name for field in fields(SliceRow)} & {field.name for field in fields(CutRow)}
+    return [
+        SliceRow(
+            **{name: getattr(row, name) for name in names}
+            | {"slice": row.cut, "cell": row.cell or "(none)", "partial": False}
+            | {"p_value": row.p_adjusted}
+        )
+        for row in result.cuts
+    ]

@@ -5,8 +5,7 @@ from collections.abc import Collection, Iterator
 from markupsafe import Markup
 
 from abeval.report import assets, glyph
-from abeval.report.agreement_page import standings
-from abeval.report.agreement_short import conclusions, standing_table, trust_lines
+from abeval.report.agreement_page import conclusions, standing_table, standings, trust_lines
 from abeval.report.effects import row_views
 from abeval.report.figures import Block, places
 from abeval.report.next_step import ORDER, in_order, verdict_lines

@@ -3,8 +3,7 @@
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from abeval.report.agreement_page import standings
-from abeval.report.agreement_short import conclusion_lines
+from abeval.report.agreement_page import conclusion_lines, standings
 from abeval.report.next_step import ORDER, in_order, next_step, verdict_lines
 from abeval.report.short import notes, parts
 from abeval.report.spread_page import moved_sentences

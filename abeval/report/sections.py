@@ -1,13 +1,15 @@
-"""Write a page of one result that is no study: what it says, and tables and figures below it."""
+"""Write the page of a result that is no study: what it says, tables and figures below it."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from abeval.report import assets
 from abeval.report import figures as fig
-from abeval.report.figures import Block, FigureView, figures_of
+from abeval.report import history_page as history
+from abeval.report.figures import Block, FigureView, Interval, figures_of
 from abeval.report.short import notes, off_policy_value, parts
 from abeval.report.tables import TextTable, VerdictLine, filled
+from abeval.results.history import HistoryReport
 from abeval.results.interleaving import InterleavingResult
 from abeval.results.off_policy import OffPolicyResult
 
@@ -57,19 +59,20 @@ def off_policy_html(result: OffPolicyResult) -> str:
         for name, row in values.items()
         if name in ("snips", "dr")
     ]
-    spots = [
-        fig.Spot(i, (row.value, row.low, row.high), f"{name}: {off_policy_value(row)}")
-        for i, (name, row) in enumerate(values.items())
-    ]
-    drawn = fig.forest([*values], {"estimate": spots}, **fig.value_axis("clicks or reward a row"))
-    if result.realised is not None:
-        drawn["layout"]["shapes"] = [fig.line_at("x", result.realised.value)]
+    spots = {
+        name: ((row.value, row.low, row.high), off_policy_value(row))
+        for name, row in values.items()
+    }
+    real = None if result.realised is None else result.realised.value
     estimates, *others = (part for part in parts(result) if isinstance(part, TextTable))
     return sections_html(
         "Off-policy evaluation",
         f"{result.experiment}: {estimates.title}",
         worth or [f"The log of {result.source} cannot tell what {result.policy} is worth"],
-        Section.of(estimates._replace(title="Estimates"), *_drawn(spots, drawn)),
+        Section.of(
+            estimates._replace(title="Estimates"),
+            *_intervals(spots, "clicks or reward an impression", real),
+        ),
         *map(Section.of, others),
         Section("doubts", "What cannot be trusted", sentences=notes(result)),
     )
@@ -79,25 +82,61 @@ def interleaving_html(result: InterleavingResult) -> str:
     """Write which ranker users prefer: verdict, preferences, trust, notes."""
     shown = parts(result, whole=True)
     preferences, *others = (part for part in shown if isinstance(part, TextTable))
-    known = [row for row in result.preferences if row.preference is not None]
-    names = [f"{row.metric}, {row.ranker} against {row.base}" for row in known]
-    spots = [
-        fig.Spot(i, (row.preference, row.low, row.high), f"{names[i]}: {row.shown}")
-        for i, row in enumerate(known)
-    ]
-    axis = fig.value_axis("share of all credit")
-    drawn = fig.forest(names, {"estimate": spots}, **axis)
-    drawn["layout"]["shapes"] = [fig.line_at("x", 0.0)]
+    spots = {
+        f"{row.metric}, {row.ranker} against {row.base}": (
+            (row.preference, row.low, row.high),
+            row.shown,
+        )
+        for row in result.preferences
+        if row.preference is not None
+    }
     return sections_html(
         "Interleaving",
         result.experiment.shown,
         [part for part in shown if isinstance(part, str)],
-        Section.of(preferences, *_drawn(spots, drawn)),
+        Section.of(preferences, *_intervals(spots, "share of all credit", 0.0)),
         *map(Section.of, others),
         Section("notes", "How to read it", sentences=notes(result)),
     )
 
 
-def _drawn(spots: Sequence[fig.Spot], drawn: fig.Figure) -> list[FigureView]:
-    """Show a figure that has something in it."""
-    return [FigureView("", "", drawn, ("drawn",))] if spots else []
+def history_html(result: HistoryReport) -> str:
+    """Write a history: which offline metric to trust, what moves, what was gained."""
+    learned, *said = history.sentences(result)
+    return sections_html(
+        "History",
+        learned,
+        said,
+        Section.of(
+            history.prediction_table(result),
+            *history.scatters(result),
+            more="Effects are turned so that more is better.",
+        ),
+        Section.of(
+            history.sensitivity_table(result),
+            more="Signal is the share of true effects in what was measured.",
+        ),
+        Section(
+            "gained",
+            "Gained",
+            "Lifts of what was shipped, added up: as measured, and shrunk by the spread of all. To "
+            "ship what looks best adds up luck too; what is shrunk has less of it.",
+            (*history.forests(result),),
+        ),
+        Section("notes", "Notes", sentences=notes(result)),
+        lines=(history.verdict(result),),
+    )
+
+
+def _intervals(
+    rows: Mapping[str, tuple[Interval, str]], axis: str, at: float | None
+) -> Iterator[FigureView]:
+    """Draw values with their intervals and words, by name, and maybe a dashed line."""
+    spots = [
+        fig.Spot(i, ends, f"{name}: {words}")
+        for i, (name, (ends, words)) in enumerate(rows.items())
+    ]
+    drawn = fig.forest([*rows], {"estimate": spots}, **fig.value_axis(axis))
+    drawn["layout"]["shapes"] = [] if at is None else [fig.line_at("x", at)]
+    if rows:
+        yield FigureView("", "", drawn, ("drawn",))

@@ -4,8 +4,6 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from abeval.report import tables
-from abeval.report.agreement_short import agreement_tables
-from abeval.report.history_short import added_parts, history_tables
 from abeval.report.tables import WHY_NOT, TextTable, decisive_p, difference_of, table
 from abeval.report.time_short import time_tables
 from abeval.results import codes
@@ -53,8 +51,26 @@ def notes(result: "Brief") -> tuple[str, ...]:
     return _SHOWN[type(result).__name__][1](result)
 
 
+def _agreement(result: "Agreement", whole: bool) -> tuple[Part, ...]:
+    from abeval.report.agreement_page import agreement_tables
+
+    return agreement_tables(result, whole)
+
+
+def _history(result: "HistoryReport", whole: bool) -> tuple[Part, ...]:
+    from abeval.report.history_page import history_tables
+
+    return history_tables(result)
+
+
+def _history_added(result: "Added", whole: bool) -> tuple[Part, ...]:
+    from abeval.report.history_page import added_parts
+
+    return added_parts(result)
+
+
 def _replay(result: "ReplayResult", whole: bool) -> tuple[Part, ...]:
-    from abeval.report.replay_short import replay_tables
+    from abeval.report.replay_page import replay_tables
 
     return replay_tables(result, whole)
 
@@ -307,7 +323,7 @@ _SHOWN: Mapping[
 ] = {
     "TimeResult": (time_tables, lambda result: (*result.notes, *_refused(result))),
     "ReplayResult": (_replay, _replay_notes),
-    "Agreement": (agreement_tables, lambda result: result.notes),
+    "Agreement": (_agreement, lambda result: result.notes),
     "AAResult": (_aa, lambda result: (*_off(result), *_refused(result))),
     "Plans": (lambda r, _: _plans(r), lambda _: ()),
     "Pairwise": (lambda r, _: _pairwise(r), _pairwise_notes),
@@ -318,7 +334,7 @@ _SHOWN: Mapping[
     "AuditResult": (lambda r, _: _audit(r), lambda _: ()),
     "CheckResult": (_checks, lambda _: ()),
     "InterleavingResult": (_interleaving, lambda result: result.notes),
-    "Added": (lambda r, _: added_parts(r), lambda _: ()),
-    "HistoryReport": (lambda r, _: history_tables(r), _history_notes),
+    "Added": (_history_added, lambda _: ()),
+    "HistoryReport": (_history, _history_notes),
 }
 """Kind of a result → its tables and sentences, and its notes."""

@@ -15,8 +15,8 @@ import abeval
 from abeval.errors import ExperimentError
 from abeval.history.entries import Addable, rows_of
 from abeval.history.table import changing
-from abeval.report.history_page import history_page_html
-from abeval.report.history_short import sentences
+from abeval.report.history_page import sentences
+from abeval.report.sections import history_html
 from tests.cli.test_cli import call
 from tests.history.past import online, past, replayed
 from tests.report.pages import Page, figures, whole
@@ -224,7 +224,7 @@ def test_the_result_is_plain_and_shows_itself(report: abeval.HistoryReport) -> N
 
 
 def test_the_page_draws_what_the_result_says(report: abeval.HistoryReport, tmp_path: Path) -> None:
-    html = history_page_html(report)
+    html = history_html(report)
     page = Page()
     page.feed(html)
     assert report.choices[0].sentence in page.all("section", id="said")[0].text
@@ -252,7 +252,7 @@ def test_a_report_opens_with_what_was_learned_and_says_once_what_cannot_be_said(
     assert f"auc in {row.agree} of 8 ({100 * row.agree_share:.3g}%" in said[1]
     assert "3 pairs of metrics go together (2 more experiments with both)" in said[-1]
     assert "what was gained on dwell_per_user" in said[-1]
-    for text in (str(report), whole(history_page_html(report))):
+    for text in (str(report), whole(history_html(report))):
         assert text.count("annot be said yet") == 1
         assert "too few units" not in text
 
@@ -275,7 +275,7 @@ def test_no_name_becomes_markup(tmp_path: Path) -> None:
     for i, each in enumerate(past(6)):
         info = replace(each.result.experiment, name=f"{HOSTILE}{i}")
         history.add(replace(each.result, experiment=info), replace(each.replayed, name=info.name))
-    html = whole(history_page_html(history.report()))
+    html = whole(history_html(history.report()))
     assert "<script>window" not in html
     assert "pwned" in html
 

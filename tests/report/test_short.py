@@ -15,7 +15,7 @@ import abeval
 from abeval.cli.main import main
 from abeval.history.entries import Addable, rows_of
 from abeval.history.table import changing
-from abeval.report.replay_short import chosen
+from abeval.report.replay_page import chosen
 from abeval.report.terminal import as_text
 from abeval.results import codes
 from abeval.results.analysis import Result
