@@ -7,7 +7,6 @@ from markupsafe import Markup
 
 from abeval.report import assets, tables
 from abeval.report import figures as fig
-from abeval.report.cuts_short import split_tables
 from abeval.report.daily_page import units_view
 from abeval.report.effects import by_role, cut_rows, heat_blocks, slice_blocks
 from abeval.report.figures import Block, Closed, FigureView, of_metrics
@@ -60,7 +59,7 @@ def segments_part(result: Result) -> Iterator[Block]:
 def cuts_part(result: Result) -> Iterator[Block]:
     """Show effects in parts of the traffic, of which one unit may see several."""
     yield from slice_blocks(result, cut_rows(result))
-    if beside := split_tables(result):
+    if beside := tables.split_tables(result):
         yield Closed("Within cells and by mix", beside)
 
 

@@ -70,9 +70,6 @@ _BUILD = {build.__name__.removesuffix("_part"): build for build in _BUILDERS}
 _MOST_DAYS = 5_000
 """Rows by day of a page's JSON."""
 
-_WORDY = 14
-"""Letters of a variant's name that fit its usual column."""
-
 
 class Download(NamedTuple):
     """A link to a file inside the page."""
@@ -82,34 +79,23 @@ class Download(NamedTuple):
     text: str
 
 
-class View(NamedTuple):
-    """A view of the page: the decision, all of a metric, or the evidence."""
-
-    id: str
-    title: str
-    parts: tuple[Part, ...]
-
-
 def page_html(study: Study) -> str:
     """Write the page."""
     built = tuple(_built(study))
     info = None if study.analysis is None else study.analysis.experiment
-    shown = dict.fromkeys(part.view for part in built)
     return assets.render_page(
         "study.html",
         draws=any(any(figures_of(part.blocks)) for part in built),
         study=study,
         asked=codes.open_questions(study.questions),
-        views=[
-            View(one, one.capitalize(), tuple(p for p in built if p.view == one)) for one in shown
-        ],
+        parts=built,
         chosen=_chosen(study, built),
         title=study.name if info is None else info.shown,
         info=info,
         so_far="" if study.analysis is None else study.analysis.so_far,
         kicker=_kicker(study),
         downloads=tuple(_downloads(study)),
-        width=_width(study),
+        is_broad=study.analysis is not None and len(study.analysis.verdicts) > 1,
     )
 
 
@@ -119,15 +105,6 @@ def _chosen(study: Study, built: Sequence[Part]) -> str:
     listed = [one.metric for part in built for one in part.blocks if isinstance(one, OfMetric)]
     of_roles = [row.metric for row in goals if row.role == "goal" and row.metric in listed]
     return next(iter([*of_roles, *listed]), "")
-
-
-def _width(study: Study) -> str:
-    """Widen a page whose tables need room: for a column of variants, for long names."""
-    rows = () if study.analysis is None else study.analysis.scorecard
-    names = {row.variant for row in rows}
-    if len(names) < 2:
-        return ""
-    return "broad wordy" if any(len(name) > _WORDY for name in names) else "broad"
 
 
 def _built(study: Study) -> Iterator[Part]:

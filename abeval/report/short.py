@@ -247,10 +247,12 @@ def _checks(result: "CheckResult", whole: bool) -> tuple[Part, ...]:
 def _interleaving(result: "InterleavingResult", whole: bool) -> tuple[Part, ...]:
     """Write the verdict, and tabulate preferences and the checks that did not pass."""
     info, checks = result.experiment, result.trust
-    counts = (
-        f"{info.shown}: {fmt.count(result.units)} {info.unit} units, {fmt.count(result.lists)} "
-        f"lists ({codes.words(result.method)})"
-    )
+    size = f"{fmt.count(result.units)} {info.unit} units, {fmt.count(result.lists)} lists"
+    size = f"{info.shown}: {size} ({codes.words(result.method)})"
+
+    def counts(*of: int | None) -> str:
+        return ", ".join(fmt.count(count) for count in of if count is not None)
+
     doubt = "" if result.trusted else " (NOT TO BE TRUSTED)"
     rows = table(
         f"Preferences{doubt}",
@@ -262,18 +264,14 @@ def _interleaving(result: "InterleavingResult", whole: bool) -> tuple[Part, ...]
         ("preference", lambda row: row.shown or fmt.MISSING),
         ("p", lambda row: fmt.p_value(decisive_p(row)), "number"),
         ("status", lambda row: codes.status(row.status, row.reason)),
-        ("units won, lost, tied", lambda r: _three(r.won, r.lost, r.tied), "spare"),
-        ("lists", lambda r: _three(r.lists_won, r.lists_lost, r.lists_tied), "spare"),
+        ("units won, lost, tied", lambda r: counts(r.won, r.lost, r.tied), "spare"),
+        ("lists", lambda r: counts(r.lists_won, r.lists_lost, r.lists_tied), "spare"),
         WHY_NOT,
     )
     shown = worst_first(checks, "fail", "warn", *(("skipped", "pass") if whole else ()))
     trust = tables.checks_table("Checks", "What was measured, and what to do.", shown)
-    said = (*(one.sentence for one in result.verdicts), counts, f"Trust: {tables.tally(checks)}")
+    said = (*(one.sentence for one in result.verdicts), size, f"Trust: {tables.tally(checks)}")
     return (*said, rows, trust) if shown else (*said, rows)
-
-
-def _three(*counts: int | None) -> str:
-    return ", ".join(fmt.count(count) for count in counts if count is not None)
 
 
 def _mismatches(result: "AuditResult") -> list[Part]:

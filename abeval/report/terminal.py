@@ -11,7 +11,6 @@ from rich.padding import Padding
 from rich.text import Text
 
 from abeval.report import tables
-from abeval.report.cuts_short import cut_tables
 from abeval.report.layout import laid_out, plain
 from abeval.report.next_step import ORDER, in_order, next_step, verdict_lines
 from abeval.report.tables import ROLES, Printed, TextTable, decisive_p, printed
@@ -115,7 +114,7 @@ def _ahead(result: Result, outlook: "PowerOutlook | None", whole: bool) -> Itera
 
 
 def _tables(result: Result) -> tuple[TextTable, ...]:
-    return (*tables.tables(result), *tables.segment_tables(result), *cut_tables(result))
+    return (*tables.tables(result), *tables.segment_tables(result), *tables.cut_tables(result))
 
 
 def _verdicts(result: Result, outlook: "PowerOutlook | None") -> Iterator[Text]:
