@@ -63,6 +63,11 @@ def standing_table(result: Agreement) -> TextTable:
     for row in result.rows:
         if row.role == "goal":
             together.setdefault((row.offline, row.variant, row.standing), []).append(row)
+
+    def lifted(row: AgreementRow) -> str:
+        shown = shown_lift(row)
+        return row.online if shown is None else f"{row.online} {shown.estimate}"
+
     return table(
         "Offline against goals",
         f"the difference on control's traffic beside the lift online{_directions(result)}.",
@@ -72,7 +77,7 @@ def standing_table(result: Agreement) -> TextTable:
         ("difference", lambda rows: number(rows[0].difference, None, None, signed=True), "number"),
         ("offline it", lambda rows: _moved(rows[0].offline_strength), "extra"),
         ("standing", lambda rows: rows[0].standing),
-        ("goals", lambda rows: ", ".join(map(_lifted, rows)), "words"),
+        ("goals", lambda rows: ", ".join(map(lifted, rows)), "words"),
         ("why not", lambda rows: codes.reason(rows[0].reason), "note"),
     )
 
@@ -130,11 +135,6 @@ def _sides(row: AgreementRow) -> str:
         f"On control's traffic {row.offline} {_moved(row.offline_strength)} offline ({offline}); "
         f"online {row.online} {_moved(row.online_strength)} ({lift_of(row)})."
     )
-
-
-def _lifted(row: AgreementRow) -> str:
-    shown = shown_lift(row)
-    return row.online if shown is None else f"{row.online} {shown.estimate}"
 
 
 def _moved(strength: float | None) -> str:

@@ -5,7 +5,7 @@ import gzip
 import hashlib
 import json
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from markupsafe import Markup, escape
 
 from abeval.report.tables import could_see, decisive_p, full, margin_of, shown_lift
-from abeval.results import MetricInfo, Row, codes
+from abeval.results import MetricInfo, codes
 from abeval.results import format as fmt
 
 if TYPE_CHECKING:
@@ -211,7 +211,6 @@ def _environment() -> "jinja2.Environment":
         "share": lambda number: fmt.MISSING if number is None else fmt.percent(number),
         "p": fmt.p_value,
         "full": full,
-        "sig": _significant,
         "capitalize_first": lambda text: text[:1].upper() + text[1:],
         "words": codes.words,
         "reason": codes.reason,
@@ -221,14 +220,14 @@ def _environment() -> "jinja2.Environment":
         "slug": slug,
         "packed_url": packed_url,
         "level": fmt.level,
-        "several": _several,
+        "several": lambda rows: len({row.variant for row in rows}) > 1,
         "metric_note": _metric_note,
         "status": lambda row: codes.status(row.status, row.reason),
         "tone": lambda row: _TONES.get(row.status, "plain"),
         "decisive": decisive_p,
         "could_see": could_see,
         "shown_lift": shown_lift,
-        "measure": lambda value: "" if value is None else fmt.typographic(f"{value:.3g}"),
+        "sig": lambda value: "" if value is None else fmt.typographic(f"{value:.3g}"),
     }
     environment.globals["missing"] = fmt.MISSING
     environment.tests["numeric"] = lambda text: _NUMBER.fullmatch(text) is not None
@@ -238,16 +237,7 @@ def _environment() -> "jinja2.Environment":
 _TONES = {"better": "good", "non_inferior": "good", "worse": "bad", "untrusted": "bad"}
 
 
-def _several(rows: Iterable[Row]) -> bool:
-    """Tell whether rows are of more than one variant."""
-    return len({row.variant for row in rows}) > 1
-
-
 def _metric_note(metric: MetricInfo) -> str:
     """Write unit and direction, as shown under a metric's name."""
     unit = f"{metric.unit}, " if metric.unit and metric.unit not in fmt.RATE_UNITS else ""
     return f"{unit}{codes.direction_words(metric.direction)}"
-
-
-def _significant(number: float | None, digits: int = 3) -> str:
-    return fmt.MISSING if number is None else fmt.typographic(f"{number:.{digits}g}")

@@ -67,22 +67,16 @@ def daily_effect(
 
 
 def _takeaway(rows: Sequence[SliceRow]) -> str:
-    """Say in one sentence what days show: signs and intervals, without a verdict."""
-    variants = tuple(dict.fromkeys(row.variant for row in rows))
-    clauses = [_days_clause([r for r in rows if r.variant == name]) for name in variants]
-    if len(variants) == 1:
-        return f"{clauses[0][:1].upper()}{clauses[0][1:]}."
-    return "; ".join(f"{v}: {c}" for v, c in zip(variants, clauses, strict=True)) + "."
-
-
-def _days_clause(rows: Sequence[SliceRow]) -> str:
-    full = [row for row in rows if row.difference is not None and not row.partial]
-    if not full:
-        return "no full day has an effect"
-    above = sum(1 for row in full if (row.difference or 0.0) > 0)
-    clear = sum(map(excludes_zero, full))
-    days = f"{len(full)} full {'day' if len(full) == 1 else 'days'}"
-    return f"above control on {above} of {days}, with an interval that excludes zero on {clear}"
+    """Say what full days show of each variant: signs and intervals, without a verdict."""
+    said = []
+    for variant in dict.fromkeys(row.variant for row in rows):
+        own = [row for row in rows if row.variant == variant and not row.partial]
+        full = [row for row in own if row.difference is not None]
+        above, clear = sum((row.difference or 0.0) > 0 for row in full), map(excludes_zero, full)
+        days = f"{len(full)} full {'day' if len(full) == 1 else 'days'}"
+        words = f"above control on {above} of {days}, an interval excludes zero on {sum(clear)}"
+        said.append(f"{variant}: {words}" if full else f"{variant}: no full day has an effect")
+    return f"{'; '.join(said)}."
 
 
 def _day_axis(days: Sequence[date]) -> dict[str, object]:
@@ -138,14 +132,14 @@ def units_view(result: Result) -> Iterator[FigureView]:
 def before_part(study: Study) -> Iterator[Block]:
     """Compare the same groups before the experiment."""
 
-    def values(row: Balance) -> tuple[str, str]:
-        return fmt.pair(row.control, row.treatment, info_of(study, row.metric).unit)
+    def value(row: Balance, of: int) -> str:
+        return fmt.pair(row.control, row.treatment, info_of(study, row.metric).unit)[of]
 
     table = numbers(
         () if study.time is None else study.time.before,
         *("metric", "variant"),
-        ("control", lambda row: values(row)[0]),
-        ("treatment", lambda row: values(row)[1]),
+        ("control", lambda row: value(row, 0)),
+        ("treatment", lambda row: value(row, 1)),
         ("p", lambda row: fmt.p_value(row.p_value)),
         ("p adjusted", lambda row: fmt.p_value(row.p_adjusted)),
     )

@@ -32,13 +32,11 @@ _SPECIAL = str.maketrans({c: f"\\{c}" for c in "\\`*_[]<>|#~"})
 
 def markdown(result: "Study | Brief") -> str:
     """Write the verdict, what to do next, goals, guardrails and trust; other results as tables."""
-    blocks = _blocks(result) if isinstance(result, Study) else _brief(result)
+    if isinstance(result, Study):
+        blocks = [*_blocks(result)]
+    else:
+        blocks = [*map(_part, parts(result)), *map(escaped, notes(result))]
     return "\n\n".join(blocks) + "\n"
-
-
-def _brief(result: "Brief") -> Iterator[str]:
-    yield from (_part(part) for part in parts(result))
-    yield from (escaped(note) for note in notes(result))
 
 
 def _part(part: TextTable | str) -> str:

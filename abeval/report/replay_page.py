@@ -142,9 +142,17 @@ def family_of(metric: str) -> str:
 def families(result: ReplayResult, traffic: str, metrics: Sequence[str]) -> Iterator[Family]:
     """Set the models beside each other on a traffic, a table for each family of metrics."""
     where = "all traffic" if traffic == POOLED else f"traffic of {traffic}"
+    rows = {(row.metric, row.model): row for row in result.rows if row.traffic == traffic}
+    pairs = {(one.metric, one.model): one for one in result.pairs if one.traffic == traffic}
     for title in dict.fromkeys(map(family_of, metrics)):
         own = tuple(metric for metric in metrics if family_of(metric) == title)
-        if lines := _lines(result, traffic, own):
+        lines = [
+            _Line(m, *names, rows.get((m, names[0])), row, pairs.get((m, names[1])))
+            for m in own
+            for names in rivals_of(result)
+            if (row := rows.get((m, names[1])))
+        ]
+        if lines:
             yield Family(title, own, _tabulated(result, f"{title}, {where}", lines))
 
 
@@ -172,27 +180,8 @@ class _Line(NamedTuple):
     baseline: str
     model: str
     before: ReplayRow | None
-    value: ReplayRow | None
+    value: ReplayRow
     change: PairRow | None
-
-
-def _lines(result: ReplayResult, traffic: str, metrics: Sequence[str]) -> list[_Line]:
-    """List the models of each metric on a traffic, as far as they have a row."""
-    rows = {(row.metric, row.model): row for row in result.rows if row.traffic == traffic}
-    pairs = {(one.metric, one.model): one for one in result.pairs if one.traffic == traffic}
-    lines = (
-        _Line(
-            metric,
-            baseline,
-            model,
-            rows.get((metric, baseline)),
-            rows.get((metric, model)),
-            pairs.get((metric, model)) if baseline else None,
-        )
-        for metric in metrics
-        for baseline, model in rivals_of(result)
-    )
-    return [line for line in lines if line.value is not None]
 
 
 def _tabulated(result: ReplayResult, title: str, lines: Sequence[_Line]) -> TextTable:
@@ -361,13 +350,8 @@ def offline_part(result: ReplayResult) -> Iterator[Block]:
     """Show the models side by side: a table and a figure a family; closed, all that there is."""
     metrics, units = metrics_of(result), {r.traffic: r.units for r in result.rows}
     every = [one for t in units for one in families(result, t, metrics)]
-    curves = [*_curves(result)]
-    yield assets.block(
-        "offline.html",
-        result=result,
-        rivals=rivals_of(result),
-        traffics=[*units.items()],
-    )
+    rivals, traffic = rivals_of(result), [*units.items()]
+    yield assets.block("offline.html", result=result, rivals=rivals, traffics=traffic)
     shown = shown_metrics(result)
     for title, own, side_by_side in families(result, main_traffic(result), shown):
         yield side_by_side
@@ -377,7 +361,12 @@ def offline_part(result: ReplayResult) -> Iterator[Block]:
         same = [one for one in every if one.title == title]
         count, tables = len(same[0].metrics), tuple(one.table for one in same)
         yield Closed(f"{title}: all {count} metrics, on every traffic", tables)
-        if over_k := tuple(view for name, view in curves if name == title):
+        over_k = tuple(
+            FigureView(name, elbows, curve_figure(of), ("curve", of[0].metric, of[0].traffic))
+            for name, elbows, of in curves(result)
+            if family_of(of[0].metric) == title
+        )
+        if over_k:
             yield Closed(f"{title}: over k", over_k)
     yield Closed("Definitions, coverage, rows set aside and policies", _accounts(result))
 
@@ -386,23 +375,22 @@ def _accounts(result: ReplayResult) -> tuple[Block, ...]:
     """Tabulate definitions, coverage, rows set aside, policies."""
     merged = [(codes.words(what), fmt.count(count)) for what, count in result.accounting]
     policies = [(codes.words(what), codes.words(policy)) for what, policy in result.policy]
+    left_out = [
+        (f"{row.metric}, {row.model}, {row.traffic}, {codes.words(what)}", fmt.count(count))
+        for row in result.rows
+        for what, count in row.left_out
+    ]
     return (
         _pairs("Definitions", "how each metric is computed.", "definition", result.definitions),
         coverage(result),
         _pairs("Rows accounted for", "merged, set aside or not compared.", "count", merged),
+        _pairs("Left out", "by each value on a traffic.", "count", left_out),
         _pairs("Policies", "what the definitions do not fix.", "policy", policies),
     )
 
 
 def _pairs(title: str, lead: str, head: str, rows: Iterable[tuple[str, str]]) -> TextTable:
     return TextTable(title, lead, ("what", head), tuple(rows), ("name", "words"))
-
-
-def _curves(result: ReplayResult) -> Iterator[tuple[str, FigureView]]:
-    """Draw a figure for each metric and traffic, with the family of the metric."""
-    for title, elbows, own in curves(result):
-        key = ("curve", own[0].metric, own[0].traffic)
-        yield family_of(own[0].metric), FigureView(title, elbows, curve_figure(own), key)
 
 
 def calibration_part(result: ReplayResult) -> Iterator[FigureView]:
