@@ -40,7 +40,7 @@ _MOST_NEEDS = 4
 def agreement_tables(result: Agreement, whole: bool) -> tuple[TextTable | str, ...]:
     """List what was found, then how goals stand; with `whole`, every pair, model and cause."""
     if whole:
-        shown = with_rows(pair_table(result), *model_tables(result), _causes(result))
+        shown = with_rows(pair_table(result), *traffics_part(result), _causes(result))
         return (*conclusion_lines(result), *shown)
     missing = [cause for cause in result.causes if cause.status == "cannot be checked"]
     needs = dict.fromkeys(need for cause in missing for need in cause.needs)
@@ -180,8 +180,8 @@ def _why_and_next(result: Agreement, row: AgreementRow) -> tuple[str, str]:
     return why, f"Decide by the online result. To know why, add {missing}, and run again."
 
 
-def model_tables(result: Agreement) -> tuple[TextTable, ...]:
-    """Tabulate models on traffics and backtests."""
+def traffics_part(result: Agreement) -> tuple[TextTable, ...]:
+    """Tabulate models on both variants' traffic, the logged difference, off-policy backtests."""
     return (*_matrix(result), *with_rows(_backtests(result)))
 
 
@@ -330,22 +330,18 @@ def _first_cause(agreement: Agreement, of: Explanation) -> str:
     """Name the first cause of a conflict, with its share of the gap."""
     if of.standing != "conflict":
         return ""
-    cause = next((cause for cause in agreement.found if cause.variant == of.variant), None)
-    if cause is None:
-        return "; no cause explains it"
-    share = share_of_gap(cause)
-    return f"; the first cause is {codes.words(cause.name)}{f', {share} of the gap' * bool(share)}"
+    for cause in agreement.found:
+        if cause.variant == of.variant:
+            share = f", {share_of_gap(cause)} of the gap" * (cause.accounts_for is not None)
+            return f"; the first cause is {codes.words(cause.name)}{share}"
+    return "; no cause explains it"
 
 
 def causes_part(result: Agreement) -> Iterator[Block]:
     """Show what the results say together, and every cause."""
-    yield assets.block(
-        "causes.html",
-        sentences=[one.sentence for one in conclusions(result)],
-        result=result,
-        share_of_gap=share_of_gap,
-        number=number,
-    )
+    said = [one.sentence for one in conclusions(result)]
+    words = {"share_of_gap": share_of_gap, "number": number}
+    yield assets.block("causes.html", sentences=said, result=result, **words)
 
 
 def quadrant_part(result: Agreement) -> Iterator[Block]:
@@ -354,16 +350,8 @@ def quadrant_part(result: Agreement) -> Iterator[Block]:
         own = [row for row in result.rows if row.variant == variant]
         shown = [row for row in own if row.role == "goal"] or own
         count = sum(row.standing == "conflict" for row in shown)
-        yield FigureView(
-            f"Offline against online, {variant}",
-            f"{count} of {len(shown)} pairs of metrics contradict each other.",
-            quadrant_figure(shown, i + 1),
-            key=("quadrant", variant),
-        )
+        said = f"{count} of {len(shown)} pairs of metrics contradict each other."
+        title, key = f"Offline against online, {variant}", ("quadrant", variant)
+        yield FigureView(title, said, quadrant_figure(shown, i + 1), key)
     for pairs in with_rows(pair_table(result)):
         yield Closed(f"{pairs.title}, all metrics ({len(pairs.rows)})", (pairs,))
-
-
-def traffics_part(result: Agreement) -> tuple[Block, ...]:
-    """Show both models on both variants' traffic, the logged difference, off-policy backtests."""
-    return model_tables(result)

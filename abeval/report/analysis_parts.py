@@ -23,9 +23,9 @@ from abeval.results.trust import AAResult, worst_first
 
 def trust_part(result: Result) -> Iterator[Block]:
     """Show every trust check."""
-    failed = worst_first(result.trust, "fail", "warn", "skipped")
+    unmet = worst_first(result.trust, "fail", "warn", "skipped")
     passed = worst_first(result.trust, "pass")
-    yield assets.block("trust.html", result=result, open_checks=failed, passed=passed)
+    yield assets.block("trust.html", result=result, open_checks=unmet, passed=passed)
 
 
 def scorecard_part(study: Study) -> Iterator[Block]:
@@ -135,18 +135,15 @@ def position_part(agreement: Agreement) -> Iterator[Block]:
     up = {"ticksuffix": "%", "rangemode": "tozero"}
     if rates:
         drawn = fig.lines(series, "position", "CTR", {"tickformat": "d"}, up)
-        yield FigureView("CTR by position", _first_last(rates), drawn, ("position", "ctr"))
+        first = min(rate.position for rate in rates)
+        on_top = [f"{r.variant} {_percent(r)[0]}" for r in rates if r.position == first]
+        said = f"At position {first}: {fmt.listing(on_top)}."
+        yield FigureView("CTR by position", said, drawn, ("position", "ctr"))
 
 
 def _percent(rate: PositionRate) -> tuple[str, str]:
     value, interval = fmt.estimate(*scaled(100, rate.ctr, rate.low, rate.high))
     return f"{value}%", interval
-
-
-def _first_last(rates: tuple[PositionRate, ...]) -> str:
-    first = min(rate.position for rate in rates)
-    said = [f"{r.variant} {_percent(r)[0]}" for r in rates if r.position == first]
-    return f"At position {first}: {fmt.listing(said)}."
 
 
 def aa_part(study: Study) -> Iterator[Block]:

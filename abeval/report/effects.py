@@ -1,7 +1,7 @@
 """Show metrics and effects as text and glyphs, and the scorecard by role."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import fields
 from typing import NamedTuple
 
@@ -115,7 +115,11 @@ def row_views(result: Result, rows: Sequence[Row]) -> Rows:
     """Show rows on one axis."""
     order, shown = places(result.experiment), printed(result, rows)
     metrics = {row.metric: result.info(row.metric) for row in rows}
-    digits = _digits([one.row for one in shown], metrics)
+    # A control is printed alike beside every variant.
+    values: dict[str, list[float | None]] = {}
+    for one in shown:
+        values.setdefault(one.row.metric, []).extend((one.row.control, one.row.treatment))
+    digits = {name: fmt.digits(numbers, metrics[name].unit) for name, numbers in values.items()}
     views = []
     for of, one in zip(rows, shown, strict=True):
         row, metric, decimals = one.row, metrics[of.metric], digits[of.metric]
@@ -133,14 +137,6 @@ def row_views(result: Result, rows: Sequence[Row]) -> Rows:
         )
         views.append(view)
     return glyph.shared_axis([view.mark for view in views]), views
-
-
-def _digits(rows: Sequence[Row], metrics: Mapping[str, MetricInfo]) -> Mapping[str, int]:
-    """Choose digits by metric: a control is printed alike beside every variant."""
-    values = {row.metric: [row.control] for row in rows}
-    for row in rows:
-        values[row.metric] += [row.control, row.treatment]
-    return {name: fmt.digits(numbers, metrics[name].unit) for name, numbers in values.items()}
 
 
 def slice_blocks(result: Result, rows: Sequence[SliceRow]) -> tuple[Block, ...]:

@@ -19,20 +19,15 @@ _MOST_ROWS = 24
 """Of the table on the first screen; the scorecard has them all."""
 
 
-def _agreed(study: Study) -> Iterator[Block]:
-    """Show what offline and online say together, and the goals of each offline metric."""
-    agreement = study.agreement
-    if agreement is not None and agreement.explanations and not study.questions:
-        yield assets.block("lines.html", lines=conclusions(agreement), said=trust_lines(agreement))
-        table = filled(standing_table(agreement))
-        yield table._replace(title="", lead=f"{table.title}: {table.lead}")
-
-
 def verdict_part(study: Study) -> Iterator[Block]:
-    """Show the first screen."""
-    result = study.analysis
+    """Show the first screen; without an analysis, what offline and online say together."""
+    result, agreement = study.analysis, study.agreement
     if result is None:
-        yield from _agreed(study)
+        if agreement is not None and agreement.explanations and not study.questions:
+            lines, said = conclusions(agreement), trust_lines(agreement)
+            yield assets.block("lines.html", lines=lines, said=said)
+            table = filled(standing_table(agreement))
+            yield table._replace(title="", lead=f"{table.title}: {table.lead}")
         return
     judged = in_order(result, (row for row in result.scorecard if row.role != "diagnostic"))
     axis, rows = row_views(result, judged[:_MOST_ROWS])

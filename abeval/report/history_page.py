@@ -167,17 +167,13 @@ def prediction_table(result: HistoryReport) -> TextTable:
         result.predictions,
         *("predictor", "target"),
         ("experiments", lambda row: str(row.experiments), "spare"),
-        ("correlation", _correlation, "number"),
+        ("correlation", lambda r: " ".join(fmt.estimate(r.correlation, r.low, r.high)), "number"),
         ("not corrected", lambda r: "" if r.naive is None else f"{r.naive:.2f}", "extra"),
         ("slope", _slope, "extra"),
         ("signs agree", _agreement, "extra"),
         ("P(better)", _chance, "number"),
         ("explains", lambda r: "" if r.explained is None else f"{r.explained:.0%}", "spare"),
     )
-
-
-def _correlation(row: Prediction) -> str:
-    return " ".join(fmt.estimate(row.correlation, row.low, row.high)).strip()
 
 
 def _agreement(row: Prediction) -> str:
@@ -297,7 +293,7 @@ def _pairs(
 def forests(result: HistoryReport) -> Iterator[FigureView]:
     """Draw all effects on each metric that was shipped by, with their sum in words."""
     for i, row in enumerate(result.gained):
-        own = [e for e in result.effects if (e.measure, e.side) == (row.metric, "online")]
+        own = [e for e in result.effects if e.measure == row.metric and e.side == "online"]
         if shrunk := [e for e in own if e.shrunk is not None]:
             sentence = f"{row.shipped} shipped (*), added up: {gained_words(row)}."
             yield FigureView(row.metric, sentence, forest_figure(shrunk), (f"forest{i}",))

@@ -242,32 +242,26 @@ class _Question:
         return None if self.ahead is None else size_words(self.ahead)
 
     @property
-    def end(self) -> datetime | None:
-        """Return the end of the period."""
-        end = self.result.experiment.end
-        return None if end is None else datetime.fromisoformat(end)
-
-    @property
     def ended(self) -> bool:
         """Tell whether the log reaches the last day of the period."""
-        days = [row.cell for row in self.result.daily]
-        if self.end is None or not days:
+        end, days = self.result.experiment.end, [row.cell for row in self.result.daily]
+        if end is None or not days:
             return False
-        return datetime.fromisoformat(max(days)) + timedelta(days=1) >= self.end
+        return datetime.fromisoformat(max(days)) + timedelta(days=1) >= datetime.fromisoformat(end)
 
     @property
     def until(self) -> str:
         """Say until when to go on as planned; empty where that is over, or nothing is planned."""
         look = None if self.outlook is None else self.outlook.next_look
-        looks = self.result.experiment.looks
+        info = self.result.experiment
         if self.ended:
             return ""
         if look is not None:
             return f"Look again {'at' if 'units' in look else 'on'} {look}, the next planned look"
-        if self.end is None:
+        if info.end is None:
             return ""
-        day = (self.end - timedelta(microseconds=1)).date()
-        way = ", and look on any day up to" if looks == "always_valid" else " to"
+        day = (datetime.fromisoformat(info.end) - timedelta(microseconds=1)).date()
+        way = ", and look on any day up to" if info.looks == "always_valid" else " to"
         return f"Run on{way} the planned end, {day}"
 
     @property

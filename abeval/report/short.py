@@ -78,21 +78,16 @@ def _replay(result: "ReplayResult", whole: bool) -> tuple[Part, ...]:
 def _aa(result: "AAResult", whole: bool) -> tuple[Part, ...]:
     off = result.off()
     rows = [row for i, row in enumerate(result.metrics) if whole or i < ROWS or row.metric in off]
-    replays = tables.aa_table(
-        f"A/A replays of {fmt.count(result.units)} units",
-        f"how often each test rejects at {result.alpha:g} when nothing differs.",
-        rows,
-        off,
-    )
+    title = f"A/A replays of {fmt.count(result.units)} units"
+    lead = f"how often each test rejects at {result.alpha:g} when nothing differs."
+    replays = tables.aa_table(title, lead, rows, off)
     more = len(result.metrics) - len(rows)
     return (replays, f"{more} more: --all") if more else (replays,)
 
 
 def _off(result: "AAResult") -> tuple[str, ...]:
-    off = (
-        f"{name}: rejects {result[name].rejection_rate:.2%} of A/A tests" for name in result.off()
-    )
-    return (*off, *result.notes)
+    rates = {name: result[name].rejection_rate for name in result.off()}
+    return (*(f"{name}: rejects {r:.2%} of A/A tests" for name, r in rates.items()), *result.notes)
 
 
 def _plans(result: "Plans") -> tuple[Part, ...]:
@@ -143,12 +138,12 @@ def _decision(plan: "DecisionPlan") -> str:
 
 def _pairwise(result: "Pairwise") -> tuple[Part, ...]:
     adjusted = "unadjusted" if result.family == "none" else f"adjusted by {result.family}"
-    values = TextTable(
+    values = table(
         result.metric,
         "each variant's value.",
-        ("variant", "value"),
-        tuple((name, fmt.MISSING if x is None else _digits(x)) for name, x in result.values),
-        ("name", "number"),
+        result.values,
+        ("variant", lambda one: one[0]),
+        ("value", lambda one: _digits(one[1]) or fmt.MISSING, "number"),
     )
     pairs = table(
         "Pairs",

@@ -122,14 +122,13 @@ def _moved(effects: Sequence[QuantileEffect]) -> str:
 
 
 def _without_lift(effects: Sequence[QuantileEffect]) -> str:
-    """Name the quantiles that the figure does not have, by reason."""
-    missing: dict[str, list[str]] = {}
-    for one in effects:
-        if one.lift is None:
-            names = missing.setdefault(codes.reason(one.reason) or "no lift", [])
-            names.append(f"{level_words(one.level)} of {one.variant}")
-    said = (f"{fmt.listing(names)}: {reason}." for reason, names in missing.items())
-    return " ".join(["Not drawn:", *said]) if missing else ""
+    """Name the quantiles that the figure does not have, with the reason."""
+    missing = [
+        f"{level_words(one.level)} of {one.variant} ({codes.reason(one.reason) or 'no lift'})"
+        for one in effects
+        if one.lift is None
+    ]
+    return f"Not drawn: {fmt.listing(missing)}." if missing else ""
 
 
 def gauc_part(result: Result) -> Iterator[Block]:

@@ -334,20 +334,19 @@ def changes(change: Adjustment, unit: str) -> str:
 
 
 def _boundaries(result: Result) -> TextTable:
+    def information(share: float) -> str:
+        return fmt.percent(share) if share <= 1 else f"{share:,.3g}×"
+
     return table(
         "This look",
         "the effect in standard errors, and the boundary at this look.",
         result.boundaries,
         *(called(result), "variant"),
-        ("information", lambda look: _information(look.information)),
+        ("information", lambda look: information(look.information)),
         ("z", lambda look: f"{look.z:+.2f}"),
         ("boundary", lambda look: f"{look.boundary:.2f}"),
         ("crossed", lambda look: "yes" if look.crossed else "no"),
     )
-
-
-def _information(share: float) -> str:
-    return fmt.percent(share) if share <= 1 else f"{share:,.3g}×"
 
 
 def _segment_tests(result: Result) -> TextTable:

@@ -53,7 +53,7 @@ def stability_table(result: "TimeResult", rows: "Iterable[Stability]", whole: bo
         ("same sign", lambda row: _known(row.sign_share, fmt.percent)),
         ("same conclusion", lambda row: _known(row.significance_share, fmt.percent)),
         ("settled after days", lambda row: _known(row.window_days, str)),
-        ("more days needed", lambda row: _known(row.days_needed, _whole)),
+        ("more days needed", lambda row: _known(row.days_needed, lambda n: f"{math.ceil(n):,}")),
     )
     return table(
         "Stability",
@@ -74,10 +74,6 @@ def _verdict(row: "Stability") -> str:
     words = codes.words(row.verdict)
     chip = Markup('<span class="check {}">{}</span>').format(_TONES[row.verdict], words)
     return Cell(words, chip, "state")
-
-
-def _whole(days: float) -> str:
-    return fmt.count(math.ceil(days))
 
 
 def _known(number: float | None, write: Callable[[Any], str]) -> str:
@@ -109,14 +105,10 @@ def _novelty(rows: "list[Novelty]") -> TextTable:
         *("metric", "variant"),
         ("word", lambda row: row.word or "none"),
         ("p", lambda row: fmt.p_value(row.p_value)),
-        ("at entry", _at_entry, "spare"),
+        ("at entry", lambda r: _in_scale(r.scale, r.start, None, None).partition(" [")[0], "spare"),
         ("in the long run", lambda row: _in_scale(row.scale, *interval(row, "long_run"))),
         WHY_NOT,
     )
-
-
-def _at_entry(row: "Novelty") -> str:
-    return _in_scale(row.scale, row.start, None, None).partition(" [")[0]
 
 
 def _events(rows: "tuple[EventRow, ...]") -> TextTable:
