@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
+from typing import Any
 
 from markupsafe import Markup
 
@@ -92,18 +93,14 @@ def _outlook_figure(outlooks: Mapping[str, MetricOutlook], order: Mapping[str, i
         name: [fig.Point(x, 100 * y, f"{x:g} days: {fmt.either_way(y)}") for x, y in one.points]
         for name, one in outlooks.items()
     }
-    here = next(iter(outlooks.values())).days
-    note = {"x": here, "y": 1, "yref": "paper", "text": "today", "showarrow": False}
-    return fig.lines(
-        series,
-        "days",
-        "smallest lift seen",
-        {"rangemode": "tozero"},
-        {"tickformat": "~g", "ticksuffix": "%", "rangemode": "tozero"},
-        order=order,
-        shapes=[] if here is None else [fig.line_at("x", here, width=1.5)],
-        annotations=[] if here is None else [{**note, "xanchor": "left", "yanchor": "top"}],
-    )
+    up = {"tickformat": "~g", "ticksuffix": "%", "rangemode": "tozero"}
+    axes = "days", "smallest lift seen", {"rangemode": "tozero"}, up
+    marks: dict[str, Any] = {}
+    if (here := next(iter(outlooks.values())).days) is not None:
+        note = {"x": here, "y": 1, "yref": "paper", "text": "today", "showarrow": False}
+        marks["annotations"] = [{**note, "xanchor": "left", "yanchor": "top"}]
+        marks["shapes"] = [fig.line_at("x", here, width=1.5)]
+    return fig.lines(series, *axes, order=order, **marks)
 
 
 def _sentence(one: MetricOutlook, several: bool) -> str:
@@ -174,15 +171,9 @@ def _replays(aa: AAResult, row: AAMetric) -> FigureView:
     alpha = fig.line_at("x", aa.alpha, dash="dot")
     at, named = {"x": aa.alpha, "y": 1, "yref": "paper"}, {"text": f"α {aa.alpha:g}"}
     beside = {"showarrow": False, "xanchor": "left", "yanchor": "bottom"}
-    figure = fig.figure(
-        [bars | {"type": "bar"}],
-        190,
-        {"b": 34},
-        showlegend=False,
-        shapes=[even, alpha],
-        annotations=[at | named | beside],
-        xaxis={"title": {"text": "p-value"}, "range": [0, 1], "showgrid": False},
-        yaxis=fig.value_axis("replays"),
-    )
+    marks = {"shapes": [even, alpha], "annotations": [at | named | beside], "showlegend": False}
+    across = {"title": {"text": "p-value"}, "range": [0, 1], "showgrid": False}
+    axes = {"xaxis": across, "yaxis": fig.value_axis("replays")}
+    figure = fig.figure([bars | {"type": "bar"}], 190, {"b": 34}, **axes, **marks)
     rejects = f"Rejects {row.rejection_rate:.2%} of {row.runs:,} replays in which nothing differs."
     return FigureView("", rejects, figure, ("aa", row.metric))

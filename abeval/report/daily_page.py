@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import date, datetime, timedelta
 from statistics import NormalDist
+from typing import Any
 
 from abeval.report import figures as fig
 from abeval.report.figures import Block, FigureView, Point, info_of, of_metrics
@@ -51,19 +52,10 @@ def daily_effect(
             said = f"{row.cell}{', partial day' * row.partial}: {scale.text(row)}"
             series[row.variant].append(Point(place, value, said, (value, low, high), row.partial))
     days = sorted({date.fromisoformat(row.cell) for row in rows})
-    return fig.lines(
-        series,
-        "",
-        scale.field,
-        _day_axis(days),
-        scale.axis,
-        is_effect=True,
-        mode="markers",
-        height=270,
-        margin={"l": 64, "t": 30 if len(variants) > 1 else 12, "b": 28},
-        order=order,
-        shapes=[*_weekends(days)],
-    )
+    axes = "", scale.field, _day_axis(days), scale.axis
+    room = {"l": 64, "t": 30 if len(variants) > 1 else 12, "b": 28}
+    style: dict[str, Any] = {"height": 270, "margin": room, "mode": "markers", "is_effect": True}
+    return fig.lines(series, *axes, order=order, shapes=[*_weekends(days)], **style)
 
 
 def _takeaway(rows: Sequence[SliceRow]) -> str:
@@ -111,20 +103,14 @@ def units_view(result: Result) -> Iterator[FigureView]:
     every = list(dict.fromkeys(day for units in series.values() for day in units))
     lowest = min(every, key=lambda day: sum(units.get(day, 0) for units in series.values()))
     dates = sorted(date.fromisoformat(day) for day in every)
-    figure = fig.lines(
-        {
-            name: [Point(day, n, f"{day}: {fmt.count(n)}") for day, n in units.items()]
-            for name, units in series.items()
-        },
-        "",
-        "units",
-        _day_axis(dates),
-        {"rangemode": "tozero"},
-        height=260,
-        margin={"l": 64, "t": 30, "b": 28},
-        order=fig.places(result.experiment),
-        shapes=[*_weekends(dates)],
-    )
+    points = {
+        name: [Point(day, n, f"{day}: {fmt.count(n)}") for day, n in units.items()]
+        for name, units in series.items()
+    }
+    axes = "", "units", _day_axis(dates), {"rangemode": "tozero"}
+    style: dict[str, Any] = {"height": 260, "margin": {"l": 64, "t": 30, "b": 28}}
+    style |= {"order": fig.places(result.experiment), "shapes": [*_weekends(dates)]}
+    figure = fig.lines(points, *axes, **style)
     said = f"Fewest units on {lowest}. If the lines diverge or drop to zero, suspect the log first."
     yield FigureView("Units by day", said, figure, ("quality", "units"))
 

@@ -156,7 +156,7 @@ def slice_blocks(result: Result, rows: Sequence[SliceRow]) -> tuple[Block, ...]:
             result=result,
             metric=metric,
             lines=lines,
-            dimensions=list(dict.fromkeys(line.of.slice for line in lines)),
+            dimensions=list(dict.fromkeys(row.slice for row in rows if row.metric == name)),
             axis=glyph.shared_axis([line.mark for line in lines]),
         )
         blocks.append((name, html))

@@ -24,8 +24,8 @@ def verdict_part(study: Study) -> Iterator[Block]:
     result, agreement = study.analysis, study.agreement
     if result is None:
         if agreement is not None and agreement.explanations and not study.questions:
-            lines, said = conclusions(agreement), trust_lines(agreement)
-            yield assets.block("lines.html", lines=lines, said=said)
+            lines, beside = conclusions(agreement), trust_lines(agreement)
+            yield assets.block("lines.html", lines=lines, said=beside)
             table = filled(standing_table(agreement))
             yield table._replace(title="", lead=f"{table.title}: {table.lead}")
         return
@@ -35,7 +35,9 @@ def verdict_part(study: Study) -> Iterator[Block]:
     order = places(result.experiment)
     lines = tuple(line._replace(place=order.get(line.variant, 1)) for line in lines)
     said = [*_expect_less(result), *(("Offline", line) for line in standings(study))]
-    # One step of all variants is said once, below them.
+    # A message that a verdict says is not said again, nor is one step of all variants.
+    sentences = " ".join(verdict.sentence for verdict in result.verdicts)
+    unmet = [check for check in result.trust if check.status in ("fail", "warn")]
     if len(lines) > 1 and len({line.action for line in lines}) == 1:
         said = [("Next", lines[0].action), *said]
         lines = tuple(line._replace(action="") for line in lines)
@@ -54,7 +56,7 @@ def verdict_part(study: Study) -> Iterator[Block]:
         guarded=any(row.role == "guardrail" for row in judged),
         sparks=_sparks(study, {(row.metric, row.variant) for row in judged if row.role == "goal"}),
         tally=tally(result.trust),
-        open_checks=_open_checks(result),
+        open_checks=[(c.name, "" if c.message in sentences else c.message) for c in unmet],
         left_out=study.left_out,
     )
 
@@ -105,10 +107,3 @@ def _sparks(study: Study, keys: Collection[tuple[str, str]]) -> dict[tuple[str, 
                 label = f"{cell.info.shown}, {cell.variant}, up to each day"
                 sparks[cell.metric, cell.variant] = glyph.sparkline(known, cell.place, label)
     return sparks
-
-
-def _open_checks(result: Result) -> tuple[tuple[str, str], ...]:
-    """List checks that failed or warn, with words where no verdict says them already."""
-    said = " ".join(verdict.sentence for verdict in result.verdicts)
-    listed = [check for check in result.trust if check.status in ("fail", "warn")]
-    return tuple((c.name, "" if c.message in said else c.message) for c in listed)

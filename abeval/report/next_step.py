@@ -312,7 +312,11 @@ def _guardrail(asked: _Question) -> Step:
     days = None if asked.ahead is None else asked.ahead.target_days
     if asked.until and days is not None and days <= asked.planned_days:
         return Step("run_on", f"{lead} {_wait(asked)}".rstrip())
-    wider = [] if worst is None else [f"accept a margin of {_margin(_rounded_up(worst), metric)}"]
+    wider = []
+    if worst is not None:
+        # Rounded up to one digit.
+        step = 10.0 ** math.floor(math.log10(worst))
+        wider = [f"accept a margin of {_margin(math.ceil(worst / step) * step, metric)}"]
     cuped = ["reduce variance (CUPED)"] if asked.result.experiment.adjust == "none" else []
     *most, last = [*wider, *cuped, "stop"]
     choices = f"{', '.join(most)}, or {last}" if most else last
@@ -342,17 +346,6 @@ def _worst(row: Row, metric: MetricInfo) -> float | None:
 
 def _margin(size: float, metric: MetricInfo) -> str:
     return fmt.margin(float(f"{size:.2g}"), bool(metric.margin_relative), metric.unit)
-
-
-def _rounded_up(size: float) -> float:
-    """Round up to one digit.
-
-    Example:
-        >>> _rounded_up(0.043), _rounded_up(12.0)
-        (0.05, 20.0)
-    """
-    step = 10.0 ** math.floor(math.log10(size))
-    return float(f"{math.ceil(size / step) * step:.6g}")
 
 
 def size_words(ahead: "MetricOutlook") -> str | None:

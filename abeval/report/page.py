@@ -71,14 +71,6 @@ _MOST_DAYS = 5_000
 """Rows by day of a page's JSON."""
 
 
-class Download(NamedTuple):
-    """A link to a file inside the page."""
-
-    name: str
-    title: str
-    text: str
-
-
 def page_html(study: Study) -> str:
     """Write the page."""
     built = tuple(_built(study))
@@ -113,7 +105,6 @@ def _built(study: Study) -> Iterator[Part]:
         "level": fmt.level(study.alpha),
         "alpha": f"{study.alpha:g}",
         "alpha_share": fmt.percent(study.alpha),
-        "family": info.family if info else "",
         "unit": info.unit if info else "",
         "power": fmt.percent(study.outlook.power) if study.outlook else "",
     }
@@ -133,20 +124,20 @@ def _kicker(study: Study) -> str:
     return "Offline replay" if study.replay is not None else "A/A replays"
 
 
-def _downloads(study: Study) -> Iterator[Download]:
-    """Offer results as JSON, rows as CSV."""
+def _downloads(study: Study) -> Iterator[tuple[str, str, str]]:
+    """Offer results as JSON, rows as CSV: the name, title and text of each file."""
     stem = re.sub(r"[^A-Za-z0-9_-]+", "-", study.name) or "experiment"
     if study.analysis is not None:
-        yield Download(f"{stem}.csv", "scorecard (CSV)", study.analysis.to_csv())
+        yield (f"{stem}.csv", "scorecard (CSV)", study.analysis.to_csv())
     if study.replay is not None:
         csv = csv_text(study.replay.rows, ReplayRow)
-        yield Download(f"{stem}-replay.csv", "offline values (CSV)", csv)
+        yield (f"{stem}-replay.csv", "offline values (CSV)", csv)
     if study.agreement is not None:
         csv = csv_text(study.agreement.rows, AgreementRow, {"others"})
-        yield Download(f"{stem}-agreement.csv", "offline against online (CSV)", csv)
+        yield (f"{stem}-agreement.csv", "offline against online (CSV)", csv)
     kept, left_out = _kept(study)
     without = f" without {fmt.listing(left_out)}" if left_out else ""
-    yield Download(f"{stem}.json", f"results{without} (JSON)", kept.to_compact_json())
+    yield (f"{stem}.json", f"results{without} (JSON)", kept.to_compact_json())
 
 
 def _kept(study: Study) -> tuple[Study, list[str]]:

@@ -282,20 +282,15 @@ def curve_figure(curves: Sequence[Curve]) -> fig.Figure:
     series = {c.model: [one for p in c.points for one in _points(p.k, p)] for c in curves}
     metric = curves[0].metric if curves else ""
     drawn = fig.lines(series, "k", metric, {"tickformat": "d"}, _PLAIN)
-    drawn["data"] += [
-        fig.scatter(
-            x=[p.k],
-            y=[p.value],
-            mode="markers",
-            name=f"elbow at {p.k}",
-            showlegend=False,
-            marker={"size": 17, "symbol": "circle-open", "color": fig.colour(i)},
-            hovertemplate="elbow at %{x}<extra></extra>",
-        )
-        for i, curve in enumerate(curves)
-        for p in curve.points
-        if p.k == curve.elbow
-    ]
+    for i, curve in enumerate(curves):
+        ring = {"size": 17, "symbol": "circle-open", "color": fig.colour(i)}
+        style = {"mode": "markers", "showlegend": False, "marker": ring}
+        drawn["data"] += [
+            fig.scatter([name], x=[p.k], y=[p.value], name=name, **style)
+            for p in curve.points
+            if p.k == curve.elbow
+            for name in [f"elbow at {p.k}"]
+        ]
     return drawn
 
 

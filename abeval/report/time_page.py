@@ -143,16 +143,15 @@ def cumulative_part(study: Study) -> tuple[Block, ...]:
 def _cumulative_figure(cell: Cell, rows: Sequence[WindowRow]) -> fig.Figure:
     """Draw the effect up to each day and of each day, with fixed and always-valid bands."""
     scale, tone = scale_of(cell.info, rows), fig.colour(cell.place)
-    style = {"mode": "lines", "shape": "band", "margin": {"b": 34}, "showlegend": True}
-    figure = cell.drawn(rows, "up to the day", **style)
+    style: dict[str, Any] = {"mode": "lines", "shape": "band", "margin": {"b": 34}}
+    figure = cell.drawn(rows, "up to the day", showlegend=True, **style)
     if days := scale.points(cell.of("calendar", "daily")):
         # Their numbers are those of the figure by day.
         symbols = ["circle" + "-open" * day.hollow for day in days]
         mark = {"color": tone, "size": 6, "symbol": symbols}
-        places = {"x": [day.x for day in days], "y": [day.y for day in days]}
-        figure["data"].append(
-            fig.scatter(**places, mode="markers", name="one day", marker=mark, hoverinfo="skip")
-        )
+        x, y = [day.x for day in days], [day.y for day in days]
+        style = {"mode": "markers", "name": "one day", "hoverinfo": "skip"}
+        figure["data"].append(fig.scatter(x=x, y=y, marker=mark, **style))
     figure["data"] += _always_valid(cell.looks, rows, scale, tone)
     return figure
 
