@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
+from abeval.brief import MOST_BYTES, SCHEMA, brief_json
 from abeval.cli.main import app
-from abeval.report.brief import MOST_BYTES, SCHEMA, brief_json
 from abeval.report.next_step import Step, action
 from abeval.results import codes
 from abeval.results.analysis import Result
