@@ -126,7 +126,7 @@ def _directions(result: Agreement) -> str:
     for metric in dict.fromkeys(row.offline for row in result.rows):
         names.setdefault(codes.direction_words(direction_of(metric)), []).append(metric)
     names.pop("higher is better", None)
-    return "".join(f"; {words} of {fmt.listing(of)}" for words, of in names.items())
+    return "".join(f"; {words} for {fmt.listing(of)}" for words, of in names.items())
 
 
 def _sides(row: AgreementRow) -> str:
