@@ -15,8 +15,9 @@ import abeval
 from abeval.errors import ExperimentError
 from abeval.history.entries import Addable, rows_of
 from abeval.history.table import changing
-from abeval.report.history_page import sentences
+from abeval.report.history_page import gained_words, sentences, verdict
 from abeval.report.sections import history_html
+from abeval.report.terminal import as_text
 from tests.cli.test_cli import call
 from tests.history.past import online, past, replayed
 from tests.report.pages import Page, figures, whole
@@ -332,3 +333,33 @@ def test_mistakes_are_one_message_and_exit_code_2(
     assert said in capsys.readouterr().err
     assert {path.name for path in tmp_path.iterdir()} == {"a.json"}
     assert Path("a.json").read_bytes() == before
+
+
+def test_a_history_opens_with_the_offline_metric_to_trust_or_why_none(
+    report: abeval.HistoryReport,
+) -> None:
+    best = report.choices[0].best
+    trusted = verdict(report)
+    assert trusted.word.startswith(f"TRUST {best} FOR ctr")
+    assert as_text(report).startswith(f"{trusted.word}: ")
+    assert f"choose candidates for ctr by {best}" in trusted.action
+    none = replace(report, predictions=(), choices=())
+    assert verdict(none).word == "NO OFFLINE METRIC TO JUDGE"
+    assert "Offline against online" not in whole(history_html(none))
+    few = replace(
+        report["auc", "ctr"], experiments=3, correlation=None, low=None, high=None, reason="x"
+    )
+    early = verdict(replace(report, predictions=(few,), choices=()))
+    assert (early.word, "Add at least 2 more experiments" in early.action) == (
+        "TOO FEW EXPERIMENTS TO SAY",
+        True,
+    )
+    useless = replace(report.choices[0], best=None, sentence="none of 3 predicts ctr")
+    assert verdict(replace(report, choices=(useless,))).word == "TRUST NO OFFLINE METRIC"
+
+
+def test_what_a_loss_will_be_is_said_with_the_direction_of_the_correction(
+    report: abeval.HistoryReport,
+) -> None:
+    row = replace(report.gained[0], naive=-0.035, gained=-0.02, low=-0.05, high=0.008)
+    assert gained_words(row) == "measured -3.5%, expect -2.0% [-5.0%, +0.8%], 1.5 points higher"

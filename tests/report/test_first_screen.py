@@ -13,6 +13,7 @@ import pytest
 import abeval
 from abeval import results
 from abeval.report.page import page_html
+from abeval.report.terminal import as_text
 from abeval.results import codes
 from abeval.results import format as fmt
 from abeval.results.study import Study, study_of
@@ -276,3 +277,24 @@ def test_an_early_ship_says_that_its_look_allows_it_and_names_the_boundary() -> 
 
 def test_units_have_their_share_beside_the_planned_one() -> None:
     assert "treatment 42.9%, planned 50%" in screen("failed_trust").text
+
+
+def test_an_undecided_headline_says_whether_to_stop_or_to_run_on() -> None:
+    """In the words of its next step, alike on the page, in Markdown and in the terminal."""
+    ended = study("without_effect")
+    open_row = builders.row("ctr", status="unclear", **builders.effect(0.01, 0.02))
+    verdict = results.Verdict("treatment", "keep_running", "UNDECIDED: ctr could be anywhere.")
+    base = builders.result(scorecard=(open_row,), verdicts=(verdict,))
+    running = replace(base, experiment=replace(base.experiment, end="2099-01-01T00:00:00"))
+    for shown, word in ((ended, "UNDECIDED, STOP"), (study_of(running), "UNDECIDED, RUN ON")):
+        assert shown.analysis is not None
+        texts = (screen_of(shown).verdicts[0], shown.to_markdown(), as_text(shown.analysis))
+        assert all(word in text for text in texts), texts
+
+
+def test_a_ship_without_a_guardrail_says_so_beside_its_word() -> None:
+    base = builders.ship()
+    alone = replace(base, scorecard=tuple(r for r in base.scorecard if r.role == "goal"))
+    assert "SHIP, NO GUARDRAIL SET ctr" in screen_of(study_of(alone)).verdicts[0]
+    assert as_text(alone).startswith("SHIP, NO GUARDRAIL SET: ")
+    assert "NO GUARDRAIL" not in as_text(base)
