@@ -179,6 +179,17 @@ def test_an_agreement_names_what_was_checked_and_what_is_missing(
         assert text.count(squeezed(f"{offline} treatment")) == 1
 
 
+def test_an_agreement_says_trust_guardrails_and_where_less_is_better(
+    results: dict[str, Record],
+) -> None:
+    result: Any = results["Agreement"]
+    text = " ".join(as_text(result).split())
+    assert "Trust: no failed check touches the metric." in text
+    guards = [row for row in result.rows if row.role == "guardrail"]
+    assert ("Guardrails: online" in text) is bool(guards)
+    assert "lower is better for log_loss" in text
+
+
 def test_a_replay_shows_a_dozen_metrics_a_cut_off(results: dict[str, Record]) -> None:
     result = results["ReplayResult"]
     lines = as_text(result).splitlines()
