@@ -82,9 +82,8 @@ def test_analyze_prints_the_result_and_nothing_else(
 ) -> None:
     done, out = analyzed
     assert done.returncode == 0
-    word, _, rest = json.loads((out / "o.json").read_text())["verdicts"][0]["sentence"].partition(
-        ":"
-    )
+    verdict = json.loads((out / "o.json").read_text())["verdicts"][0]
+    word, _, rest = verdict["sentence"].partition(":")
     headline, _, clause = done.stdout.partition(":")
     assert headline == f"{word}, STOP"
     assert clause.startswith(rest[:10])
