@@ -16,12 +16,12 @@ from pydantic import Field
 from abeval.agreement.causes import CAUSES
 from abeval.api import LoadedExperiment, load
 from abeval.api.entry import load_table
+from abeval.brief import brief_json, json_text
 from abeval.drafts.run import draft_files
 from abeval.engines.sources import is_table
 from abeval.errors import ExperimentError, ending
 from abeval.files import check_readable, reading_only, real
 from abeval.history.history import History
-from abeval.report.brief import brief_json, json_text
 from abeval.report.methods_part import words_of
 from abeval.results.record import plain
 from abeval.table.columns import TableOptions

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
 import abeval
-from abeval.report.brief import brief_json
+from abeval.brief import brief_json
 from abeval.report.next_step import action
 from abeval.results import codes
 from benchmarks import report_worlds as worlds

@@ -20,7 +20,7 @@ ORDER = (
     ("server",),
     ("api",),
     ("table",),
-    ("study",),
+    ("study", "brief"),
     ("report", "pipeline", "history"),
     ("agreement",),
     ("time", "interleaving"),

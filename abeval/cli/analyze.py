@@ -240,7 +240,7 @@ def analyze(
             _write_report(file, _as_study(study or result))
     outlook = None if study is None else study.outlook
     if brief:
-        from abeval.report.brief import brief_json
+        from abeval.brief import brief_json
 
         typer.echo(brief_json(result, outlook))
     elif format == "md":

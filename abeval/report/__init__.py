@@ -31,21 +31,18 @@ def write_report(result: object, path: Path, aa: object = None) -> Path:
 
     check_page(path)
     # Pages import Jinja, which the terminal does not need.
-    if isinstance(result, HistoryReport):
-        from abeval.report.history_page import history_page_html
+    from abeval.report import page, sections
 
-        return write_text(path, history_page_html(result))
-    if isinstance(result, OffPolicyResult):
-        from abeval.report.off_policy_page import off_policy_html
-
-        return write_text(path, off_policy_html(result))
-    if isinstance(result, InterleavingResult):
-        from abeval.report.interleaving_page import interleaving_html
-
-        return write_text(path, interleaving_html(result))
-    from abeval.report.page import page_html
-
-    return write_text(path, page_html(study_of(result, aa)))
+    match result:
+        case HistoryReport():
+            html = sections.history_html(result)
+        case OffPolicyResult():
+            html = sections.off_policy_html(result)
+        case InterleavingResult():
+            html = sections.interleaving_html(result)
+        case _:
+            html = page.page_html(study_of(result, aa))
+    return write_text(path, html)
 
 
 def check_page(path: Path) -> None:

@@ -1,22 +1,279 @@
 """Build the parts of the page that an agreement fills: why, the quadrant, models on traffics."""
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 
+from abeval.offline.metrics import direction_of
 from abeval.report import assets
 from abeval.report import figures as fig
-from abeval.report.agreement_short import (
-    WORDS,
-    conclusions,
-    model_tables,
-    number,
-    pair_table,
-    share_of_gap,
-)
 from abeval.report.figures import Block, Closed, FigureView
-from abeval.report.tables import with_rows
+from abeval.report.tables import (
+    WHY_NOT,
+    Kind,
+    TextTable,
+    VerdictLine,
+    interval,
+    lift_of,
+    shown_lift,
+    table,
+    text_lines,
+    with_rows,
+)
 from abeval.results import codes
-from abeval.results.agreement import Agreement, AgreementRow, Explanation
+from abeval.results import format as fmt
+from abeval.results.agreement import Agreement, AgreementRow, Cause, Explanation
 from abeval.results.study import Study
+
+WORDS = {
+    "conflict": "contradict each other",
+    "agree": "agree",
+    "offline only": "differ: offline moved, online did not",
+    "online only": "differ: online moved, offline did not",
+    "inconclusive": "say nothing together: neither moved clearly",
+}
+"""What offline and online do, by standing."""
+
+_MOST_NEEDS = 4
+"""Columns that a sentence names."""
+
+
+def agreement_tables(result: Agreement, whole: bool) -> tuple[TextTable | str, ...]:
+    """List what was found, then how goals stand; with `whole`, every pair, model and cause."""
+    if whole:
+        shown = with_rows(pair_table(result), *traffics_part(result), _causes(result))
+        return (*conclusion_lines(result), *shown)
+    missing = [cause for cause in result.causes if cause.status == "cannot be checked"]
+    needs = dict.fromkeys(need for cause in missing for need in cause.needs)
+    names = dict.fromkeys(codes.words(c.name) for c in result.causes if c.status == "not found")
+    lines = {
+        "Checked, and no cause": names,
+        f"{fmt.count(len({c.name for c in missing}))} causes cannot be checked without": needs,
+        "With --all": ("every pair with intervals", "models on traffics", "each cause"),
+    }
+    return (
+        *conclusion_lines(result),
+        *with_rows(standing_table(result)),
+        *(f"{lead}: {fmt.listing(list(of))}" for lead, of in lines.items() if of),
+    )
+
+
+def standing_table(result: Agreement) -> TextTable:
+    """Tabulate how each offline metric stands to goals, those of one standing together."""
+    together: dict[tuple[str, str, str], list[AgreementRow]] = {}
+    for row in result.rows:
+        if row.role == "goal":
+            together.setdefault((row.offline, row.variant, row.standing), []).append(row)
+
+    def lifted(row: AgreementRow) -> str:
+        shown = shown_lift(row)
+        return row.online if shown is None else f"{row.online} {shown.estimate}"
+
+    return table(
+        "Offline against goals",
+        f"the difference on control's traffic beside the lift online{_directions(result)}.",
+        together.values(),
+        ("offline", lambda rows: rows[0].offline),
+        ("variant", lambda rows: rows[0].variant, "extra"),
+        ("difference", lambda rows: number(rows[0].difference, None, None, signed=True), "number"),
+        ("offline it", lambda rows: _moved(rows[0].offline_strength), "extra"),
+        ("standing", lambda rows: rows[0].standing),
+        ("goals", lambda rows: ", ".join(map(lifted, rows)), "words"),
+        ("why not", lambda rows: codes.reason(rows[0].reason), "note"),
+    )
+
+
+def conclusions(result: Agreement) -> tuple[VerdictLine, ...]:
+    """Conclude for each variant: do offline and online agree, in which direction, and why not."""
+    rows = {(row.variant, row.offline, row.online): row for row in result.rows}
+    return tuple(
+        VerdictLine(
+            of.variant,
+            {"agree": "ship", "conflict": "draft"}.get(of.standing, ""),
+            f"offline and online {WORDS[of.standing].partition(':')[0]}".upper(),
+            f"{_sides(rows[of.variant, of.offline, of.online])} {_tally(result, of.variant)}",
+            place,
+            *_why_and_next(result, rows[of.variant, of.offline, of.online]),
+        )
+        for place, of in enumerate(result.explanations, 1)
+    )
+
+
+def conclusion_lines(result: Agreement) -> Iterator[str]:
+    """Write the conclusions, then trust and guardrails, as lines of text."""
+    for one in conclusions(result):
+        yield from text_lines(one, f"{one.variant}: " if len(result.explanations) > 1 else "")
+    for name, words in trust_lines(result):
+        yield f"{name}: {words}"
+
+
+def trust_lines(result: Agreement) -> Iterator[tuple[str, str]]:
+    """Say what failed checks touch the goals, and how the guardrails moved online."""
+    messages = (cause.message for cause in result.causes if cause.name == "trust")
+    for message in dict.fromkeys(messages):
+        yield "Trust", message.removeprefix("Trust: ")
+    several = len(result.explanations) > 1
+    lifts = [
+        f"{row.online}{f' of {row.variant}' * several} {lift_of(row)}"
+        for row in result.rows
+        if row.role == "guardrail"
+    ]
+    yield "Guardrails", f"online {fmt.listing([*dict.fromkeys(lifts)])}." if lifts else "none."
+
+
+def _directions(result: Agreement) -> str:
+    """Say of which offline metrics not more is better."""
+    names: dict[str, list[str]] = {}
+    for metric in dict.fromkeys(row.offline for row in result.rows):
+        names.setdefault(codes.direction_words(direction_of(metric)), []).append(metric)
+    names.pop("higher is better", None)
+    return "".join(f"; {words} for {fmt.listing(of)}" for words, of in names.items())
+
+
+def _sides(row: AgreementRow) -> str:
+    offline = number(row.difference, row.low, row.high, signed=True)
+    return (
+        f"On control's traffic {row.offline} {_moved(row.offline_strength)} offline ({offline}); "
+        f"online {row.online} {_moved(row.online_strength)} ({lift_of(row)})."
+    )
+
+
+def _moved(strength: float | None) -> str:
+    if strength is None or abs(strength) <= 1:
+        return "is unclear"
+    return "is better" if strength > 0 else "is worse"
+
+
+def _tally(result: Agreement, variant: str) -> str:
+    """Count the standings of all offline metrics beside the goals."""
+    own = [row for row in result.rows if row.variant == variant and row.role == "goal"]
+    counts = Counter(WORDS[row.standing].partition(":")[0] for row in own)
+    listed = fmt.listing([f"{count} {word}" for word, count in counts.most_common()])
+    return f"Of {len(own)} pairs of an offline metric and a goal, {listed}." if own else ""
+
+
+def _why_and_next(result: Agreement, row: AgreementRow) -> tuple[str, str]:
+    """Say the first cause, or what it takes to know it; then what to do."""
+    causes = [cause for cause in result.causes if cause.variant == row.variant]
+    first = next((cause for cause in causes if cause.status == "found"), None)
+    if first is not None:
+        share = share_of_gap(first)
+        explains = f" It accounts for {share} of the gap." if share else ""
+        return f"{first.message}{explains}", f"Decide by the online result. {first.remedy}".rstrip()
+    if row.reason is not None:
+        return f"they cannot be compared: {codes.reason(row.reason)}.", "Mend that, and run again."
+    if row.standing == "agree":
+        history = f"one experiment does not show that {row.offline} predicts {row.online}"
+        return (
+            "there is no gap to explain.",
+            f"Add it to a history (abeval history add): {history}.",
+        )
+    if row.standing == "inconclusive":
+        return "both intervals contain zero.", "Run on: more units narrow both intervals."
+    checked = sum(cause.status == "not found" for cause in causes)
+    needs = [*dict.fromkeys(need for cause in causes for need in cause.needs)]
+    why = f"none of the {checked} causes that could be checked explains it."
+    if not needs:
+        return why, f"Decide by the online result; {row.offline} did not predict it."
+    more = [f"{len(needs) - _MOST_NEEDS} more"] if len(needs) > _MOST_NEEDS else []
+    missing = fmt.listing([*needs[:_MOST_NEEDS], *more])
+    why = f"cannot be known yet: {why[:-1]}, and {len(causes) - checked} need what is missing."
+    return why, f"Decide by the online result. To know why, add {missing}, and run again."
+
+
+def traffics_part(result: Agreement) -> tuple[TextTable, ...]:
+    """Tabulate models on both variants' traffic, the logged difference, off-policy backtests."""
+    return (*_matrix(result), *with_rows(_backtests(result)))
+
+
+def pair_table(result: Agreement) -> TextTable:
+    """Pair offline and online metrics."""
+    return table(
+        "Offline against online",
+        f"offline on control's traffic, online as lift, with {fmt.level(result.alpha)} intervals.",
+        result.rows,
+        *("offline", "online"),
+        ("variant", lambda row: row.variant, "extra"),
+        ("difference", lambda r: number(r.difference, r.low, r.high, signed=True), "number"),
+        ("lift", lift_of, "number"),
+        "standing",
+        WHY_NOT,
+    )
+
+
+def number(
+    value: float | None, low: float | None, high: float | None, *, signed: bool = False
+) -> str:
+    """Write a number with its interval.
+
+    Example:
+        >>> number(0.0316, 0.0211, 0.042, signed=True)
+        '+0.0316 [+0.0211, +0.0420]'
+    """
+    form = "+.4f" if signed else ".4f"
+    if value is None:
+        return fmt.MISSING
+    ends = "" if low is None or high is None else f" [{low:{form}}, {high:{form}}]"
+    return f"{value:{form}}{ends}"
+
+
+def _matrix(result: Agreement) -> Iterator[TextTable]:
+    if not result.matrix:
+        return
+    traffics = list(dict.fromkeys(cell.traffic for cell in result.matrix))
+    numbers: tuple[Kind, ...] = ("number",)
+    keys = dict.fromkeys((cell.metric, cell.model) for cell in result.matrix)
+    cells = {(c.metric, c.model, c.traffic): number(c.value, c.low, c.high) for c in result.matrix}
+    yield TextTable(
+        "Models on traffics",
+        "each model on the traffic that each variant served.",
+        ("metric", "model", *traffics),
+        tuple((*key, *(cells.get((*key, t), fmt.MISSING) for t in traffics)) for key in keys),
+        ("name", "name", *numbers * len(traffics)),
+    )
+    yield table(
+        "Logged difference",
+        "each model on its own traffic: what the model changes, and what the traffic.",
+        result.decompositions,
+        "metric",
+        ("variant", lambda part: part.variant, "extra"),
+        ("logged", lambda part: number(*interval(part, "logged"), signed=True), "number"),
+        ("model", lambda part: number(*interval(part, "model"), signed=True), "number"),
+        ("traffic", lambda part: number(*interval(part, "traffic"), signed=True), "number"),
+    )
+
+
+def _backtests(result: Agreement) -> TextTable:
+    return table(
+        "Off-policy backtest",
+        "one variant estimated from the log of the other, against what happened.",
+        result.backtests,
+        ("from", lambda row: row.source),
+        ("to", lambda row: row.target),
+        "estimator",
+        ("estimate", lambda row: number(row.value, row.low, row.high), "number"),
+        ("realised", lambda row: number(row.realised, None, None), "number"),
+        ("z", lambda row: fmt.MISSING if row.z is None else f"{row.z:+.2f}", "number"),
+    )
+
+
+def _causes(result: Agreement) -> TextTable:
+    return table(
+        "Causes",
+        "found ones first, by the share of the gap that they account for.",
+        result.causes,
+        ("cause", lambda cause: cause.name),
+        ("variant", lambda cause: cause.variant, "extra"),
+        "status",
+        ("p", lambda c: "" if c.p_adjusted is None else fmt.p_value(c.p_adjusted), "number"),
+        ("gap", share_of_gap, "number"),
+        ("what was seen", lambda cause: cause.message, "words"),
+    )
+
+
+def share_of_gap(cause: Cause) -> str:
+    """Write the share of the gap that a cause accounts for; empty where it is not known."""
+    return "" if cause.accounts_for is None else fmt.percent(cause.accounts_for)
+
 
 _STANDINGS = ("conflict", "agree", "offline only", "online only", "inconclusive")
 """In the order of their symbols."""
@@ -73,22 +330,18 @@ def _first_cause(agreement: Agreement, of: Explanation) -> str:
     """Name the first cause of a conflict, with its share of the gap."""
     if of.standing != "conflict":
         return ""
-    cause = next((cause for cause in agreement.found if cause.variant == of.variant), None)
-    if cause is None:
-        return "; no cause explains it"
-    share = share_of_gap(cause)
-    return f"; the first cause is {codes.words(cause.name)}{f', {share} of the gap' * bool(share)}"
+    for cause in agreement.found:
+        if cause.variant == of.variant:
+            share = f", {share_of_gap(cause)} of the gap" * (cause.accounts_for is not None)
+            return f"; the first cause is {codes.words(cause.name)}{share}"
+    return "; no cause explains it"
 
 
 def causes_part(result: Agreement) -> Iterator[Block]:
     """Show what the results say together, and every cause."""
-    yield assets.block(
-        "causes.html",
-        sentences=[one.sentence for one in conclusions(result)],
-        result=result,
-        share_of_gap=share_of_gap,
-        number=number,
-    )
+    said = [one.sentence for one in conclusions(result)]
+    words = {"share_of_gap": share_of_gap, "number": number}
+    yield assets.block("causes.html", sentences=said, result=result, **words)
 
 
 def quadrant_part(result: Agreement) -> Iterator[Block]:
@@ -97,16 +350,8 @@ def quadrant_part(result: Agreement) -> Iterator[Block]:
         own = [row for row in result.rows if row.variant == variant]
         shown = [row for row in own if row.role == "goal"] or own
         count = sum(row.standing == "conflict" for row in shown)
-        yield FigureView(
-            f"Offline against online, {variant}",
-            f"{count} of {len(shown)} pairs of metrics contradict each other.",
-            quadrant_figure(shown, i + 1),
-            key=("quadrant", variant),
-        )
-    for table in with_rows(pair_table(result)):
-        yield Closed(f"{table.title}, all metrics ({len(table.rows)})", (table,))
-
-
-def traffics_part(result: Agreement) -> tuple[Block, ...]:
-    """Show both models on both variants' traffic, the logged difference, off-policy backtests."""
-    return model_tables(result)
+        said = f"{count} of {len(shown)} pairs of metrics contradict each other."
+        title, key = f"Offline against online, {variant}", ("quadrant", variant)
+        yield FigureView(title, said, quadrant_figure(shown, i + 1), key)
+    for pairs in with_rows(pair_table(result)):
+        yield Closed(f"{pairs.title}, all metrics ({len(pairs.rows)})", (pairs,))

@@ -2,18 +2,17 @@
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
+from typing import Any
 
 from markupsafe import Markup
 
 from abeval.report import assets, tables
 from abeval.report import figures as fig
-from abeval.report.cuts_short import split_tables
 from abeval.report.daily_page import units_view
-from abeval.report.effects import by_role
+from abeval.report.effects import by_role, cut_rows, heat_blocks, slice_blocks
 from abeval.report.figures import Block, Closed, FigureView, of_metrics
 from abeval.report.next_step import size_words
-from abeval.report.slices import cut_rows, heat_blocks, slice_blocks
-from abeval.report.tables import TextTable, aa_table, numbers, scaled, share_of, with_rows
+from abeval.report.tables import TextTable, aa_table, scaled, share_of, with_rows
 from abeval.results import AAMetric, codes
 from abeval.results import format as fmt
 from abeval.results.agreement import Agreement, PositionRate
@@ -25,9 +24,9 @@ from abeval.results.trust import AAResult, worst_first
 
 def trust_part(result: Result) -> Iterator[Block]:
     """Show every trust check."""
-    failed = worst_first(result.trust, "fail", "warn", "skipped")
+    unmet = worst_first(result.trust, "fail", "warn", "skipped")
     passed = worst_first(result.trust, "pass")
-    yield assets.block("trust.html", result=result, open_checks=failed, passed=passed)
+    yield assets.block("trust.html", result=result, open_checks=unmet, passed=passed)
 
 
 def scorecard_part(study: Study) -> Iterator[Block]:
@@ -61,7 +60,7 @@ def segments_part(result: Result) -> Iterator[Block]:
 def cuts_part(result: Result) -> Iterator[Block]:
     """Show effects in parts of the traffic, of which one unit may see several."""
     yield from slice_blocks(result, cut_rows(result))
-    if beside := split_tables(result):
+    if beside := tables.split_tables(result):
         yield Closed("Within cells and by mix", beside)
 
 
@@ -70,20 +69,6 @@ def quality_part(result: Result) -> Iterator[Block]:
     yield from units_view(result)
     if result.accounting or result.daily:
         yield assets.block("rows.html", result=result)
-
-
-def multiplicity_part(result: Result) -> Iterator[Block]:
-    """Show families of tests, with raw and adjusted p-values."""
-    tested = [row for row in result.scorecard if row.p_adjusted is not None]
-    table = numbers(
-        sorted(tested, key=lambda row: row.role != "goal"),
-        ("family", lambda r: "goals" if r.role == "goal" else f"guardrails of {r.variant}"),
-        *("metric", "variant"),
-        ("p", lambda row: fmt.p_value(row.p_value)),
-        ("p adjusted", lambda row: fmt.p_value(row.p_adjusted)),
-        ("status", lambda row: codes.status(row.status, row.reason)),
-    )
-    yield from map(fig.listed, with_rows(table))
 
 
 def power_part(outlook: PowerOutlook) -> tuple[Block, ...]:
@@ -108,18 +93,14 @@ def _outlook_figure(outlooks: Mapping[str, MetricOutlook], order: Mapping[str, i
         name: [fig.Point(x, 100 * y, f"{x:g} days: {fmt.either_way(y)}") for x, y in one.points]
         for name, one in outlooks.items()
     }
-    here = next(iter(outlooks.values())).days
-    note = {"x": here, "y": 1, "yref": "paper", "text": "today", "showarrow": False}
-    return fig.lines(
-        series,
-        "days",
-        "smallest lift seen",
-        {"rangemode": "tozero"},
-        {"tickformat": "~g", "ticksuffix": "%", "rangemode": "tozero"},
-        order=order,
-        shapes=[] if here is None else [fig.line_at("x", here, width=1.5)],
-        annotations=[] if here is None else [{**note, "xanchor": "left", "yanchor": "top"}],
-    )
+    up = {"tickformat": "~g", "ticksuffix": "%", "rangemode": "tozero"}
+    axes = "days", "smallest lift seen", {"rangemode": "tozero"}, up
+    marks: dict[str, Any] = {}
+    if (here := next(iter(outlooks.values())).days) is not None:
+        note = {"x": here, "y": 1, "yref": "paper", "text": "today", "showarrow": False}
+        marks["annotations"] = [{**note, "xanchor": "left", "yanchor": "top"}]
+        marks["shapes"] = [fig.line_at("x", here, width=1.5)]
+    return fig.lines(series, *axes, order=order, **marks)
 
 
 def _sentence(one: MetricOutlook, several: bool) -> str:
@@ -151,18 +132,15 @@ def position_part(agreement: Agreement) -> Iterator[Block]:
     up = {"ticksuffix": "%", "rangemode": "tozero"}
     if rates:
         drawn = fig.lines(series, "position", "CTR", {"tickformat": "d"}, up)
-        yield FigureView("CTR by position", _first_last(rates), drawn, ("position", "ctr"))
+        first = min(rate.position for rate in rates)
+        on_top = [f"{r.variant} {_percent(r)[0]}" for r in rates if r.position == first]
+        said = f"At position {first}: {fmt.listing(on_top)}."
+        yield FigureView("CTR by position", said, drawn, ("position", "ctr"))
 
 
 def _percent(rate: PositionRate) -> tuple[str, str]:
     value, interval = fmt.estimate(*scaled(100, rate.ctr, rate.low, rate.high))
     return f"{value}%", interval
-
-
-def _first_last(rates: tuple[PositionRate, ...]) -> str:
-    first = min(rate.position for rate in rates)
-    said = [f"{r.variant} {_percent(r)[0]}" for r in rates if r.position == first]
-    return f"At position {first}: {fmt.listing(said)}."
 
 
 def aa_part(study: Study) -> Iterator[Block]:
@@ -193,15 +171,9 @@ def _replays(aa: AAResult, row: AAMetric) -> FigureView:
     alpha = fig.line_at("x", aa.alpha, dash="dot")
     at, named = {"x": aa.alpha, "y": 1, "yref": "paper"}, {"text": f"α {aa.alpha:g}"}
     beside = {"showarrow": False, "xanchor": "left", "yanchor": "bottom"}
-    figure = fig.figure(
-        [bars | {"type": "bar"}],
-        190,
-        {"b": 34},
-        showlegend=False,
-        shapes=[even, alpha],
-        annotations=[at | named | beside],
-        xaxis={"title": {"text": "p-value"}, "range": [0, 1], "showgrid": False},
-        yaxis=fig.value_axis("replays"),
-    )
+    marks = {"shapes": [even, alpha], "annotations": [at | named | beside], "showlegend": False}
+    across = {"title": {"text": "p-value"}, "range": [0, 1], "showgrid": False}
+    axes = {"xaxis": across, "yaxis": fig.value_axis("replays")}
+    figure = fig.figure([bars | {"type": "bar"}], 190, {"b": 34}, **axes, **marks)
     rejects = f"Rejects {row.rejection_rate:.2%} of {row.runs:,} replays in which nothing differs."
     return FigureView("", rejects, figure, ("aa", row.metric))

@@ -5,17 +5,19 @@ import gzip
 import hashlib
 import json
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-import jinja2
 from markupsafe import Markup, escape
 
-from abeval.report.tables import could_see, decisive_p, full, shown_lift
-from abeval.results import MetricInfo, Row, codes
+from abeval.report.tables import could_see, decisive_p, full, margin_of, shown_lift
+from abeval.results import MetricInfo, codes
 from abeval.results import format as fmt
+
+if TYPE_CHECKING:
+    import jinja2
 
 CLOSED, END = "<!--closed-->", "<!--/closed-->"
 """What stands between them is built when its details are opened."""
@@ -191,7 +193,10 @@ def render_page(template: str, *, draws: bool, **values: object) -> str:
 
 
 @cache
-def _environment() -> jinja2.Environment:
+def _environment() -> "jinja2.Environment":
+    # The tables of a terminal fill no template.
+    import jinja2
+
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(HERE),
         autoescape=True,
@@ -206,25 +211,23 @@ def _environment() -> jinja2.Environment:
         "share": lambda number: fmt.MISSING if number is None else fmt.percent(number),
         "p": fmt.p_value,
         "full": full,
-        "sig": _significant,
         "capitalize_first": lambda text: text[:1].upper() + text[1:],
         "words": codes.words,
         "reason": codes.reason,
         "direction": codes.direction_words,
         "moment": lambda text: text.removesuffix(" 00:00:00"),
-        "margin": _margin,
+        "margin": lambda metric: margin_of(metric).removeprefix("margin "),
         "slug": slug,
         "packed_url": packed_url,
         "level": fmt.level,
-        "several": _several,
+        "several": lambda rows: len({row.variant for row in rows}) > 1,
         "metric_note": _metric_note,
         "status": lambda row: codes.status(row.status, row.reason),
         "tone": lambda row: _TONES.get(row.status, "plain"),
         "decisive": decisive_p,
         "could_see": could_see,
         "shown_lift": shown_lift,
-        "measure": lambda value: "" if value is None else fmt.typographic(f"{value:.3g}"),
-        "split_verdict": lambda sentence: sentence.partition(": ")[::2],
+        "sig": lambda value: "" if value is None else fmt.typographic(f"{value:.3g}"),
     }
     environment.globals["missing"] = fmt.MISSING
     environment.tests["numeric"] = lambda text: _NUMBER.fullmatch(text) is not None
@@ -234,22 +237,7 @@ def _environment() -> jinja2.Environment:
 _TONES = {"better": "good", "non_inferior": "good", "worse": "bad", "untrusted": "bad"}
 
 
-def _several(rows: Iterable[Row]) -> bool:
-    """Tell whether rows are of more than one variant."""
-    return len({row.variant for row in rows}) > 1
-
-
 def _metric_note(metric: MetricInfo) -> str:
     """Write unit and direction, as shown under a metric's name."""
     unit = f"{metric.unit}, " if metric.unit and metric.unit not in fmt.RATE_UNITS else ""
     return f"{unit}{codes.direction_words(metric.direction)}"
-
-
-def _significant(number: float | None, digits: int = 3) -> str:
-    return fmt.MISSING if number is None else fmt.typographic(f"{number:.{digits}g}")
-
-
-def _margin(metric: MetricInfo) -> str:
-    if metric.within is not None:
-        return fmt.typographic(fmt.within(*metric.within))
-    return fmt.margin(metric.margin or 0.0, bool(metric.margin_relative), metric.unit)

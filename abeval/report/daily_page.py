@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import date, datetime, timedelta
 from statistics import NormalDist
+from typing import Any
 
 from abeval.report import figures as fig
 from abeval.report.figures import Block, FigureView, Point, info_of, of_metrics
@@ -51,38 +52,23 @@ def daily_effect(
             said = f"{row.cell}{', partial day' * row.partial}: {scale.text(row)}"
             series[row.variant].append(Point(place, value, said, (value, low, high), row.partial))
     days = sorted({date.fromisoformat(row.cell) for row in rows})
-    return fig.lines(
-        series,
-        "",
-        scale.field,
-        _day_axis(days),
-        scale.axis,
-        is_effect=True,
-        mode="markers",
-        height=270,
-        margin={"l": 64, "t": 30 if len(variants) > 1 else 12, "b": 28},
-        order=order,
-        shapes=[*_weekends(days)],
-    )
+    axes = "", scale.field, _day_axis(days), scale.axis
+    room = {"l": 64, "t": 30 if len(variants) > 1 else 12, "b": 28}
+    style: dict[str, Any] = {"height": 270, "margin": room, "mode": "markers", "is_effect": True}
+    return fig.lines(series, *axes, order=order, shapes=[*_weekends(days)], **style)
 
 
 def _takeaway(rows: Sequence[SliceRow]) -> str:
-    """Say in one sentence what days show: signs and intervals, without a verdict."""
-    variants = tuple(dict.fromkeys(row.variant for row in rows))
-    clauses = [_days_clause([r for r in rows if r.variant == name]) for name in variants]
-    if len(variants) == 1:
-        return f"{clauses[0][:1].upper()}{clauses[0][1:]}."
-    return "; ".join(f"{v}: {c}" for v, c in zip(variants, clauses, strict=True)) + "."
-
-
-def _days_clause(rows: Sequence[SliceRow]) -> str:
-    full = [row for row in rows if row.difference is not None and not row.partial]
-    if not full:
-        return "no full day has an effect"
-    above = sum(1 for row in full if (row.difference or 0.0) > 0)
-    clear = sum(map(excludes_zero, full))
-    days = f"{len(full)} full {'day' if len(full) == 1 else 'days'}"
-    return f"above control on {above} of {days}, with an interval that excludes zero on {clear}"
+    """Say what full days show of each variant: signs and intervals, without a verdict."""
+    said = []
+    for variant in dict.fromkeys(row.variant for row in rows):
+        own = [row for row in rows if row.variant == variant and not row.partial]
+        full = [row for row in own if row.difference is not None]
+        above, clear = sum((row.difference or 0.0) > 0 for row in full), map(excludes_zero, full)
+        days = f"{len(full)} full {'day' if len(full) == 1 else 'days'}"
+        words = f"above control on {above} of {days}, an interval excludes zero on {sum(clear)}"
+        said.append(f"{variant}: {words}" if full else f"{variant}: no full day has an effect")
+    return f"{'; '.join(said)}."
 
 
 def _day_axis(days: Sequence[date]) -> dict[str, object]:
@@ -117,20 +103,14 @@ def units_view(result: Result) -> Iterator[FigureView]:
     every = list(dict.fromkeys(day for units in series.values() for day in units))
     lowest = min(every, key=lambda day: sum(units.get(day, 0) for units in series.values()))
     dates = sorted(date.fromisoformat(day) for day in every)
-    figure = fig.lines(
-        {
-            name: [Point(day, n, f"{day}: {fmt.count(n)}") for day, n in units.items()]
-            for name, units in series.items()
-        },
-        "",
-        "units",
-        _day_axis(dates),
-        {"rangemode": "tozero"},
-        height=260,
-        margin={"l": 64, "t": 30, "b": 28},
-        order=fig.places(result.experiment),
-        shapes=[*_weekends(dates)],
-    )
+    points = {
+        name: [Point(day, n, f"{day}: {fmt.count(n)}") for day, n in units.items()]
+        for name, units in series.items()
+    }
+    axes = "", "units", _day_axis(dates), {"rangemode": "tozero"}
+    style: dict[str, Any] = {"height": 260, "margin": {"l": 64, "t": 30, "b": 28}}
+    style |= {"order": fig.places(result.experiment), "shapes": [*_weekends(dates)]}
+    figure = fig.lines(points, *axes, **style)
     said = f"Fewest units on {lowest}. If the lines diverge or drop to zero, suspect the log first."
     yield FigureView("Units by day", said, figure, ("quality", "units"))
 
@@ -138,14 +118,14 @@ def units_view(result: Result) -> Iterator[FigureView]:
 def before_part(study: Study) -> Iterator[Block]:
     """Compare the same groups before the experiment."""
 
-    def values(row: Balance) -> tuple[str, str]:
-        return fmt.pair(row.control, row.treatment, info_of(study, row.metric).unit)
+    def value(row: Balance, of: int) -> str:
+        return fmt.pair(row.control, row.treatment, info_of(study, row.metric).unit)[of]
 
     table = numbers(
         () if study.time is None else study.time.before,
         *("metric", "variant"),
-        ("control", lambda row: values(row)[0]),
-        ("treatment", lambda row: values(row)[1]),
+        ("control", lambda row: value(row, 0)),
+        ("treatment", lambda row: value(row, 1)),
         ("p", lambda row: fmt.p_value(row.p_value)),
         ("p adjusted", lambda row: fmt.p_value(row.p_adjusted)),
     )

@@ -1,11 +1,13 @@
 """Show metrics and effects as text and glyphs, and the scorecard by role."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from dataclasses import fields
 from typing import NamedTuple
 
-from abeval.report import glyph, tables
-from abeval.report.figures import places
+from abeval.report import assets, glyph, tables
+from abeval.report.figures import Block, Closed, of_metrics, places
+from abeval.report.next_step import in_order
 from abeval.report.tables import (
     ROLES,
     Cell,
@@ -19,6 +21,7 @@ from abeval.report.tables import (
 from abeval.results import MetricInfo, Row, SliceRow, codes
 from abeval.results import format as fmt
 from abeval.results.analysis import ExperimentInfo, Result
+from abeval.results.effects import CutRow
 
 DECIDED = frozenset({"better", "worse", "equivalent", "non_inferior"})
 
@@ -81,17 +84,20 @@ def _harm(row: Row, metric: MetricInfo) -> glyph.Ends:
 
 
 class RowView(NamedTuple):
-    """A row of the scorecard; `of` has its numbers, `absolute` the difference beside a lift."""
+    """A row of the scorecard, or of a segment or cut.
 
-    of: Row
+    `of` has its numbers, `absolute` the difference beside a lift.
+    """
+
+    of: Row | SliceRow
     metric: MetricInfo
     place: int
     control: str
     treatment: str
     effect: Cell
-    absolute: str
     mark: glyph.Mark | None
-    reason: str
+    absolute: str = ""
+    reason: str = ""
 
 
 Rows = tuple[glyph.Axis, list[RowView]]
@@ -100,7 +106,8 @@ Rows = tuple[glyph.Axis, list[RowView]]
 
 def by_role(result: Result) -> list[tuple[str, str, str, Rows]]:
     """Show the scorecard: role, title and hint, and the rows of each on one axis."""
-    of_role = [(one, [row for row in result.scorecard if row.role == one[0]]) for one in ROLES]
+    ordered = in_order(result, result.scorecard)
+    of_role = [(one, [row for row in ordered if row.role == one[0]]) for one in ROLES]
     return [(*one, row_views(result, rows)) for one, rows in of_role if rows]
 
 
@@ -108,7 +115,11 @@ def row_views(result: Result, rows: Sequence[Row]) -> Rows:
     """Show rows on one axis."""
     order, shown = places(result.experiment), printed(result, rows)
     metrics = {row.metric: result.info(row.metric) for row in rows}
-    digits = _digits([one.row for one in shown], metrics)
+    # A control is printed alike beside every variant.
+    values: dict[str, list[float | None]] = {}
+    for one in shown:
+        values.setdefault(one.row.metric, []).extend((one.row.control, one.row.treatment))
+    digits = {name: fmt.digits(numbers, metrics[name].unit) for name, numbers in values.items()}
     views = []
     for of, one in zip(rows, shown, strict=True):
         row, metric, decimals = one.row, metrics[of.metric], digits[of.metric]
@@ -120,17 +131,78 @@ def row_views(result: Result, rows: Sequence[Row]) -> Rows:
             fmt.mean(row.control, metric.unit, decimals),
             fmt.mean(row.treatment, metric.unit, decimals) + one.mark,
             effect_of(row, metric.unit),
-            absolute.text if absolute and row.lift is not None else "",
             row_mark(result.experiment, of, one, metric),
+            absolute.text if absolute and row.lift is not None else "",
             one.reason,
         )
         views.append(view)
     return glyph.shared_axis([view.mark for view in views]), views
 
 
-def _digits(rows: Sequence[Row], metrics: Mapping[str, MetricInfo]) -> Mapping[str, int]:
-    """Choose digits by metric: a control is printed alike beside every variant."""
-    values = {row.metric: [row.control] for row in rows}
-    for row in rows:
-        values[row.metric] += [row.control, row.treatment]
-    return {name: fmt.digits(numbers, metrics[name].unit) for name, numbers in values.items()}
+def slice_blocks(result: Result, rows: Sequence[SliceRow]) -> tuple[Block, ...]:
+    """Tabulate the effects of each metric by every dimension, on one axis."""
+    order = places(result.experiment)
+    blocks: list[tuple[str, Block]] = []
+    for name in dict.fromkeys(row.metric for row in rows):
+        metric, lines = result.info(name), []
+        for row in (row for row in rows if row.metric == name):
+            notes = filter(None, ("partial day" * row.partial, codes.reason(row.reason)))
+            effect = effect_of(row, metric.unit, ", ".join(notes))
+            values = fmt.pair(row.control, row.treatment, metric.unit)
+            mark = slice_mark(result.experiment, row)
+            lines.append(RowView(row, metric, order.get(row.variant, 1), *values, effect, mark))
+        html = assets.block(
+            "segments.html",
+            result=result,
+            metric=metric,
+            lines=lines,
+            dimensions=list(dict.fromkeys(row.slice for row in rows if row.metric == name)),
+            axis=glyph.shared_axis([line.mark for line in lines]),
+        )
+        blocks.append((name, html))
+    return of_metrics(blocks)
+
+
+def heat_blocks(result: Result, rows: Sequence[SliceRow], opens: str) -> tuple[Block, ...]:
+    """Tabulate lifts, metrics × variants × cells, a table for each dimension, shaded by size.
+
+    A metric leads to `opens`, an id of the page.
+    """
+    blocks: list[Block] = []
+    whole = {("", row.metric, row.variant): row for row in result.scorecard}
+    for dimension in dict.fromkeys(row.slice for row in rows):
+        own = {(r.cell, r.metric, r.variant): r for r in rows if r.slice == dimension}
+        judged = {metric for _, metric, _ in own}
+        html = assets.block(
+            "heat.html",
+            dimension=dimension,
+            cells=list(dict.fromkeys(["", *(cell for cell, _, _ in own)])),
+            variants=list(dict.fromkeys(row.variant for row in result.scorecard)),
+            metrics=[result.info(m) for m in dict.fromkeys(m for _, m, _ in whole) if m in judged],
+            lifts={**whole, **own},
+            tone=_tone,
+            opens=opens,
+        )
+        blocks.append(Closed(f"By {dimension}", (html,), is_open=not blocks))
+    return tuple(blocks)
+
+
+def _tone(metric: MetricInfo, row: SliceRow | Row) -> float:
+    """Shade a lift whose interval excludes zero, the more the larger; 20 % and more alike."""
+    if row.lift is None or not tables.excludes_zero(row):
+        return 0.0
+    good = {"increase": 1.0, "decrease": -1.0}.get(metric.direction, 0.0)
+    return good * max(-1.0, min(1.0, row.lift / 0.2))
+
+
+def cut_rows(result: Result) -> list[SliceRow]:
+    """Show cuts as segments are shown, with p after Holm."""
+    names = {field.name for field in fields(SliceRow)} & {field.name for field in fields(CutRow)}
+    return [
+        SliceRow(
+            **{name: getattr(row, name) for name in names}
+            | {"slice": row.cut, "cell": row.cell or "(none)", "partial": False}
+            | {"p_value": row.p_adjusted}
+        )
+        for row in result.cuts
+    ]

@@ -419,17 +419,15 @@ def line_at(
 ) -> Trace:
     """Draw a line behind the points, right across where an axis (`x` or `y`) has a value."""
     other = "x" if axis == "y" else "y"
-    ends = {f"{axis}0": value, f"{axis}1": value, f"{other}0": 0, f"{other}1": 1}
-    return _line({f"{other}ref": f"{other} domain", **ends}, tone, width, dash)
+    line = dashed(*(((value, value), (0, 1)) if axis == "x" else ((0, 1), (value, value))))
+    style = {"color": tone, "width": width, "dash": dash}
+    return line | {f"{other}ref": f"{other} domain", "line": style}
 
 
 def dashed(x: Sequence[float], y: Sequence[float], tone: str = GREY, width: float = 1) -> Trace:
     """Draw a dashed line behind the points, from the first x and y to the second."""
-    return _line({"x0": x[0], "y0": y[0], "x1": x[1], "y1": y[1]}, tone, width, "dash")
-
-
-def _line(ends: Mapping[str, object], tone: str, width: float, dash: str) -> Trace:
-    line = {"color": tone, "width": width, "dash": dash}
+    ends = {"x0": x[0], "y0": y[0], "x1": x[1], "y1": y[1]}
+    line = {"color": tone, "width": width, "dash": "dash"}
     return {"type": "line", **ends, "line": line, "layer": "below"}
 
 

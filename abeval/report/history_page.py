@@ -1,15 +1,213 @@
-"""Write a history of experiments as one HTML file that works offline."""
+"""Tabulate and draw a history of experiments: what predicts what, what moves, what was gained."""
 
+import math
 from collections.abc import Iterator, Sequence
+from itertools import islice
 
 from abeval.report import figures as fig
-from abeval.report import history_short as short
 from abeval.report.figures import FigureView
-from abeval.report.sections import Section, sections_html
-from abeval.report.short import notes
-from abeval.report.tables import interval, scaled
+from abeval.report.tables import (
+    TextTable,
+    VerdictLine,
+    interval,
+    scaled,
+    table,
+    text_lines,
+    with_rows,
+)
 from abeval.results import format as fmt
-from abeval.results.history import HistoryEffect, HistoryReport, Prediction
+from abeval.results.history import (
+    FEWEST,
+    Added,
+    Gained,
+    HistoryEffect,
+    HistoryReport,
+    Prediction,
+)
+
+_LISTED = 3
+"""Metrics that a sentence names."""
+
+
+def added_parts(result: Added) -> tuple[str, ...]:
+    """Write one line a result, and how large the history is."""
+    said = []
+    for one in result.sources:
+        bare = f", {one.without_effect} of them without an effect" if one.without_effect else ""
+        how = {
+            "unchanged": f"unchanged: its {one.rows} rows are in the history",
+            "replaced": f"REPLACED: {one.rows} rows{bare} in the place of {one.replaced}",
+            "added": f"added: {one.rows} rows{bare}",
+        }[one.change]
+        said.append(f"{result.experiment}: {one.source} {how}")
+    several = "s" * (result.experiments != 1)
+    return (*said, f"{result.history} has {result.experiments} experiment{several}")
+
+
+def history_tables(result: HistoryReport) -> tuple[TextTable | str, ...]:
+    """Write the verdict, what was learned and cannot be said; then every table that has rows."""
+    tables = with_rows(prediction_table(result), sensitivity_table(result))
+    return (*text_lines(verdict(result)), *sentences(result), *tables)
+
+
+def verdict(result: HistoryReport) -> VerdictLine:
+    """Say which offline metric to trust for each target, or why that cannot be said."""
+    # The level of a choice is corrected for the number of predictors: its sentence follows it.
+    trusted = [c for c in result.choices if c.sentence.startswith(f"{c.best} predicts ")]
+    decision, action = (
+        "",
+        "Add the JSON of abeval replay with that of analyze (abeval history add).",
+    )
+    if trusted:
+        pairs = fmt.listing([f"{choice.best} FOR {choice.target}" for choice in trusted])
+        decision, word = "ship", f"TRUST {pairs}"
+        sentence = "; ".join(choice.sentence for choice in trusted)
+        by = " and ".join(f"candidates for {c.target} by {c.best}" for c in trusted)
+        action = f"Before a test, choose {by}; decide by the test itself."
+    elif not result.predictions:
+        word, sentence = "NO OFFLINE METRIC TO JUDGE", "The history has none beside its experiments"
+    elif result.choices and all(choice.best is None for choice in result.choices):
+        decision, word = "draft", "TRUST NO OFFLINE METRIC"
+        sentence = "; ".join(choice.sentence for choice in result.choices)
+        action = "Decide by tests online, and compare other offline metrics (abeval replay)."
+    else:
+        word = "TOO FEW EXPERIMENTS TO SAY"
+        sentence = "None of the offline metrics can be told to predict a metric online yet"
+        lacking = min(filter(None, map(_needs, result.predictions)), default=1)
+        more = f"{fmt.count(lacking)} more experiment{'s' * (lacking > 1)}"
+        action = f"Add at least {more} with both (abeval history add); until then decide by tests."
+    return VerdictLine("", decision, word, f"{sentence}.", action=action)
+
+
+def sentences(result: HistoryReport) -> tuple[str, ...]:
+    """Say what was learned, the number of experiments first; then, once, what cannot be said."""
+    open_pairs = {(one.predictor, one.target) for one in result.predictions if _needs(one)}
+    concluded = verdict(result).sentence
+    learned = (
+        choice.sentence
+        for choice in result.choices
+        if (choice.best, choice.target) not in open_pairs and choice.sentence not in concluded
+    )
+    gained = [one for one in result.gained if one.gained is not None]
+    least = min((one.shipped for one in gained), default=FEWEST)
+    return (
+        f"{len(result.experiments)} experiments",
+        *_signs(result),
+        *learned,
+        *(
+            f"{o.metric}, sum of the {o.shipped} lifts shipped (of {o.effects}): {gained_words(o)}"
+            for o in gained
+        ),
+        *[f"Only {least} shipped: take these sums as rough guesses"] * (least < FEWEST),
+        *_unsaid(result),
+    )
+
+
+def _signs(result: HistoryReport) -> Iterator[str]:
+    """Say for each target how often the signs of its offline metrics agreed, best first."""
+    for target in dict.fromkeys(one.target for one in result.predictions):
+        own = [one for one in result.predictions if one.target == target]
+        own.sort(key=lambda one: -one.agree_share)
+        listed = (f"{o.predictor} in {o.agree} of {o.effects} ({_agreement(o)})" for o in own)
+        more = f"; {len(own) - _LISTED} more below" if len(own) > _LISTED else ""
+        yield f"Signs agreed with {target}: {'; '.join(islice(listed, _LISTED))}{more}"
+
+
+def gained_words(row: Gained) -> str:
+    """Write what to expect of lifts added up, by a subtraction that closes as it is printed."""
+    value, low, high = (round(100 * (end or 0.0), 1) for end in (row.gained, row.low, row.high))
+    apart = round(value - round(100 * row.naive, 1), 1)
+    way = f"{abs(apart):.1f} points {'higher' if apart > 0 else 'lower'}" if apart else "the same"
+    return (
+        f"measured {100 * row.naive:+.1f}%, expect {value:+.1f}% [{low:+.1f}%, {high:+.1f}%], {way}"
+    )
+
+
+def _needs(row: Prediction) -> int:
+    """Count the experiments that a correlation lacks to be told from none; 0 if it lacks none."""
+    if row.correlation is None or row.low is None or row.high is None:
+        return max(FEWEST - row.experiments, 0)
+    if not row.low <= 0 <= row.high:
+        return 0
+    # The distance to an end of an interval shrinks with the root of the experiments.
+    value, end = row.correlation, row.low if row.correlation > 0 else row.high
+    reach = abs(end - value) / max(abs(value), 0.01)
+    return max(math.ceil(row.experiments * reach**2) - row.experiments, 1)
+
+
+def _unsaid(result: HistoryReport) -> Iterator[str]:
+    """Say once what the history cannot tell, and how many more experiments that takes."""
+    few = [one for one in result.predictions if one.correlation is None]
+    clear = [one for one in result.predictions if one.correlation is not None and _needs(one)]
+    clear.sort(key=_needs)
+    said = []
+    if few:
+        pairs = f"{len(few)} pair{'s' * (len(few) > 1)} of metrics"
+        most = max(_needs(one) for one in few)
+        with_both = f"{most} more experiment{'s' * (most > 1)} with both"
+        said.append(f"how {pairs} go together ({with_both})")
+    if clear:
+        listed = (f"{one.predictor} with {one.target} {_needs(one):,}" for one in clear[:_LISTED])
+        more = f", {len(clear) - _LISTED} others more" if len(clear) > _LISTED else ""
+        what = "whether a correlation is none (more experiments that it takes, if it stays: "
+        said.append(f"{what}{', '.join(listed)}{more})")
+    lacking = [r.metric for r in result.gained if r.gained is None]
+    if lacking:
+        said.append(f"what was gained on {fmt.listing(lacking)} (too few have it)")
+    if said:
+        yield f"Cannot be said yet: {'; '.join(said)}"
+
+
+def prediction_table(result: HistoryReport) -> TextTable:
+    """Tabulate which offline metric predicts what."""
+    level = fmt.level(result.alpha)
+    return table(
+        "Offline against online",
+        f"correlation of true effects, corrected for noise in both, {level} interval.",
+        result.predictions,
+        *("predictor", "target"),
+        ("experiments", lambda row: str(row.experiments), "spare"),
+        ("correlation", lambda r: " ".join(fmt.estimate(r.correlation, r.low, r.high)), "number"),
+        ("not corrected", lambda r: "" if r.naive is None else f"{r.naive:.2f}", "extra"),
+        ("slope", _slope, "extra"),
+        ("signs agree", _agreement, "extra"),
+        ("P(better)", _chance, "number"),
+        ("explains", lambda r: "" if r.explained is None else f"{r.explained:.0%}", "spare"),
+    )
+
+
+def _agreement(row: Prediction) -> str:
+    return f"{fmt.percent(row.agree_share)} [{row.agree_low:.0%}, {row.agree_high:.0%}]"
+
+
+def _chance(row: Prediction) -> str:
+    return "" if row.chance is None else f"{row.chance:.0%} after {row.step:+.2g}"
+
+
+def _slope(row: Prediction) -> str:
+    slope, *ends = interval(row, "slope")
+    low, high = (fmt.UNBOUNDED if end is None else f"{end:.3g}" for end in ends)
+    return fmt.MISSING if slope is None else f"{slope:.3g} [{low}, {high}]"
+
+
+def sensitivity_table(result: HistoryReport) -> TextTable:
+    """Tabulate which metrics move."""
+    return table(
+        "Sensitivity",
+        f"how often each metric has p below {result.alpha:g}, and how far true lifts spread.",
+        result.sensitivity,
+        ("metric", lambda row: row.measure),
+        ("moved", lambda row: f"{row.moved} of {row.effects}", "number"),
+        ("share", lambda row: fmt.percent(row.share), "number"),
+        ("interval", lambda row: f"[{row.low:.0%}, {row.high:.0%}]", "extra"),
+        ("true spread", lambda r: _percent(r.spread) or fmt.MISSING, "number"),
+        ("typical se", lambda row: _percent(row.se), "spare"),
+        ("signal", lambda row: "" if row.signal is None else f"{row.signal:.0%}", "number"),
+    )
+
+
+def _percent(number: float | None) -> str:
+    return "" if number is None else f"{100 * number:.2g}%"
 
 
 def scatter_figure(
@@ -30,42 +228,27 @@ def scatter_figure(
     )
     across = fig.effect_axis((end for ends in x for end in ends), title=row.predictor)
     up = fig.effect_axis((end for ends in y for end in ends), "%", row.target)
-    lines = [] if row.slope is None else [_line(100.0 * row.slope, across["range"], x, y)]
-    return fig.figure(
-        [points],
-        380,
-        {"l": 62, "r": 12, "t": 12, "b": 48},
-        xaxis=across,
-        yaxis=up,
-        shapes=lines,
-    )
-
-
-def _line(
-    slope: float, across: Sequence[float], x: Sequence[fig.Interval], y: Sequence[fig.Interval]
-) -> fig.Trace:
-    """Draw the line of true effects, through the mean of the estimates."""
-    middle_x, middle_y = (sum(value or 0.0 for value, _, _ in ends) / len(ends) for ends in (x, y))
-    up = [middle_y + slope * (end - middle_x) for end in across]
-    return fig.dashed(across, up, fig.colour(1), 1.8)
+    lines = []
+    if row.slope is not None:
+        # The line of true effects goes through the mean of the estimates.
+        mean_x, mean_y = (sum(value or 0.0 for value, _, _ in ends) / len(ends) for ends in (x, y))
+        heights = [mean_y + 100.0 * row.slope * (end - mean_x) for end in across["range"]]
+        lines = [fig.dashed(across["range"], heights, fig.colour(1), 1.8)]
+    room = {"l": 62, "r": 12, "t": 12, "b": 48}
+    return fig.figure([points], 380, room, xaxis=across, yaxis=up, shapes=lines)
 
 
 def forest_figure(effects: Sequence[HistoryEffect]) -> fig.Figure:
     """Draw every effect on one metric, as measured and as shrunk, largest on top."""
     ordered = sorted(effects, key=lambda one: -one.effect)
     several = len({one.variant for one in ordered}) > 1
-    names = [_named(one, several) for one in ordered]
+    names = ["* " * one.shipped + one.experiment + f", {one.variant}" * several for one in ordered]
     series: dict[str, list[fig.Spot]] = {"measured": [], "shrunk": []}
     for i, one in enumerate(ordered):
         measured = scaled(100, one.effect, one.low, one.high)
         for name, ends in (("measured", measured), ("shrunk", interval(one, "shrunk", 100))):
             series[name].append(fig.Spot(i, ends, f"{names[i]}: {ends[0] or 0:+.3g}%"))
     return fig.forest(names, series, **fig.effect_axis(fig.ends_of(series), "%"))
-
-
-def _named(one: HistoryEffect, several: bool) -> str:
-    shipped = "* " if one.shipped else ""
-    return f"{shipped}{one.experiment}{f', {one.variant}' if several else ''}"
 
 
 def _turned(one: HistoryEffect, scale: float) -> fig.Interval:
@@ -75,34 +258,7 @@ def _turned(one: HistoryEffect, scale: float) -> fig.Interval:
     return scale * one.effect, scale * one.low, scale * one.high
 
 
-def history_page_html(result: HistoryReport) -> str:
-    """Write the page."""
-    learned, *said = short.sentences(result)
-    return sections_html(
-        "History",
-        learned,
-        said,
-        Section(
-            "predictions",
-            "Predictions",
-            "Effects are turned so that more is better. Correlations are of true effects, "
-            f"corrected for the noise of both metrics, with {fmt.level(result.alpha)} intervals.",
-            (*_scatters(result), short.prediction_table(result)._replace(lead="")),
-        ),
-        Section.of(
-            short.sensitivity_table(result),
-            more="Signal is the share of true effects in what was measured.",
-        ),
-        Section.of(
-            short.gained_table(result),
-            *_forests(result),
-            more="Who ships what looks best adds up luck too; the estimate takes it off.",
-        ),
-        Section("notes", "Notes", sentences=notes(result)),
-    )
-
-
-def _scatters(result: HistoryReport) -> Iterator[FigureView]:
+def scatters(result: HistoryReport) -> Iterator[FigureView]:
     """Draw one a target: its best predictor, or the one with the highest correlation."""
     for i, row in enumerate(_drawn(result)):
         drawn = scatter_figure(row, _pairs(result.effects, row))
@@ -127,16 +283,17 @@ def _drawn(result: HistoryReport) -> list[Prediction]:
 def _pairs(
     effects: Sequence[HistoryEffect], row: Prediction
 ) -> list[tuple[HistoryEffect, HistoryEffect]]:
-    by_case = {(e.experiment, e.variant): e for e in effects if e.measure == row.target}
-    own = [e for e in effects if e.measure == row.predictor]
-    return [
-        (e, by_case[e.experiment, e.variant]) for e in own if (e.experiment, e.variant) in by_case
-    ]
+    on_target, on_predictor = (
+        {(e.experiment, e.variant): e for e in effects if e.measure == name}
+        for name in (row.target, row.predictor)
+    )
+    return [(one, on_target[case]) for case, one in on_predictor.items() if case in on_target]
 
 
-def _forests(result: HistoryReport) -> Iterator[FigureView]:
+def forests(result: HistoryReport) -> Iterator[FigureView]:
+    """Draw all effects on each metric that was shipped by, with their sum in words."""
     for i, row in enumerate(result.gained):
-        own = [e for e in result.effects if (e.measure, e.side) == (row.metric, "online")]
+        own = [e for e in result.effects if e.measure == row.metric and e.side == "online"]
         if shrunk := [e for e in own if e.shrunk is not None]:
-            sentence = f"{row.shipped} shipped (*), added up: {short.gained_words(row)}."
+            sentence = f"{row.shipped} shipped (*), added up: {gained_words(row)}."
             yield FigureView(row.metric, sentence, forest_figure(shrunk), (f"forest{i}",))

@@ -66,22 +66,17 @@ def _that_fit(
     table: TextTable, rows: Rows, filled: Sequence[int], width: int, spare: Sequence[Kind]
 ) -> list[int] | None:
     """Choose columns that there is room for; None where names or numbers would be cut."""
-    kept = list(filled)
-    needs = {i: _need(table.headers[i], table.kinds[i], [row[i] for row in rows]) for i in filled}
+    kept, needs = list(filled), dict[int, int]()
+    for i in filled:
+        widest = max((row[i].cell_len for row in rows), default=0)
+        most = _SENTENCE if table.kinds[i] in ("words", "note") else widest
+        needs[i] = max(min(widest, most), len(table.headers[i]))
     leaving = [i for of in (("note",), spare) for i in filled if table.kinds[i] in of]
     while sum(needs[i] + _GAP for i in kept) - _GAP > width - _INDENT:
         if not leaving:
             return None
         kept.remove(leaving.pop())
     return kept
-
-
-def _need(header: str, kind: Kind, cells: Sequence[Text]) -> int:
-    """Count the columns of the terminal that a column needs."""
-    widest = max((one.cell_len for one in cells), default=0)
-    if kind in ("words", "note"):
-        widest = min(widest, _SENTENCE)
-    return max(widest, len(header))
 
 
 def _grid(table: TextTable, rows: Rows, kept: Sequence[int], titles: Mapping[int, str]) -> Table:

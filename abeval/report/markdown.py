@@ -3,14 +3,11 @@
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from abeval.report.agreement_page import standings
-from abeval.report.agreement_short import conclusion_lines
-from abeval.report.first_part import verdict_lines
-from abeval.report.next_step import next_step
+from abeval.report.agreement_page import conclusion_lines, standings
+from abeval.report.next_step import ORDER, in_order, next_step, verdict_lines
 from abeval.report.short import notes, parts
 from abeval.report.spread_page import moved_sentences
 from abeval.report.tables import (
-    ROLES,
     Printed,
     TextTable,
     could_see,
@@ -35,13 +32,11 @@ _SPECIAL = str.maketrans({c: f"\\{c}" for c in "\\`*_[]<>|#~"})
 
 def markdown(result: "Study | Brief") -> str:
     """Write the verdict, what to do next, goals, guardrails and trust; other results as tables."""
-    blocks = _blocks(result) if isinstance(result, Study) else _brief(result)
+    if isinstance(result, Study):
+        blocks = [*_blocks(result)]
+    else:
+        blocks = [*map(_part, parts(result)), *map(escaped, notes(result))]
     return "\n\n".join(blocks) + "\n"
-
-
-def _brief(result: "Brief") -> Iterator[str]:
-    yield from (_part(part) for part in parts(result))
-    yield from (escaped(note) for note in notes(result))
 
 
 def _part(part: TextTable | str) -> str:
@@ -94,7 +89,9 @@ def _decision(study: Study, result: Result) -> Iterator[str]:
         yield f"**Hypothesis:** {escaped(info.hypothesis)}"
     if result.so_far:
         yield escaped(result.so_far)
-    lines, shared = verdict_lines(result)
+    lines, shared = verdict_lines(result, study.outlook)
+    if len(lines) > 1:
+        yield f"{ORDER}:"
     for line in lines:
         name = f"{escaped(line.variant)}: " if len(lines) > 1 and line.variant else ""
         yield f"{name}**{line.word}** {escaped(fmt.typographic(line.sentence))}"
@@ -116,9 +113,7 @@ def _trust(result: Result) -> Iterator[str]:
 
 def _scorecard(result: Result, most: int) -> str:
     """Tabulate goals and guardrails; one more line says how many there are no rows for."""
-    order = [role for role, _, _ in ROLES]
-    judged = [row for row in result.scorecard if row.role != "diagnostic"]
-    rows = sorted(judged, key=lambda row: order.index(row.role))
+    rows = in_order(result, (row for row in result.scorecard if row.role != "diagnostic"))
     several = len(result.verdicts) > 1
     cells = numbers(
         printed(result, rows[:most]),

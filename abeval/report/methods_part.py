@@ -53,25 +53,22 @@ def words_of(code: str) -> Method:
 def methods_part(study: Study) -> Iterator[Block]:
     """Show definitions, methods, settings, the experiment file, SQL, versions and inputs."""
     result, provenance = study.analysis, study.provenance
-    if result is not None or provenance is not None:
-        own = {} if result is None else _of_analysis(study, result)
-        yield assets.block(
-            "methods.html", result=result, provenance=provenance, alpha=study.alpha, **own
-        )
-
-
-def _of_analysis(study: Study, result: Result) -> dict[str, object]:
-    """Return what the part says of an analysis, by the names of its template."""
-    methods = dict.fromkeys(row.method for row in result.scorecard if row.method)
+    if result is None and provenance is None:
+        return
+    rows = () if result is None else result.scorecard
     words = {known.code: known.words for known in _methods()}
-    lifts = dict.fromkeys(row.lift_method for row in result.scorecard if row.lift_method)
-    return {
-        "info": result.experiment,
-        "methods": [words_of(code) for code in methods],
-        "settings": [*_settings(study, result)],
-        "decided": _decided,
-        "lift_words": [(name, words.get(f"lift:{name}", words["lift:"])) for name in lifts],
-    }
+    lifts = dict.fromkeys(row.lift_method for row in rows if row.lift_method)
+    yield assets.block(
+        "methods.html",
+        result=result,
+        provenance=provenance,
+        alpha=study.alpha,
+        info=None if result is None else result.experiment,
+        methods=[words_of(code) for code in dict.fromkeys(row.method for row in rows) if code],
+        settings=() if result is None else [*_settings(study, result)],
+        decided=_decided,
+        lift_words=[(name, words.get(f"lift:{name}", words["lift:"])) for name in lifts],
+    )
 
 
 def _settings(study: Study, result: Result) -> Iterator[tuple[str, str]]:

@@ -1,10 +1,13 @@
 """Say what to do next: roll out, stop, or run on, and for how long."""
 
 import math
+import re
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, NamedTuple
 
+from abeval.report.tables import ROLES, VerdictLine
 from abeval.results import MetricInfo, Row, Verdict, codes
 from abeval.results import format as fmt
 from abeval.results.analysis import Result
@@ -33,24 +36,100 @@ def rank(result: Result, verdict: Verdict) -> tuple[int, float]:
 class Step(NamedTuple):
     """What to do with a variant: in sentences, and as a word.
 
-    The words are `ship`, `second_choice`, `do_not_ship`, `keep_control`, `run_on`, `define` (a goal
-    or a margin), `choose` (between a margin and stopping), `repair` and `answer`.
+    The words are `ship`, `second_choice`, `do_not_ship`, `keep_control`, `run_on`, `new_test` (the
+    planned one has ended), `define` (a goal or a margin), `choose` (between a margin and stopping),
+    `repair` and `answer`.
     """
 
     word: str
     text: str
 
 
-def best_of(result: Result) -> Verdict:
-    """Return the verdict on the variant that does best."""
-    return min(result.verdicts, key=lambda verdict: rank(result, verdict))
+ORDER = "Variants by verdict, best first"
+"""The order of lines and rows, where there are several variants."""
+
+_FOLLOWS = {
+    "run_on": ", RUN ON",
+    "new_test": ", TEST ANEW",
+    "keep_control": ", STOP",
+    "do_not_ship": ", STOP",
+}
+"""What an undecided headline ends in, by the word of its step."""
+
+
+def best_first(result: Result) -> list[Verdict]:
+    """List the verdicts in their order."""
+    return sorted(result.verdicts, key=lambda verdict: rank(result, verdict))
+
+
+def in_order(result: Result, rows: Iterable[Row]) -> list[Row]:
+    """Order rows by role, then by metric as in the result; within a metric the best variant first.
+
+    The variants stand as in their verdicts.
+    """
+    roles = [role for role, _, _ in ROLES]
+    metrics = list(dict.fromkeys(row.metric for row in result.scorecard))
+    places = {one.variant: place for place, one in enumerate(best_first(result))}
+    return sorted(
+        rows,
+        key=lambda r: (roles.index(r.role), metrics.index(r.metric), places.get(r.variant, 0)),
+    )
+
+
+def verdict_lines(
+    result: Result, outlook: "PowerOutlook | None"
+) -> tuple[tuple[VerdictLine, ...], str]:
+    """Write a line for each variant, best first; and what is said of all of them, once.
+
+    Where the verdicts are the same, there is one line, without a variant.
+    """
+    lines = [
+        VerdictLine(one.variant, one.decision, _headline(result, one, step.word), rest, 1, "", text)
+        for one in best_first(result)
+        for step in [action(result, outlook, one)]
+        for text, rest in [(step.text, one.sentence.partition(": ")[2])]
+    ]
+    if len(lines) > 1 and len({(line.word, line.sentence) for line in lines}) == 1:
+        return (lines[0]._replace(variant=""),), ""
+    shared = _shared([line.sentence for line in lines])
+    own = (line._replace(sentence=_ended(line.sentence.removesuffix(shared))) for line in lines)
+    clauses = shared.removeprefix("; ")
+    return tuple(own), _ended(f"{clauses[:1].upper()}{clauses[1:]}") if shared else ""
+
+
+def _headline(result: Result, verdict: Verdict, step: str) -> str:
+    """Write the decision, and what a reader must know with it."""
+    word = codes.words(verdict.decision).upper()
+    if verdict.decision == "keep_running":
+        return word + _FOLLOWS.get(step, "")
+    guards = any(r.role == "guardrail" and r.variant == verdict.variant for r in result.scorecard)
+    return word + ", NO GUARDRAIL SET" * (verdict.decision == "ship" and not guards)
+
+
+_CLAUSE_END = re.compile(r"; (?![^()]*\))")
+"""Between clauses; a semicolon inside brackets ends none."""
+
+
+def _shared(sentences: Sequence[str]) -> str:
+    """Return the last clauses that all sentences have; none of a single one."""
+    if len(sentences) < 2:
+        return ""
+    clauses = [_CLAUSE_END.split(sentence) for sentence in sentences]
+    count = 0
+    while all(len(c) > count + 1 for c in clauses) and len({c[-1 - count] for c in clauses}) == 1:
+        count += 1
+    return "; " + "; ".join(clauses[0][-count:]) if count else ""
+
+
+def _ended(text: str) -> str:
+    return text if text.endswith(("?", ".")) else f"{text}."
 
 
 def next_step(result: Result | None, outlook: "PowerOutlook | None" = None) -> str:
     """Say what to do now, by the variant that does best."""
     if result is None or not result.verdicts:
         return ""
-    return action(result, outlook, best_of(result)).text
+    return action(result, outlook, best_first(result)[0]).text
 
 
 def action(result: Result, outlook: "PowerOutlook | None", verdict: Verdict) -> Step:
@@ -58,7 +137,7 @@ def action(result: Result, outlook: "PowerOutlook | None", verdict: Verdict) -> 
     if empty := [fmt.named(v.name) for v in result.experiment.variants if v.units == 0]:
         why = "were units assigned to it, and how does the log write its name?"
         return Step("repair", f"Find out why nobody is in {fmt.listing(empty)}: {why}")
-    best, variant = best_of(result), fmt.named(verdict.variant)
+    best, variant = best_first(result)[0], fmt.named(verdict.variant)
     match verdict.decision:
         case "ship" if verdict.variant != best.variant:
             gains = f"{fmt.named(best.variant)} gains more."
@@ -90,7 +169,7 @@ def action(result: Result, outlook: "PowerOutlook | None", verdict: Verdict) -> 
 
 def _without(result: Result, variant: str) -> tuple[str, str]:
     """Say what to do without a variant: keep control, unless another one ships."""
-    if best_of(result).decision == "ship":
+    if best_first(result)[0].decision == "ship":
         return "do_not_ship", f"Do not roll out {fmt.named(variant)}"
     return "keep_control", f"Keep {fmt.named(result.experiment.control)}"
 
@@ -111,16 +190,17 @@ def _settle(outlook: "PowerOutlook | None", result: Result, variant: str) -> Ste
         return Step(word, f"{without}: no goal got better.")
     row = next((row for row in waiting if row.mde is not None), waiting[0])
     question = _Question(result, row, outlook)
+    more, run_on = ("new_test", "Test anew") if question.is_over else ("run_on", "Run on")
     if row.units_needed is not None:
-        needed = f"{row.units_needed:,} units a variant: no test of {question.name} holds."
-        return Step("run_on", f"Run on to {needed}")
+        needed = f"{row.units_needed:,} units a variant are needed"
+        return Step(more, f"{run_on}: {needed}; with fewer no test of {question.name} holds.")
     least, small = min((row.units_control, result.experiment.control), (row.units, variant))
     if least < MIN_UNITS and "randomisation" not in (row.method or ""):
         few = f"{fmt.named(small)} has {least}; to judge {question.name} at all takes {MIN_UNITS}"
-        return Step("run_on", f"Get more units{question.anew}: {few}, to decide far more.")
+        return Step(more, f"Get more units{question.anew}: {few}, to decide far more.")
     if row.status == "too_little_data":
         size = f": about {question.size} to see {question.target}" if question.size else ""
-        return Step("run_on", f"Run on{size}. {question.name} has too little data.")
+        return Step(more, f"{run_on}{size}. {question.name} has too little data.")
     return _guardrail(question) if row.role == "guardrail" else _goal(question, word, without)
 
 
@@ -162,40 +242,39 @@ class _Question:
         return None if self.ahead is None else size_words(self.ahead)
 
     @property
-    def end(self) -> datetime | None:
-        """Return the end of the period."""
-        end = self.result.experiment.end
-        return None if end is None else datetime.fromisoformat(end)
-
-    @property
     def ended(self) -> bool:
         """Tell whether the log reaches the last day of the period."""
-        days = [row.cell for row in self.result.daily]
-        if self.end is None or not days:
+        end, days = self.result.experiment.end, [row.cell for row in self.result.daily]
+        if end is None or not days:
             return False
-        return datetime.fromisoformat(max(days)) + timedelta(days=1) >= self.end
+        return datetime.fromisoformat(max(days)) + timedelta(days=1) >= datetime.fromisoformat(end)
 
     @property
     def until(self) -> str:
         """Say until when to go on as planned; empty where that is over, or nothing is planned."""
         look = None if self.outlook is None else self.outlook.next_look
-        looks = self.result.experiment.looks
+        info = self.result.experiment
         if self.ended:
             return ""
         if look is not None:
             return f"Look again {'at' if 'units' in look else 'on'} {look}, the next planned look"
-        if self.end is None:
+        if info.end is None:
             return ""
-        day = (self.end - timedelta(microseconds=1)).date()
-        way = ", and look on any day up to" if looks == "always_valid" else " to"
+        day = (datetime.fromisoformat(info.end) - timedelta(microseconds=1)).date()
+        way = ", and look on any day up to" if info.looks == "always_valid" else " to"
         return f"Run on{way} the planned end, {day}"
+
+    @property
+    def is_over(self) -> bool:
+        """Tell whether the planned test has ended, and may not run on."""
+        return self.ended and self.result.experiment.looks != "always_valid"
 
     @property
     def anew(self) -> str:
         """Say what a longer test needs once the planned one has ended."""
-        on = self.result.experiment.looks == "always_valid"
-        how = "for which this test may run on" if on else "in a new test that is planned for it"
-        return f", {how}" * self.ended
+        if self.is_over:
+            return ", in a new test that is planned for it"
+        return ", for which this test may run on" * self.ended
 
 
 def _goal(asked: _Question, word: str, without: str) -> Step:
@@ -233,7 +312,11 @@ def _guardrail(asked: _Question) -> Step:
     days = None if asked.ahead is None else asked.ahead.target_days
     if asked.until and days is not None and days <= asked.planned_days:
         return Step("run_on", f"{lead} {_wait(asked)}".rstrip())
-    wider = [] if worst is None else [f"accept a margin of {_margin(_rounded_up(worst), metric)}"]
+    wider = []
+    if worst is not None:
+        # Rounded up to one digit.
+        step = 10.0 ** math.floor(math.log10(worst))
+        wider = [f"accept a margin of {_margin(math.ceil(worst / step) * step, metric)}"]
     cuped = ["reduce variance (CUPED)"] if asked.result.experiment.adjust == "none" else []
     *most, last = [*wider, *cuped, "stop"]
     choices = f"{', '.join(most)}, or {last}" if most else last
@@ -265,17 +348,6 @@ def _margin(size: float, metric: MetricInfo) -> str:
     return fmt.margin(float(f"{size:.2g}"), bool(metric.margin_relative), metric.unit)
 
 
-def _rounded_up(size: float) -> float:
-    """Round up to one digit.
-
-    Example:
-        >>> _rounded_up(0.043), _rounded_up(12.0)
-        (0.05, 20.0)
-    """
-    step = 10.0 ** math.floor(math.log10(size))
-    return float(f"{math.ceil(size / step) * step:.6g}")
-
-
 def size_words(ahead: "MetricOutlook") -> str | None:
     """Write the days in all that a target takes, or the units; None where no plan has as many.
 
@@ -283,8 +355,6 @@ def size_words(ahead: "MetricOutlook") -> str | None:
         >>> from abeval.results.power import MetricOutlook
         >>> size_words(MetricOutlook("ctr", 14.0, 0.14, (), 0.05, 111.4, None))
         '112 days in all, 8 times this test'
-        >>> size_words(MetricOutlook("ctr", 10.0, 0.14, (), 0.1, 71.0, None))
-        '71 days in all, 7.1 times this test (users who return add less than new ones)'
     """
     if ahead.days is None:
         units = ahead.target_units
@@ -293,7 +363,4 @@ def size_words(ahead: "MetricOutlook") -> str | None:
         return None
     days, times = math.ceil(ahead.target_days - 1e-6), ahead.target_days / ahead.days
     longer = f", {times:.2g} times this test" if times > 1 else ""
-    # An effect takes the square of days where each day adds as many new units.
-    by_square = ((ahead.mde or 0.0) / (ahead.target or math.inf)) ** 2
-    slower = " (users who return add less than new ones)" * (times > 1.5 * by_square > 1)
-    return f"{fmt.count(days)} {'day' if days == 1 else 'days'} in all{longer}{slower}"
+    return f"{fmt.count(days)} {'day' if days == 1 else 'days'} in all{longer}"

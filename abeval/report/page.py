@@ -23,6 +23,7 @@ from abeval.report import (
 from abeval.report import spread_page as spread
 from abeval.report.effects import by_role
 from abeval.report.figures import Block, Figure, OfMetric, figures_of
+from abeval.report.next_step import ORDER, next_step, verdict_lines
 from abeval.report.tables import TextTable, filled
 from abeval.results import codes
 from abeval.results import format as fmt
@@ -61,7 +62,7 @@ _BUILDERS: tuple[Callable[[Any], Iterable[Block]], ...] = (
     *(spread.catalog_part, agreement.causes_part, agreement.quadrant_part, agreement.traffics_part),
     *(parts.position_part, replay_page.offline_part, replay_page.calibration_part),
     *(parts.trust_part, daily_page.srm_part, daily_page.before_part, time_page.stability_part),
-    *(parts.quality_part, parts.aa_part, parts.multiplicity_part, methods_part.methods_part),
+    *(parts.quality_part, parts.aa_part, methods_part.methods_part),
 )
 _BUILD = {build.__name__.removesuffix("_part"): build for build in _BUILDERS}
 """Part → its blocks, of the study or the result that it is built from; none without data."""
@@ -69,46 +70,24 @@ _BUILD = {build.__name__.removesuffix("_part"): build for build in _BUILDERS}
 _MOST_DAYS = 5_000
 """Rows by day of a page's JSON."""
 
-_WORDY = 14
-"""Letters of a variant's name that fit its usual column."""
-
-
-class Download(NamedTuple):
-    """A link to a file inside the page."""
-
-    name: str
-    title: str
-    text: str
-
-
-class View(NamedTuple):
-    """A view of the page: the decision, all of a metric, or the evidence."""
-
-    id: str
-    title: str
-    parts: tuple[Part, ...]
-
 
 def page_html(study: Study) -> str:
     """Write the page."""
     built = tuple(_built(study))
     info = None if study.analysis is None else study.analysis.experiment
-    shown = dict.fromkeys(part.view for part in built)
     return assets.render_page(
         "study.html",
         draws=any(any(figures_of(part.blocks)) for part in built),
         study=study,
         asked=codes.open_questions(study.questions),
-        views=[
-            View(one, one.capitalize(), tuple(p for p in built if p.view == one)) for one in shown
-        ],
+        parts=built,
         chosen=_chosen(study, built),
         title=study.name if info is None else info.shown,
         info=info,
-        progress="" if study.analysis is None else study.analysis.progress,
+        so_far="" if study.analysis is None else study.analysis.so_far,
         kicker=_kicker(study),
         downloads=tuple(_downloads(study)),
-        width=_width(study),
+        is_broad=study.analysis is not None and len(study.analysis.verdicts) > 1,
     )
 
 
@@ -120,22 +99,12 @@ def _chosen(study: Study, built: Sequence[Part]) -> str:
     return next(iter([*of_roles, *listed]), "")
 
 
-def _width(study: Study) -> str:
-    """Widen a page whose tables need room: for a column of variants, for long names."""
-    rows = () if study.analysis is None else study.analysis.scorecard
-    names = {row.variant for row in rows}
-    if len(names) < 2:
-        return ""
-    return "broad wordy" if any(len(name) > _WORDY for name in names) else "broad"
-
-
 def _built(study: Study) -> Iterator[Part]:
     info = None if study.analysis is None else study.analysis.experiment
     words = {
         "level": fmt.level(study.alpha),
         "alpha": f"{study.alpha:g}",
         "alpha_share": fmt.percent(study.alpha),
-        "family": info.family if info else "",
         "unit": info.unit if info else "",
         "power": fmt.percent(study.outlook.power) if study.outlook else "",
     }
@@ -155,20 +124,20 @@ def _kicker(study: Study) -> str:
     return "Offline replay" if study.replay is not None else "A/A replays"
 
 
-def _downloads(study: Study) -> Iterator[Download]:
-    """Offer results as JSON, rows as CSV."""
+def _downloads(study: Study) -> Iterator[tuple[str, str, str]]:
+    """Offer results as JSON, rows as CSV: the name, title and text of each file."""
     stem = re.sub(r"[^A-Za-z0-9_-]+", "-", study.name) or "experiment"
     if study.analysis is not None:
-        yield Download(f"{stem}.csv", "scorecard (CSV)", study.analysis.to_csv())
+        yield (f"{stem}.csv", "scorecard (CSV)", study.analysis.to_csv())
     if study.replay is not None:
         csv = csv_text(study.replay.rows, ReplayRow)
-        yield Download(f"{stem}-replay.csv", "offline values (CSV)", csv)
+        yield (f"{stem}-replay.csv", "offline values (CSV)", csv)
     if study.agreement is not None:
         csv = csv_text(study.agreement.rows, AgreementRow, {"others"})
-        yield Download(f"{stem}-agreement.csv", "offline against online (CSV)", csv)
+        yield (f"{stem}-agreement.csv", "offline against online (CSV)", csv)
     kept, left_out = _kept(study)
     without = f" without {fmt.listing(left_out)}" if left_out else ""
-    yield Download(f"{stem}.json", f"results{without} (JSON)", kept.to_compact_json())
+    yield (f"{stem}.json", f"results{without} (JSON)", kept.to_compact_json())
 
 
 def _kept(study: Study) -> tuple[Study, list[str]]:
@@ -230,9 +199,14 @@ class Figures(Mapping[tuple[str, ...], "go.Figure"]):
 
 def summary(result: Result) -> str:
     """Write the verdict and the scorecard for a notebook's output cell."""
+    lines, shared = verdict_lines(result, None)
     return assets.render(
         "summary.html",
         result=result,
+        lines=[line._replace(action="") for line in lines],
+        shared=shared,
+        said=[("Next", next_step(result))],
+        order=ORDER,
         roles=by_role(result),
         style=_summary_style(),
     )

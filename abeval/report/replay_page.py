@@ -1,16 +1,277 @@
 """Build the parts of the page that a replay fills: models, curves, calibration."""
 
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from math import sqrt
+from typing import NamedTuple
 
+from abeval.offline.metrics import DEFINITIONS
 from abeval.report import assets
 from abeval.report import figures as fig
-from abeval.report import replay_short as short
 from abeval.report.figures import Block, Closed, FigureView
-from abeval.report.tables import WHY_NOT, TextTable, scaled, table, text_of
+from abeval.report.tables import (
+    Cell,
+    Kind,
+    TextTable,
+    estimate_of,
+    full,
+    interval_of,
+    scaled,
+    spans,
+    table,
+    text_of,
+)
 from abeval.results import codes, replay
 from abeval.results import format as fmt
-from abeval.results.replay import CalibrationBin, Curve, ReplayResult, ReplayRow
+from abeval.results.replay import POOLED, CalibrationBin, Curve, PairRow, ReplayResult, ReplayRow
+
+ROWS = 12
+"""Metrics a cut-off, and without one, that a short table shows; so many are all drawn."""
+
+_FIRST = (
+    *("ndcg", "map", "mrr", "recall", "precision", "hit", "f1", "mar", "ild", "novelty"),
+    *("serendipity", "popularity", "auc", "gauc", "log_loss", "ne", "q_ctr", "ece", "brier"),
+    *("rig", "rmse", "fcp"),
+)
+"""Metrics that most teams quote, in the order of quoting."""
+
+_DEFINITIONS = frozenset({"lin", "min", "mean", "impressions", "width", "self_information", ""})
+"""Of several definitions of one metric, the one that a short table shows."""
+
+
+class _Id(NamedTuple):
+    """A metric's id in its parts: `map@10[min]`."""
+
+    name: str
+    k: str
+    definition: str
+
+    @classmethod
+    def of(cls, text: str) -> "_Id":
+        """Take an id apart; parts that it does not have are empty."""
+        match = re.fullmatch(r"([^@\[]+)(?:@(\d+))?(?:@?\[?(.*?)\]?)", text)
+        return cls(*(part or "" for part in match.groups())) if match else cls(text, "", "")
+
+
+def replay_tables(result: ReplayResult, whole: bool) -> tuple[TextTable | str, ...]:
+    """Tabulate models on all traffic; with `whole`, every metric, on each traffic too."""
+    metrics, shown = metrics_of(result), shown_metrics(result)
+    of_traffic = traffics(result) if whole else [main_traffic(result)]
+    parts: list[TextTable | str] = [
+        family.table
+        for traffic in of_traffic
+        for family in families(result, traffic, metrics if whole else shown)
+    ]
+    if not whole and (hidden := len(metrics) - len(shown)):
+        parts.append(f"{hidden} more metrics, and each variant's traffic: --all")
+    parts += [coverage(result), *(f"{name}. {said}" for name, said, _ in curves(result))]
+    return tuple(parts)
+
+
+def metrics_of(result: ReplayResult) -> list[str]:
+    """List every metric."""
+    return list(dict.fromkeys(row.metric for row in result.rows))
+
+
+def shown_metrics(result: ReplayResult) -> list[str]:
+    """Choose the metrics of a short table: those of most teams that have a value."""
+    pooled = main_traffic(result)
+    valued = {r.metric for r in result.rows if r.traffic == pooled and r.value is not None}
+    return chosen(metrics_of(result), valued)
+
+
+def chosen(metrics: Sequence[str], valued: Iterable[str]) -> list[str]:
+    """At most a dozen metrics a cut-off, one definition of each, in the order of the result.
+
+    Metrics of the result that are not in `valued` have no value, and are left out first.
+
+    Example:
+        >>> chosen(["ndcg@5[exp]", "ndcg@5[lin]", "recall@5", "auc"], ["ndcg@5[lin]", "recall@5"])
+        ['ndcg@5[exp]', 'ndcg@5[lin]', 'recall@5', 'auc']
+    """
+    with_value = frozenset(valued)
+    kept: set[str] = set()
+    by_k: dict[str, list[str]] = {}
+    for name in metrics:
+        by_k.setdefault(_Id.of(name).k, []).append(name)
+    for names in by_k.values():
+        few = len(names) <= ROWS
+        kept.update(names if few else _quoted([name for name in names if name in with_value]))
+    return [name for name in metrics if name in kept]
+
+
+def _quoted(names: Sequence[str]) -> list[str]:
+    one_each: dict[str, str] = {}
+    for name in names:
+        metric = _Id.of(name)
+        if metric.name not in one_each or metric.definition in _DEFINITIONS:
+            one_each[metric.name] = name
+    places = {name: i for i, name in enumerate(_FIRST)}
+    order = sorted(one_each, key=lambda name: places.get(name, len(_FIRST)))
+    return [one_each[name] for name in order[:ROWS]]
+
+
+class Family(NamedTuple):
+    """Metrics that are about the same, and their table on one traffic."""
+
+    title: str
+    metrics: tuple[str, ...]
+    table: TextTable
+
+
+_OTHERS = {"fcp": "FCP", "q_ctr": "Q_ctr and calibration", "ece": "Q_ctr and calibration"}
+
+
+def family_of(metric: str) -> str:
+    """Name the family of a metric.
+
+    Example:
+        >>> [family_of(name) for name in ("ndcg@5[lin]", "recall@5", "auc", "novelty@5[miuf]")]
+        ['Ranking', 'Ranking', 'Classification', 'Beyond accuracy']
+    """
+    name, _, variant = _Id.of(metric)
+    named = next((one for one in DEFINITIONS.values() if one.name == name), None)
+    definition = DEFINITIONS.get((name, variant), named)
+    if definition is None or definition.of_requests:
+        return "Ranking"
+    if definition.family in ("beyond", "catalogue"):
+        return "Beyond accuracy"
+    return _OTHERS.get(name, "Classification")
+
+
+def families(result: ReplayResult, traffic: str, metrics: Sequence[str]) -> Iterator[Family]:
+    """Set the models beside each other on a traffic, a table for each family of metrics."""
+    where = "all traffic" if traffic == POOLED else f"traffic of {traffic}"
+    rows = {(row.metric, row.model): row for row in result.rows if row.traffic == traffic}
+    pairs = {(one.metric, one.model): one for one in result.pairs if one.traffic == traffic}
+    for title in dict.fromkeys(map(family_of, metrics)):
+        own = tuple(metric for metric in metrics if family_of(metric) == title)
+        lines = [
+            _Line(m, *names, rows.get((m, names[0])), row, pairs.get((m, names[1])))
+            for m in own
+            for names in rivals_of(result)
+            if (row := rows.get((m, names[1])))
+        ]
+        if lines:
+            yield Family(title, own, _tabulated(result, f"{title}, {where}", lines))
+
+
+def traffics(result: ReplayResult) -> list[str]:
+    """List the traffic of each variant, then all traffic together."""
+    return list(dict.fromkeys(row.traffic for row in result.rows))
+
+
+def main_traffic(result: ReplayResult) -> str:
+    """Choose the traffic that a short table shows: all together."""
+    return next((name for name in traffics(result) if name == POOLED), traffics(result)[-1])
+
+
+def rivals_of(result: ReplayResult) -> list[tuple[str, str]]:
+    """Set each model behind the one that it is compared with; of a single one, that is empty."""
+    names = [model.name for model in result.models]
+    first = next((pair.control for pair in result.pairs), names[0])
+    return [(first, name) for name in names if name != first] or [("", first)]
+
+
+class _Line(NamedTuple):
+    """A metric of a model, beside that of its baseline."""
+
+    metric: str
+    baseline: str
+    model: str
+    before: ReplayRow | None
+    value: ReplayRow
+    change: PairRow | None
+
+
+def _tabulated(result: ReplayResult, title: str, lines: Sequence[_Line]) -> TextTable:
+    """Make a table of lines, without columns that are empty or the same in all of them."""
+    firsts = {line.baseline for line in lines} - {""}
+    models = {line.model for line in lines}
+    first, model = (
+        next(iter(names)) if len(names) == 1 else other
+        for names, other in ((firsts, "baseline"), (models, "value"))
+    )
+    level = fmt.level(result.alpha)
+    columns: list[tuple[str, Kind, list[str]]] = [
+        ("metric", "name", [line.metric for line in lines]),
+        ("model", "name", [line.model if len(models) > 1 else "" for line in lines]),
+        (first, "number", [cells[0] for cells in map(_values, lines)]),
+        (model, "number", [cells[1] for cells in map(_values, lines)]),
+        (f"difference [{level} interval]", "name", [_difference(line.change) for line in lines]),
+        ("p", "extra", ["" if c is None else fmt.p_value(c.p_value) for *_, c in lines]),
+    ]
+    heads, kinds, cells = zip(*(one for one in columns if any(one[2])), strict=True)
+    lead = f"{model} - {first}, paired by unit." if len(firsts) == len(models) == 1 else ""
+    return TextTable(title, lead, heads, tuple(zip(*cells, strict=True)), kinds)
+
+
+def _values(line: _Line) -> tuple[str, ...]:
+    """Write values with decimals by the narrowest interval; as plain text with one more."""
+    of = (line.before, line.value)
+    known = [row for row in of if row is not None and row.low is not None]
+    places = max((fmt.interval_places(row.low, row.high) for row in known), default=0)
+    return tuple("" if row is None else _value(row, places, bool(known)) for row in of)
+
+
+def _value(row: ReplayRow, places: int, has_interval: bool) -> str:
+    text, interval = fmt.estimate(row.value, row.low, row.high, places)
+    note = codes.reason(row.reason)
+    number = row.value or 0
+    plain = f"{number:,.{min(places + 1, 12)}f}" if has_interval else f"{number:.4g}"
+    html = spans(value=text, interval=interval, note=note)
+    return Cell(note if row.value is None else plain, html, "number")
+
+
+def _difference(change: PairRow | None) -> str:
+    if change is None:
+        return ""
+    shown = fmt.difference(change.difference, change.low, change.high)
+    reason = codes.reason(change.reason)
+    ends = "" if change.low is None else interval_of(shown)
+    text = reason or fmt.MISSING if shown is None or change.low is None else shown.text
+    html = spans(estimate=estimate_of(shown), interval=ends, absolute=reason)
+    exact = f"{full(change.difference)} [{full(change.low)}, {full(change.high)}]"
+    return Cell(text, html, "effect", exact)
+
+
+def coverage(result: ReplayResult) -> TextTable:
+    """Tabulate how much of the log each model has a score for."""
+    return table(
+        "Coverage",
+        "how much of the log each model has a score for; models are compared over the requests "
+        "that all of them score.",
+        result.coverage,
+        "model",
+        ("requests", lambda one: _part(one.scored_requests, one.requests), "number"),
+        ("units", lambda one: _part(one.scored_units, one.units), "number"),
+        (
+            "pairs of a request and an item",
+            lambda one: _part(one.rows - one.unscored_rows, one.rows),
+            "number",
+        ),
+        ("without a usable score", lambda one: fmt.count(one.unscored_rows), "spare"),
+    )
+
+
+def _part(some: int, of: int) -> str:
+    """Write a share in per cent, and of how many; 100 % only if it is all of them."""
+    if not of:
+        return fmt.MISSING
+    share = fmt.percent(1.0) if some == of else f"{min(100 * some / of, 99.99):.2f}%"
+    return f"{share} of {fmt.count(of)}"
+
+
+def curves(result: ReplayResult) -> Iterator[tuple[str, str, list[replay.Curve]]]:
+    """Name each metric and traffic with curves, say where they level off, and list them."""
+    for metric, traffic in dict.fromkeys((curve.metric, curve.traffic) for curve in result.curves):
+        own = [c for c in result.curves if (c.metric, c.traffic) == (metric, traffic)]
+        elbows = (
+            f"{c.model} has none" if c.elbow is None else f"{c.model} at {c.elbow}" for c in own
+        )
+        said = f"Elbow (further places add less): {'; '.join(elbows)}."
+        yield f"{metric}, traffic of {traffic}", said, own
+
 
 _SMALLEST, _LARGEST = 3.0, 13.0
 """Diameters of the points of a calibration, in pixels: of few rows and of most."""
@@ -21,20 +282,15 @@ def curve_figure(curves: Sequence[Curve]) -> fig.Figure:
     series = {c.model: [one for p in c.points for one in _points(p.k, p)] for c in curves}
     metric = curves[0].metric if curves else ""
     drawn = fig.lines(series, "k", metric, {"tickformat": "d"}, _PLAIN)
-    drawn["data"] += [
-        fig.scatter(
-            x=[p.k],
-            y=[p.value],
-            mode="markers",
-            name=f"elbow at {p.k}",
-            showlegend=False,
-            marker={"size": 17, "symbol": "circle-open", "color": fig.colour(i)},
-            hovertemplate="elbow at %{x}<extra></extra>",
-        )
-        for i, curve in enumerate(curves)
-        for p in curve.points
-        if p.k == curve.elbow
-    ]
+    for i, curve in enumerate(curves):
+        ring = {"size": 17, "symbol": "circle-open", "color": fig.colour(i)}
+        style = {"mode": "markers", "showlegend": False, "marker": ring}
+        drawn["data"] += [
+            fig.scatter([name], x=[p.k], y=[p.value], name=name, **style)
+            for p in curve.points
+            if p.k == curve.elbow
+            for name in [f"elbow at {p.k}"]
+        ]
     return drawn
 
 
@@ -68,7 +324,7 @@ def calibration_figure(bins: Sequence[CalibrationBin]) -> fig.Figure:
 
 def family_figure(result: ReplayResult, metrics: Sequence[str]) -> fig.Figure | None:
     """Draw differences as shares of the baseline's value, by traffic; None without any."""
-    rivals = set(short.rivals_of(result))
+    rivals = set(rivals_of(result))
     series: dict[str, list[fig.Spot]] = {}
     for pair in result.pairs:
         is_drawn = (pair.control, pair.model) in rivals and pair.metric in metrics
@@ -87,17 +343,12 @@ _BINNED = {"mass": "bins of equal counts", "width": "bins of equal widths"}
 
 def offline_part(result: ReplayResult) -> Iterator[Block]:
     """Show the models side by side: a table and a figure a family; closed, all that there is."""
-    metrics, units = short.metrics_of(result), {r.traffic: r.units for r in result.rows}
-    every = [one for t in units for one in short.families(result, t, metrics)]
-    curves = [*_curves(result)]
-    yield assets.block(
-        "offline.html",
-        result=result,
-        rivals=short.rivals_of(result),
-        traffics=[*units.items()],
-    )
-    shown = short.shown_metrics(result)
-    for title, own, side_by_side in short.families(result, short.main_traffic(result), shown):
+    metrics, units = metrics_of(result), {r.traffic: r.units for r in result.rows}
+    every = [one for t in units for one in families(result, t, metrics)]
+    rivals, traffic = rivals_of(result), [*units.items()]
+    yield assets.block("offline.html", result=result, rivals=rivals, traffics=traffic)
+    shown = shown_metrics(result)
+    for title, own, side_by_side in families(result, main_traffic(result), shown):
         yield side_by_side
         if drawn := family_figure(result, own):
             said = f"{title}: differences as shares of the baseline's value, by traffic"
@@ -105,44 +356,36 @@ def offline_part(result: ReplayResult) -> Iterator[Block]:
         same = [one for one in every if one.title == title]
         count, tables = len(same[0].metrics), tuple(one.table for one in same)
         yield Closed(f"{title}: all {count} metrics, on every traffic", tables)
-        if over_k := tuple(view for name, view in curves if name == title):
+        over_k = tuple(
+            FigureView(name, elbows, curve_figure(of), ("curve", of[0].metric, of[0].traffic))
+            for name, elbows, of in curves(result)
+            if family_of(of[0].metric) == title
+        )
+        if over_k:
             yield Closed(f"{title}: over k", over_k)
     yield Closed("Definitions, coverage, rows set aside and policies", _accounts(result))
 
 
 def _accounts(result: ReplayResult) -> tuple[Block, ...]:
-    """Tabulate definitions, coverage, rows set aside, policies, and all values and their gaps."""
-    values = table(
-        f"All {len(result.rows)} values",
-        "and what each leaves out.",
-        result.rows,
-        *("metric", "model", "traffic"),
-        ("value", _value, "number"),
-        ("units", lambda row: fmt.count(row.units), "number"),
-        ("counted", lambda row: fmt.count(round(row.counted)), "number"),
-        ("left out", _left_out, "words"),
-        WHY_NOT,
-    )
+    """Tabulate definitions, coverage, rows set aside, policies."""
     merged = [(codes.words(what), fmt.count(count)) for what, count in result.accounting]
     policies = [(codes.words(what), codes.words(policy)) for what, policy in result.policy]
+    left_out = [
+        (f"{row.metric}, {row.model}, {row.traffic}, {codes.words(what)}", fmt.count(count))
+        for row in result.rows
+        for what, count in row.left_out
+    ]
     return (
         _pairs("Definitions", "how each metric is computed.", "definition", result.definitions),
-        short.coverage(result),
+        coverage(result),
         _pairs("Rows accounted for", "merged, set aside or not compared.", "count", merged),
+        _pairs("Left out", "by each value on a traffic.", "count", left_out),
         _pairs("Policies", "what the definitions do not fix.", "policy", policies),
-        values,
     )
 
 
 def _pairs(title: str, lead: str, head: str, rows: Iterable[tuple[str, str]]) -> TextTable:
     return TextTable(title, lead, ("what", head), tuple(rows), ("name", "words"))
-
-
-def _curves(result: ReplayResult) -> Iterator[tuple[str, FigureView]]:
-    """Draw a figure for each metric and traffic, with the family of the metric."""
-    for title, elbows, own in short.curves(result):
-        key = ("curve", own[0].metric, own[0].traffic)
-        yield short.family_of(own[0].metric), FigureView(title, elbows, curve_figure(own), key)
 
 
 def calibration_part(result: ReplayResult) -> Iterator[FigureView]:
@@ -152,11 +395,3 @@ def calibration_part(result: ReplayResult) -> Iterator[FigureView]:
         own = [b for b in result.calibration if (b.traffic, b.kind) == (traffic, kind)]
         title, key = f"Traffic of {traffic}, {_BINNED[kind]}", ("calibration", traffic, kind)
         yield FigureView(title, "", calibration_figure(own), key)
-
-
-def _value(row: ReplayRow) -> str:
-    return " ".join(part for part in fmt.estimate(row.value, row.low, row.high) if part)
-
-
-def _left_out(row: ReplayRow) -> str:
-    return ", ".join(f"{fmt.count(n)} {codes.words(what)}" for what, n in row.left_out)

@@ -4,8 +4,6 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from abeval.report import tables
-from abeval.report.agreement_short import agreement_tables
-from abeval.report.history_short import added_parts, history_tables
 from abeval.report.tables import WHY_NOT, TextTable, decisive_p, difference_of, table
 from abeval.report.time_short import time_tables
 from abeval.results import codes
@@ -53,8 +51,26 @@ def notes(result: "Brief") -> tuple[str, ...]:
     return _SHOWN[type(result).__name__][1](result)
 
 
+def _agreement(result: "Agreement", whole: bool) -> tuple[Part, ...]:
+    from abeval.report.agreement_page import agreement_tables
+
+    return agreement_tables(result, whole)
+
+
+def _history(result: "HistoryReport", whole: bool) -> tuple[Part, ...]:
+    from abeval.report.history_page import history_tables
+
+    return history_tables(result)
+
+
+def _history_added(result: "Added", whole: bool) -> tuple[Part, ...]:
+    from abeval.report.history_page import added_parts
+
+    return added_parts(result)
+
+
 def _replay(result: "ReplayResult", whole: bool) -> tuple[Part, ...]:
-    from abeval.report.replay_short import replay_tables
+    from abeval.report.replay_page import replay_tables
 
     return replay_tables(result, whole)
 
@@ -62,21 +78,16 @@ def _replay(result: "ReplayResult", whole: bool) -> tuple[Part, ...]:
 def _aa(result: "AAResult", whole: bool) -> tuple[Part, ...]:
     off = result.off()
     rows = [row for i, row in enumerate(result.metrics) if whole or i < ROWS or row.metric in off]
-    replays = tables.aa_table(
-        f"A/A replays of {fmt.count(result.units)} units",
-        f"how often each test rejects at {result.alpha:g} when nothing differs.",
-        rows,
-        off,
-    )
+    title = f"A/A replays of {fmt.count(result.units)} units"
+    lead = f"how often each test rejects at {result.alpha:g} when nothing differs."
+    replays = tables.aa_table(title, lead, rows, off)
     more = len(result.metrics) - len(rows)
     return (replays, f"{more} more: --all") if more else (replays,)
 
 
 def _off(result: "AAResult") -> tuple[str, ...]:
-    off = (
-        f"{name}: rejects {result[name].rejection_rate:.2%} of A/A tests" for name in result.off()
-    )
-    return (*off, *result.notes)
+    rates = {name: result[name].rejection_rate for name in result.off()}
+    return (*(f"{name}: rejects {r:.2%} of A/A tests" for name, r in rates.items()), *result.notes)
 
 
 def _plans(result: "Plans") -> tuple[Part, ...]:
@@ -129,12 +140,12 @@ def _decision(plan: "DecisionPlan") -> str:
 
 def _pairwise(result: "Pairwise") -> tuple[Part, ...]:
     adjusted = "unadjusted" if result.family == "none" else f"adjusted by {result.family}"
-    values = TextTable(
+    values = table(
         result.metric,
         "each variant's value.",
-        ("variant", "value"),
-        tuple((name, fmt.MISSING if x is None else _digits(x)) for name, x in result.values),
-        ("name", "number"),
+        result.values,
+        ("variant", lambda one: one[0]),
+        ("value", lambda one: _digits(one[1]) or fmt.MISSING, "number"),
     )
     pairs = table(
         "Pairs",
@@ -230,13 +241,15 @@ def _checks(result: "CheckResult", whole: bool) -> tuple[Part, ...]:
     return (first, checks) if shown else (first,)
 
 
-def interleaving_parts(result: "InterleavingResult", whole: bool = False) -> tuple[Part, ...]:
+def _interleaving(result: "InterleavingResult", whole: bool) -> tuple[Part, ...]:
     """Write the verdict, and tabulate preferences and the checks that did not pass."""
     info, checks = result.experiment, result.trust
-    counts = (
-        f"{info.shown}: {fmt.count(result.units)} {info.unit} units, {fmt.count(result.lists)} "
-        f"lists ({codes.words(result.method)})"
-    )
+    size = f"{fmt.count(result.units)} {info.unit} units, {fmt.count(result.lists)} lists"
+    size = f"{info.shown}: {size} ({codes.words(result.method)})"
+
+    def counts(*of: int | None) -> str:
+        return ", ".join(fmt.count(count) for count in of if count is not None)
+
     doubt = "" if result.trusted else " (NOT TO BE TRUSTED)"
     rows = table(
         f"Preferences{doubt}",
@@ -248,18 +261,14 @@ def interleaving_parts(result: "InterleavingResult", whole: bool = False) -> tup
         ("preference", lambda row: row.shown or fmt.MISSING),
         ("p", lambda row: fmt.p_value(decisive_p(row)), "number"),
         ("status", lambda row: codes.status(row.status, row.reason)),
-        ("units won, lost, tied", lambda r: _three(r.won, r.lost, r.tied), "spare"),
-        ("lists", lambda r: _three(r.lists_won, r.lists_lost, r.lists_tied), "spare"),
+        ("units won, lost, tied", lambda r: counts(r.won, r.lost, r.tied), "spare"),
+        ("lists", lambda r: counts(r.lists_won, r.lists_lost, r.lists_tied), "spare"),
         WHY_NOT,
     )
     shown = worst_first(checks, "fail", "warn", *(("skipped", "pass") if whole else ()))
     trust = tables.checks_table("Checks", "What was measured, and what to do.", shown)
-    said = (*(one.sentence for one in result.verdicts), counts, f"Trust: {tables.tally(checks)}")
+    said = (*(one.sentence for one in result.verdicts), size, f"Trust: {tables.tally(checks)}")
     return (*said, rows, trust) if shown else (*said, rows)
-
-
-def _three(*counts: int | None) -> str:
-    return ", ".join(fmt.count(count) for count in counts if count is not None)
 
 
 def _mismatches(result: "AuditResult") -> list[Part]:
@@ -309,7 +318,7 @@ _SHOWN: Mapping[
 ] = {
     "TimeResult": (time_tables, lambda result: (*result.notes, *_refused(result))),
     "ReplayResult": (_replay, _replay_notes),
-    "Agreement": (agreement_tables, lambda result: result.notes),
+    "Agreement": (_agreement, lambda result: result.notes),
     "AAResult": (_aa, lambda result: (*_off(result), *_refused(result))),
     "Plans": (lambda r, _: _plans(r), lambda result: result.notes),
     "Pairwise": (lambda r, _: _pairwise(r), _pairwise_notes),
@@ -319,11 +328,8 @@ _SHOWN: Mapping[
     ),
     "AuditResult": (lambda r, _: _audit(r), lambda _: ()),
     "CheckResult": (_checks, lambda _: ()),
-    "InterleavingResult": (
-        lambda result, _: interleaving_parts(result),
-        lambda result: result.notes,
-    ),
-    "Added": (lambda r, _: added_parts(r), lambda _: ()),
-    "HistoryReport": (lambda r, _: history_tables(r), _history_notes),
+    "InterleavingResult": (_interleaving, lambda result: result.notes),
+    "Added": (_history_added, lambda _: ()),
+    "HistoryReport": (_history, _history_notes),
 }
 """Kind of a result → its tables and sentences, and its notes."""

@@ -1,6 +1,6 @@
 """Build the parts of the page behind single numbers: `dwell`, `gauc` and `catalog`."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 
 from abeval.report import figures as fig
 from abeval.report import tables
@@ -9,40 +9,7 @@ from abeval.report.tables import TextTable, interval, lift_of, share_of, with_ro
 from abeval.results import codes
 from abeval.results import format as fmt
 from abeval.results.analysis import Result
-from abeval.results.effects import CatalogueUse, QuantileEffect, Spread, UnitAucs
-
-
-def distribution_figure(spreads: Sequence[Spread], order: Mapping[str, int]) -> fig.Figure:
-    """Draw the share of impressions below a value, a line for each variant."""
-    lines = {
-        one.variant: [
-            fig.Point(value, 100 * level, f"{fmt.percent(level)} below {fmt.mean(value, one.unit)}")
-            for level, value in zip(one.levels, one.quantiles, strict=True)
-        ]
-        for one in spreads
-    }
-    first = spreads[0]
-    positive = all(value > 0 for one in spreads for value in one.quantiles)
-    return fig.lines(
-        lines,
-        f"{first.value} ({first.unit})" if first.unit else first.value,
-        "impressions below",
-        xaxis={"type": "log", "dtick": "D2"} if positive else {},
-        yaxis={"ticksuffix": "%", "range": [0, 100]},
-        order=order,
-    )
-
-
-def quantile_figure(effects: Sequence[QuantileEffect], order: Mapping[str, int]) -> fig.Figure:
-    """Draw the lift of each quantile with its interval, a line for each variant."""
-    lines: dict[str, list[fig.Point]] = {}
-    for one in effects:
-        lift, level = interval(one, "lift", 100), level_words(one.level)
-        if lift[0] is not None:
-            said = f"{level}: {fmt.typographic(lift_of(one))}"
-            lines.setdefault(one.variant, []).append(fig.Point(level, lift[0], said, lift))
-    axes = {"type": "category"}, {"ticksuffix": "%"}
-    return fig.lines(lines, "quantile", "lift", *axes, is_effect=True, order=order)
+from abeval.results.effects import CatalogueUse, QuantileEffect, UnitAucs
 
 
 def level_words(level: float) -> str:
@@ -87,24 +54,41 @@ def dwell_part(result: Result) -> Iterator[Block]:
 
 
 def _value_views(result: Result, value: str) -> Iterator[FigureView]:
+    """Draw the share of impressions below each value, and the lift of each quantile."""
     spreads = [one for one in result.spreads if one.value == value]
     effects = [one for one in result.quantile_effects if one.value == value]
-    order = fig.places(result.experiment)
-    counts = ", ".join(f"{one.variant}: {fmt.count(one.events)} values" for one in spreads)
-    title, drawn = f"Distribution of {value}", distribution_figure(spreads, order)
-    yield FigureView(title, _medians(spreads), drawn, ("dwell", "distribution", value), counts)
-    if any(one.lift is not None for one in effects):
-        said = f"{_moved(effects)} {_without_lift(effects)}".rstrip()
-        title, key = f"Effect on the quantiles of {value}", ("dwell", "quantiles", value)
-        yield FigureView(title, said, quantile_figure(effects, order), key)
-
-
-def _medians(spreads: Sequence[Spread]) -> str:
-    said = [
-        f"{fmt.mean(one.quantiles[one.levels.index(0.5)], one.unit)} in {one.variant}"
+    order, unit = fig.places(result.experiment), spreads[0].unit
+    below: fig.Series = {
+        one.variant: [
+            fig.Point(x, 100 * level, f"{fmt.percent(level)} below {fmt.mean(x, unit)}")
+            for level, x in zip(one.levels, one.quantiles, strict=True)
+        ]
         for one in spreads
-    ]
-    return f"Half of the impressions with a value are below {fmt.listing(said)}."
+    }
+    is_positive = all(x > 0 for one in spreads for x in one.quantiles)
+    across = {"type": "log", "dtick": "D2"} if is_positive else {}
+    axes = f"{value} ({unit})" if unit else value, "impressions below", across, _PART
+    medians = {one.variant: one.quantiles[one.levels.index(0.5)] for one in spreads}
+    listed = fmt.listing([f"{fmt.mean(x, unit)} in {name}" for name, x in medians.items()])
+    yield FigureView(
+        f"Distribution of {value}",
+        f"Half of the impressions with a value are below {listed}.",
+        fig.lines(below, *axes, order=order),
+        ("dwell", "distribution", value),
+        ", ".join(f"{one.variant}: {fmt.count(one.events)} values" for one in spreads),
+    )
+    lifts: dict[str, list[fig.Point]] = {}
+    for one in effects:
+        lift, name = interval(one, "lift", 100), level_words(one.level)
+        if lift[0] is not None:
+            point = fig.Point(name, lift[0], f"{name}: {fmt.typographic(lift_of(one))}", lift)
+            lifts.setdefault(one.variant, []).append(point)
+    if lifts:
+        said = f"{_moved(effects)} {_without_lift(effects)}".rstrip()
+        axes = "quantile", "lift", {"type": "category"}, {"ticksuffix": "%"}
+        drawn = fig.lines(lifts, *axes, is_effect=True, order=order)
+        title, key = f"Effect on the quantiles of {value}", ("dwell", "quantiles", value)
+        yield FigureView(title, said, drawn, key)
 
 
 def _moved(effects: Sequence[QuantileEffect]) -> str:
@@ -122,14 +106,13 @@ def _moved(effects: Sequence[QuantileEffect]) -> str:
 
 
 def _without_lift(effects: Sequence[QuantileEffect]) -> str:
-    """Name the quantiles that the figure does not have, by reason."""
-    missing: dict[str, list[str]] = {}
-    for one in effects:
-        if one.lift is None:
-            names = missing.setdefault(codes.reason(one.reason) or "no lift", [])
-            names.append(f"{level_words(one.level)} of {one.variant}")
-    said = (f"{fmt.listing(names)}: {reason}." for reason, names in missing.items())
-    return " ".join(["Not drawn:", *said]) if missing else ""
+    """Name the quantiles that the figure does not have, with the reason."""
+    missing = [
+        f"{level_words(one.level)} of {one.variant} ({codes.reason(one.reason) or 'no lift'})"
+        for one in effects
+        if one.lift is None
+    ]
+    return f"Not drawn: {fmt.listing(missing)}." if missing else ""
 
 
 def gauc_part(result: Result) -> Iterator[Block]:

@@ -1,15 +1,24 @@
 """Make tables of text, and write the effects that stand in them."""
 
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
 from operator import attrgetter
 from typing import Any, Literal, NamedTuple, TypeVar
 
 from markupsafe import Markup
 
-from abeval.results import Adjustment, FamilyInterval, Row, SegmentContrast, SegmentTest, codes
+from abeval.results import (
+    Adjustment,
+    FamilyInterval,
+    MetricInfo,
+    Row,
+    SegmentContrast,
+    SegmentTest,
+    codes,
+)
 from abeval.results import format as fmt
 from abeval.results.analysis import Pair, Result
+from abeval.results.effects import CutRow, CutSplit
 from abeval.results.interleaving import PreferenceRow
 from abeval.results.trust import AAMetric, Check
 
@@ -71,6 +80,16 @@ class VerdictLine(NamedTuple):
     place: int = 1
     why: str = ""
     action: str = ""
+
+
+def text_lines(one: VerdictLine, before: str = "") -> Iterator[str]:
+    """Write a verdict as lines of text, each with the same words before it."""
+    yield f"{before}{one.word}: {one.sentence}"
+    yield from (
+        f"{before}{name}: {words}"
+        for name, words in (("Why", one.why), ("Next", one.action))
+        if words
+    )
 
 
 def spans(**parts: str) -> Markup:
@@ -195,7 +214,7 @@ class Printed(NamedTuple):
 
     `row` has the treatment that control and an adjusted difference make, and the interval that the
     status follows. `mark` is behind the treatment, if it is not the observed one. `reason` names
-    the level of the interval if it is another one.
+    the level of the interval if it is another one, and a guardrail's margin.
     """
 
     row: Row
@@ -211,13 +230,28 @@ def printed(result: Result, rows: Iterable[Row]) -> list[Printed]:
     level = fmt.level(result.experiment.alpha)
     return [
         _printed(
-            row, level, (row.metric, row.variant) in adjusted, wide.get((row.metric, row.variant))
+            row,
+            level,
+            (row.metric, row.variant) in adjusted,
+            wide.get((row.metric, row.variant)),
+            margin_of(result.info(row.metric)) if row.role == "guardrail" else "",
         )
         for row in rows
     ]
 
 
-def _printed(row: Row, level: str, adjusted: bool, wide: FamilyInterval | None) -> Printed:
+def margin_of(metric: MetricInfo) -> str:
+    """Write the margin of a guardrail, or the range of its value, or that it has none."""
+    if metric.within is not None:
+        return f"within {fmt.within(*metric.within)}"
+    if metric.margin is None:
+        return "no margin"
+    return f"margin {fmt.margin(metric.margin, bool(metric.margin_relative), metric.unit)}"
+
+
+def _printed(
+    row: Row, level: str, adjusted: bool, wide: FamilyInterval | None, margin: str
+) -> Printed:
     reason, mark = codes.reason(row.reason, row.units_needed), ""
     if adjusted and row.control is not None and row.difference is not None:
         row, mark = replace(row, treatment=row.control + row.difference), " adj"
@@ -227,7 +261,7 @@ def _printed(row: Row, level: str, adjusted: bool, wide: FamilyInterval | None) 
         lift = None if wide.lift_low is None else row.lift
         row = replace(row, lift=lift, **{name: getattr(wide, name) for name in _ENDS})
         reason = ": ".join(filter(None, (reason, f"{own} interval")))
-    return Printed(row, mark, reason, own)
+    return Printed(row, mark, "; ".join(filter(None, (reason, margin))), own)
 
 
 def tally(checks: Sequence[Check]) -> str:
@@ -300,20 +334,19 @@ def changes(change: Adjustment, unit: str) -> str:
 
 
 def _boundaries(result: Result) -> TextTable:
+    def information(share: float) -> str:
+        return fmt.percent(share) if share <= 1 else f"{share:,.3g}×"
+
     return table(
         "This look",
         "the effect in standard errors, and the boundary at this look.",
         result.boundaries,
         *(called(result), "variant"),
-        ("information", lambda look: _information(look.information)),
+        ("information", lambda look: information(look.information)),
         ("z", lambda look: f"{look.z:+.2f}"),
         ("boundary", lambda look: f"{look.boundary:.2f}"),
         ("crossed", lambda look: "yes" if look.crossed else "no"),
     )
-
-
-def _information(share: float) -> str:
-    return fmt.percent(share) if share <= 1 else f"{share:,.3g}×"
 
 
 def _segment_tests(result: Result) -> TextTable:
@@ -359,6 +392,87 @@ def _contrasts(result: Result) -> TextTable:
         *("segment", "cell", called(result), "variant"),
         ("against the others", against),
         ("p", lambda one: fmt.p_value(one.p_adjusted)),
+    )
+
+
+CELLS = 8
+"""So many cells of a cut are shown in the terminal."""
+
+
+def split_tables(result: Result) -> tuple[TextTable, ...]:
+    """Tabulate what changed within cells and by their mix, and which metrics have no cuts."""
+    without = table(
+        "Without cuts",
+        "metrics that parts of the traffic do not have.",
+        result.without_cuts,
+        "metric",
+        ("why", lambda one: one.reason, "words"),
+    )
+    return with_rows(_splits(result), without)
+
+
+def cut_tables(result: Result) -> tuple[TextTable, ...]:
+    """Tabulate the same, after the largest cells of goals and guardrails."""
+    return (*with_rows(_cells(result)), *split_tables(result))
+
+
+def _cells(result: Result) -> TextTable:
+    level = fmt.level(result.experiment.alpha)
+    judged = {metric.name for metric in result.metrics if metric.role != "diagnostic"}
+    rows = [row for row in result.cuts if row.metric in judged]
+    by_key: dict[tuple[str, str, str], list[CutRow]] = {}
+    for row in sorted(rows, key=lambda row: (-row.units - row.units_control, row.cell)):
+        by_key.setdefault((row.cut, row.metric, row.variant), []).append(row)
+    keys = dict.fromkeys((row.cut, row.metric, row.variant) for row in rows)
+    shown = [row for key in keys for row in by_key[key][:CELLS]]
+    more = "" if len(shown) == len(rows) else f" The {CELLS} that most units saw."
+
+    def effect(row: CutRow) -> str:
+        shown = shown_lift(row) or shown_difference(row, result.info(row.metric).unit)
+        return text_of(shown, codes.reason(row.reason))
+
+    return table(
+        "Cuts",
+        "effects in parts of the traffic, of which a unit may see several; p is Holm's over the "
+        f"cells of a cut.{more}",
+        shown,
+        "cut",
+        ("cell", lambda row: row.cell or "(none)"),
+        *("metric", "variant"),
+        (f"lift [{level}]", effect, "words"),
+        ("p", lambda row: fmt.p_value(row.p_adjusted)),
+        ("share", _shares, "spare"),
+    )
+
+
+def _shares(row: CutRow) -> str:
+    if row.share_control is None or row.share is None:
+        return fmt.MISSING
+    return f"{fmt.percent(row.share_control)} / {fmt.percent(row.share)}"
+
+
+def _splits(result: Result) -> TextTable:
+    def part(split: CutSplit, name: str) -> str:
+        value, low, high = interval(split, name)
+        shown = fmt.difference(value, low, high, result.info(split.metric).unit)
+        if shown is not None and low is not None:
+            return shown.text
+        return f"{estimate_of(shown)} {codes.reason(split.reason)}"
+
+    def whole(split: CutSplit) -> str:
+        unit = result.info(split.metric).unit
+        return estimate_of(fmt.difference(split.difference, None, None, unit))
+
+    return table(
+        "Within cuts, and by their mix",
+        "the difference of each ratio is what changed within the cells plus what the variants' mix "
+        "of cells did.",
+        result.cut_splits,
+        *("cut", "metric", "variant"),
+        ("cells", lambda split: str(split.cells), "spare"),
+        ("difference", whole, "words"),
+        ("within", lambda split: part(split, "within"), "words"),
+        ("mix", lambda split: part(split, "mix"), "words"),
     )
 
 

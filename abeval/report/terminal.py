@@ -1,7 +1,7 @@
 """Print results in the terminal: verdict, trust checks, scorecard, tables."""
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator
 from io import StringIO
 from itertools import chain
 from typing import TYPE_CHECKING, cast
@@ -11,11 +11,10 @@ from rich.padding import Padding
 from rich.text import Text
 
 from abeval.report import tables
-from abeval.report.cuts_short import cut_tables
 from abeval.report.layout import laid_out, plain
-from abeval.report.next_step import next_step
-from abeval.report.tables import ROLES, Printed, TextTable, decisive_p, printed
-from abeval.results import Decision, LeftOut, Row, codes
+from abeval.report.next_step import ORDER, in_order, next_step, verdict_lines
+from abeval.report.tables import ROLES, TextTable, decisive_p, printed
+from abeval.results import Row, codes
 from abeval.results import format as fmt
 from abeval.results.analysis import Result
 
@@ -25,12 +24,11 @@ if TYPE_CHECKING:
     from abeval.results.study import Study
 
 WIDTH = 110
-_ROLES = [role for role, _, _ in ROLES]
-_DECISION_STYLE: dict[Decision, str] = {
+_DECISION_STYLE = {
     "ship": "bold blue",
     "do_not_ship": "bold red",
     "keep_running": "bold",
-    "do_not_trust": "bold red",
+    "do_not_trust": "bold yellow",
     "draft": "bold yellow",
 }
 
@@ -87,12 +85,13 @@ def print_result(
     judged = {row.metric for row in result.scorecard if row.role != "diagnostic"}
     whole, width = whole or not judged, console.width
     metrics = None if whole else judged
+    notes = [Text(f"  - {plain(note)}") for note in result.notes]
     sections: list[Iterable[Text | Padding]] = [
-        (*_verdicts(result), *_trust(result, width, whole)),
+        (*_verdicts(result, outlook), *_trust(result, width, whole)),
         _scorecard(result, width, metrics),
         *(text_table(table, width) for table in _tables(result) if whole),
         _left_out(result, metrics),
-        *((_accounting(result), _notes(result)) if whole else ()),
+        *((_accounting(result), [_heading("Notes"), *notes] if notes else ()) if whole else ()),
         _ahead(result, outlook, whole),
     ]
     for i, section in enumerate(sections):
@@ -116,19 +115,19 @@ def _ahead(result: Result, outlook: "PowerOutlook | None", whole: bool) -> Itera
 
 
 def _tables(result: Result) -> tuple[TextTable, ...]:
-    return (*tables.tables(result), *tables.segment_tables(result), *cut_tables(result))
+    return (*tables.tables(result), *tables.segment_tables(result), *tables.cut_tables(result))
 
 
-def _verdicts(result: Result) -> Iterator[Text]:
-    several = len(result.verdicts) > 1
-    for sentence, decision in dict.fromkeys((v.sentence, v.decision) for v in result.verdicts):
-        word, _, rest = sentence.partition(":")
-        names = ", ".join(v.variant for v in result.verdicts if v.sentence == sentence)
-        yield Text.assemble(
-            (f"{plain(names)}: " if several else ""),
-            (word, _DECISION_STYLE[decision]),
-            plain(f":{rest}"),
-        )
+def _verdicts(result: Result, outlook: "PowerOutlook | None") -> Iterator[Text]:
+    lines, shared = verdict_lines(result, outlook)
+    for line in lines:
+        name = f"{plain(line.variant)}: " if len(lines) > 1 else ""
+        word = line.word, _DECISION_STYLE[line.decision]
+        yield Text.assemble(name, word, plain(f": {line.sentence}"))
+    if shared:
+        yield Text(plain(shared))
+    if len(lines) > 1:
+        yield Text(ORDER, "dim")
     info = result.experiment
     units = ", ".join(f"{plain(v.name)} {fmt.count(v.units)}" for v in info.variants)
     parts = filter(None, (result.so_far, f"{info.unit} units: "))
@@ -154,11 +153,6 @@ def _trust(result: Result, width: int, whole: bool) -> Iterator[Text | Padding]:
         yield from text_table(tables.checks_table("", "", doubtful), width)
 
 
-def _family(result: Result) -> str:
-    family = result.experiment.family
-    return "unadjusted" if family == "none" else f"of goals after {family.capitalize()}"
-
-
 def _scorecard(
     result: Result, width: int, metrics: Collection[str] | None = None
 ) -> Iterator[Text | Padding]:
@@ -166,34 +160,34 @@ def _scorecard(
     level = fmt.level(result.experiment.alpha)
     doubt = " (DRAFT)" if result.questions else ""
     doubt = doubt if result.trusted else " (NOT TO BE TRUSTED)"
-    yield _heading(f"Scorecard{doubt}: lift with {level} interval, p {_family(result)}")
+    family = result.experiment.family
+    after = "unadjusted" if family == "none" else f"of goals after {family.capitalize()}"
+    yield _heading(f"Scorecard{doubt}: lift with {level} interval, p {after}")
     several = len({row.variant for row in result.scorecard}) > 1
     every = [row for row in result.scorecard if metrics is None or row.metric in metrics]
-    shown = sorted(printed(result, every), key=lambda one: _ROLES.index(one.row.role))
+    shown = printed(result, in_order(result, every))
 
-    def values(one: Printed) -> tuple[str, str]:
-        unit = result.info(one.row.metric).unit
-        control, treatment = fmt.pair(one.row.control, one.row.treatment, unit)
-        return control, treatment + one.mark
+    units = {metric.name: metric.unit for metric in result.metrics}
 
-    def lift(one: Printed) -> str:
-        effect = fmt.effect(one.row, result.info(one.row.metric).unit)
-        return tables.text_of(effect) + " abs" * _in_own_unit(one.row)
+    def values(row: Row) -> tuple[str, str]:
+        return fmt.pair(row.control, row.treatment, units.get(row.metric, ""))
 
-    def method(one: Printed) -> str:
-        return "" if metrics is None else codes.words(one.row.method or "")
+    def lift(row: Row) -> str:
+        return tables.text_of(fmt.effect(row, units.get(row.metric, ""))) + " abs" * _in_own_unit(
+            row
+        )
 
     rows = tables.numbers(
         shown,
         ("metric", lambda one: result.label(one.row.metric)),
         ("variant", lambda one: one.row.variant if several else ""),
-        ("control", lambda one: values(one)[0], "spare"),
-        ("treatment", lambda one: values(one)[1], "spare"),
-        ("lift", lift),
+        ("control", lambda one: values(one.row)[0], "spare"),
+        ("treatment", lambda one: values(one.row)[1] + one.mark, "spare"),
+        ("lift", lambda one: lift(one.row)),
         ("p", lambda one: fmt.p_value(decisive_p(one.row))),
         ("status", lambda one: codes.status(one.row.status, one.row.reason)),
         ("reason", lambda one: one.reason, "note"),
-        ("method", method, "note"),
+        ("method", lambda one: codes.words(one.row.method or "") * (metrics is not None), "note"),
     )
     roles = [one.row.role for one in shown]
     titles = {roles.index(role): title for role, title, _ in ROLES if role in roles}
@@ -211,9 +205,8 @@ def _in_own_unit(row: Row) -> bool:
 
 def text_table(source: TextTable, width: int, whole: bool = False) -> Iterator[Text | Padding]:
     """Print a table with its heading; with `whole`, no column is left out."""
-    lead = f": {plain(source.lead)}" if source.lead else ""
     if source.title:
-        yield _heading(f"{plain(source.title)}{lead}")
+        yield _heading(plain(": ".join(filter(None, (source.title, source.lead)))))
     yield from laid_out(source, width, whole)
 
 
@@ -223,13 +216,8 @@ def _left_out(result: Result, metrics: Collection[str] | None = None) -> Iterato
         same = [i for i in result.left_out if (i.metric, i.what) == (metric, what)]
         if any(item.count for item in same) and (metrics is None or metric in metrics):
             does = "has 0 for" if same[0].as_zero else "leaves out"
-            yield Text(
-                f"{plain(result.label(metric))} {does} {plain(what)}: {_counts(same)}", "dim"
-            )
-
-
-def _counts(items: Sequence[LeftOut]) -> str:
-    return ", ".join(f"{fmt.count(item.count)} in {plain(item.variant)}" for item in items)
+            counts = ", ".join(f"{fmt.count(item.count)} in {item.variant}" for item in same)
+            yield Text(plain(f"{result.label(metric)} {does} {what}: {counts}"), "dim")
 
 
 def _accounting(result: Result) -> Iterator[Text]:
@@ -239,20 +227,11 @@ def _accounting(result: Result) -> Iterator[Text]:
     if accounts:
         yield _heading("Rows")
     for account in accounts:
-        set_aside = sum(rows for _, rows in account.set_aside)
-        line = f"  {plain(account.log)}: {fmt.count(account.read)} read = "
-        line += f"{fmt.count(account.used)} used + {fmt.count(set_aside)} set aside"
-        reasons = ", ".join(
-            f"{fmt.count(n)} {plain(codes.words(why))}" for why, n in account.set_aside
-        )
-        yield Text(f"{line} ({reasons})" if reasons else line)
-
-
-def _notes(result: Result) -> Iterator[Text]:
-    if result.notes:
-        yield _heading("Notes")
-    for note in result.notes:
-        yield Text(f"  - {plain(note)}")
+        set_aside = fmt.count(sum(rows for _, rows in account.set_aside))
+        line = f"  {account.log}: {fmt.count(account.read)} read = {fmt.count(account.used)} used"
+        reasons = ", ".join(f"{fmt.count(n)} {codes.words(why)}" for why, n in account.set_aside)
+        why = f" ({reasons})" if reasons else ""
+        yield Text(plain(f"{line} + {set_aside} set aside{why}"))
 
 
 def _heading(text: str) -> Text:

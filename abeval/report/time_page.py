@@ -142,23 +142,16 @@ def cumulative_part(study: Study) -> tuple[Block, ...]:
 
 def _cumulative_figure(cell: Cell, rows: Sequence[WindowRow]) -> fig.Figure:
     """Draw the effect up to each day and of each day, with fixed and always-valid bands."""
-    daily, scale = cell.of("calendar", "daily"), scale_of(cell.info, rows)
-    tone, room = fig.colour(cell.place), {"b": 34}
-    figure = cell.drawn(
-        rows, "up to the day", mode="lines", shape="band", margin=room, showlegend=True
-    )
-    if days := scale.points(daily):
+    scale, tone = scale_of(cell.info, rows), fig.colour(cell.place)
+    style: dict[str, Any] = {"mode": "lines", "shape": "band", "margin": {"b": 34}}
+    figure = cell.drawn(rows, "up to the day", showlegend=True, **style)
+    if days := scale.points(cell.of("calendar", "daily")):
         # Their numbers are those of the figure by day.
-        marks = ["circle" + "-open" * day.hollow for day in days]
-        dots = fig.scatter(
-            x=[day.x for day in days],
-            y=[day.y for day in days],
-            mode="markers",
-            name="one day",
-            marker={"color": tone, "size": 6, "symbol": marks},
-            hoverinfo="skip",
-        )
-        figure["data"].append(dots)
+        symbols = ["circle" + "-open" * day.hollow for day in days]
+        mark = {"color": tone, "size": 6, "symbol": symbols}
+        x, y = [day.x for day in days], [day.y for day in days]
+        style = {"mode": "markers", "name": "one day", "hoverinfo": "skip"}
+        figure["data"].append(fig.scatter(x=x, y=y, marker=mark, **style))
     figure["data"] += _always_valid(cell.looks, rows, scale, tone)
     return figure
 
@@ -230,14 +223,10 @@ def windows_part(study: Study) -> tuple[Block, ...]:
         if longest:
             name, up_to = f"{most} days", "last day of the window"
             figure = cell.drawn(longest, name, up_to, shape="band", showlegend=True)
-            said = _windows_sentence(longest)
+            above = sum((row.lift or 0.0) > 0 for row in longest)
+            said = f"Above control in {above} of {len(longest)} windows of {most} days."
             views.append(cell.view("windows", cell.info.shown, said, figure))
     return of_metrics(views)
-
-
-def _windows_sentence(rows: Sequence[WindowRow]) -> str:
-    signs = [row.lift > 0 for row in rows if row.lift is not None]
-    return f"Above control in {sum(signs)} of {len(signs)} windows of {rows[0].days} days."
 
 
 def entry_views(study: Study) -> Iterator[tuple[str, FigureView]]:
@@ -295,19 +284,14 @@ def clock_views(study: Study) -> Iterator[tuple[str, FigureView]]:
             if rows := [row for row in cell.rows if row.axis == axis]:
                 category, by = {"type": "category"}, "start"
                 figure = cell.drawn(rows, cell.variant, "", category, by, mode="markers")
-                said = _rhythm_sentence([test for test in tests if test.by == axis])
+                said = " ".join(
+                    f"Not tested: {test.reason}."
+                    if test.p_value is None
+                    else f"One effect in all {test.parts} of them: p {fmt.p_value(test.p_value)}."
+                    for test in tests
+                    if test.by == axis
+                )
                 yield cell.view(axis, f"{cell.info.shown} {words}", said, figure)
-
-
-def _rhythm_sentence(tests: Sequence[Rhythm]) -> str:
-    """Say whether hours, or weekdays, share one effect."""
-    words = [
-        f"Not tested: {test.reason}."
-        if test.p_value is None
-        else f"One effect in all {test.parts} of them: p {fmt.p_value(test.p_value)}."
-        for test in tests
-    ]
-    return " ".join(words)
 
 
 def stability_part(time: TimeResult) -> Iterator[Block]:

@@ -104,14 +104,10 @@ def _novelty(rows: "list[Novelty]") -> TextTable:
         *("metric", "variant"),
         ("word", lambda row: row.word or "none"),
         ("p", lambda row: fmt.p_value(row.p_value)),
-        ("at entry", _at_entry, "spare"),
+        ("at entry", lambda r: _in_scale(r.scale, r.start, None, None).partition(" [")[0], "spare"),
         ("in the long run", lambda row: _in_scale(row.scale, *interval(row, "long_run"))),
         WHY_NOT,
     )
-
-
-def _at_entry(row: "Novelty") -> str:
-    return _in_scale(row.scale, row.start, None, None).partition(" [")[0]
 
 
 def _events(rows: "tuple[EventRow, ...]") -> TextTable:

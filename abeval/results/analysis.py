@@ -187,7 +187,7 @@ class Result(Tabled[effects.Row], DrawnRecord):
 
     @property
     def progress(self) -> str:
-        """Say how far the experiment is: its day, its look, and when the next one is.
+        """Say how far the experiment is: its day, its look, and when the next one is, if any.
 
         Before the last look it says whether an early stop is allowed; boundaries are those of each
         metric alone, before their number is corrected for.
@@ -202,7 +202,10 @@ class Result(Tabled[effects.Row], DrawnRecord):
         if now.look is not None:
             look = f"look {now.look}" if now.on_plan else f"an unplanned look after {now.look - 1}"
             parts.append(f"{look} of {now.looks}{self._at_look()}")
-        if now.next_look is not None:
+        decisions = {verdict.decision for verdict in self.verdicts}
+        # A variant that ships early ends the test, and so do losses of all.
+        is_over = "ship" in decisions or decisions == {"do_not_ship"}
+        if now.next_look is not None and not is_over:
             parts.append(f"next look {'at ' * ('units' in now.next_look)}{now.next_look}")
         return parts
 

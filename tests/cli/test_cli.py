@@ -82,9 +82,11 @@ def test_analyze_prints_the_result_and_nothing_else(
 ) -> None:
     done, out = analyzed
     assert done.returncode == 0
-    assert done.stdout.startswith(
-        json.loads((out / "o.json").read_text())["verdicts"][0]["sentence"][:10]
-    )
+    verdict = json.loads((out / "o.json").read_text())["verdicts"][0]
+    word, _, rest = verdict["sentence"].partition(":")
+    headline, _, clause = done.stdout.partition(":")
+    assert headline == f"{word}, STOP"
+    assert clause.startswith(rest[:10])
     assert "Scorecard" in done.stdout
     assert "GAUC" in done.stderr  # --profile
     assert "seconds" in done.stderr
@@ -442,6 +444,6 @@ def test_the_first_screen_of_a_small_table_is_the_verdict_and_fits_15_lines(
     assert call(monkeypatch, "analyze", tmp_path / "users.csv", "--variant", "group", *unit) == 0
     shown = capsys.readouterr().out.splitlines()
     assert len(shown) <= 15, shown
-    assert shown[0].startswith("SHIP: converted +100%")
+    assert shown[0].startswith("SHIP, NO GUARDRAIL SET: converted +100%")
     assert [line for line in shown[2:4] if re.fullmatch(r"Trust: \d+ checks passed", line)], shown
     assert not [line for line in shown if "skipped" in line or "audits" in line]

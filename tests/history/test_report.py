@@ -15,8 +15,9 @@ import abeval
 from abeval.errors import ExperimentError
 from abeval.history.entries import Addable, rows_of
 from abeval.history.table import changing
-from abeval.report.history_page import history_page_html
-from abeval.report.history_short import sentences
+from abeval.report.history_page import gained_words, sentences, verdict
+from abeval.report.sections import history_html
+from abeval.report.terminal import as_text
 from tests.cli.test_cli import call
 from tests.history.past import online, past, replayed
 from tests.report.pages import Page, figures, whole
@@ -219,12 +220,12 @@ def test_the_result_is_plain_and_shows_itself(report: abeval.HistoryReport) -> N
     assert len(report.to_frame()) == len(report.predictions)
     assert len(report.effects_frame()) == len(report.effects)
     assert "auc" in repr(report)
-    assert "Gained" in str(report)
+    assert "Sensitivity" in str(report)
     assert "<table" in report._repr_html_()
 
 
 def test_the_page_draws_what_the_result_says(report: abeval.HistoryReport, tmp_path: Path) -> None:
-    html = history_page_html(report)
+    html = history_html(report)
     page = Page()
     page.feed(html)
     assert report.choices[0].sentence in page.all("section", id="said")[0].text
@@ -252,7 +253,7 @@ def test_a_report_opens_with_what_was_learned_and_says_once_what_cannot_be_said(
     assert f"auc in {row.agree} of 8 ({100 * row.agree_share:.3g}%" in said[1]
     assert "3 pairs of metrics go together (2 more experiments with both)" in said[-1]
     assert "what was gained on dwell_per_user" in said[-1]
-    for text in (str(report), whole(history_page_html(report))):
+    for text in (str(report), whole(history_html(report))):
         assert text.count("annot be said yet") == 1
         assert "too few units" not in text
 
@@ -275,7 +276,7 @@ def test_no_name_becomes_markup(tmp_path: Path) -> None:
     for i, each in enumerate(past(6)):
         info = replace(each.result.experiment, name=f"{HOSTILE}{i}")
         history.add(replace(each.result, experiment=info), replace(each.replayed, name=info.name))
-    html = whole(history_page_html(history.report()))
+    html = whole(history_html(history.report()))
     assert "<script>window" not in html
     assert "pwned" in html
 
@@ -332,3 +333,33 @@ def test_mistakes_are_one_message_and_exit_code_2(
     assert said in capsys.readouterr().err
     assert {path.name for path in tmp_path.iterdir()} == {"a.json"}
     assert Path("a.json").read_bytes() == before
+
+
+def test_a_history_opens_with_the_offline_metric_to_trust_or_why_none(
+    report: abeval.HistoryReport,
+) -> None:
+    best = report.choices[0].best
+    trusted = verdict(report)
+    assert trusted.word.startswith(f"TRUST {best} FOR ctr")
+    assert as_text(report).startswith(f"{trusted.word}: ")
+    assert f"choose candidates for ctr by {best}" in trusted.action
+    none = replace(report, predictions=(), choices=())
+    assert verdict(none).word == "NO OFFLINE METRIC TO JUDGE"
+    assert "Offline against online" not in whole(history_html(none))
+    few = replace(
+        report["auc", "ctr"], experiments=3, correlation=None, low=None, high=None, reason="x"
+    )
+    early = verdict(replace(report, predictions=(few,), choices=()))
+    assert (early.word, "Add at least 2 more experiments" in early.action) == (
+        "TOO FEW EXPERIMENTS TO SAY",
+        True,
+    )
+    useless = replace(report.choices[0], best=None, sentence="none of 3 predicts ctr")
+    assert verdict(replace(report, choices=(useless,))).word == "TRUST NO OFFLINE METRIC"
+
+
+def test_what_a_loss_will_be_is_said_with_the_direction_of_the_correction(
+    report: abeval.HistoryReport,
+) -> None:
+    row = replace(report.gained[0], naive=-0.035, gained=-0.02, low=-0.05, high=0.008)
+    assert gained_words(row) == "measured -3.5%, expect -2.0% [-5.0%, +0.8%], 1.5 points higher"

@@ -303,7 +303,7 @@ def test_days_of_users_who_return_add_less_than_the_square_law_says() -> None:
     assert np.mean(by_square) < 0.85
     ended = defined(World(planned=10)).study(logs=first)
     step = next_step(ended.analysis, ended.outlook)
-    assert "(users who return add less than new ones), in a new test" in step
+    assert "times this test, in a new test" in step
 
 
 @pytest.mark.whole

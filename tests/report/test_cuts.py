@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from abeval.report.cuts_short import CELLS, cut_tables
+from abeval.report.effects import cut_rows, heat_blocks, slice_blocks
 from abeval.report.page import page_html
-from abeval.report.slices import cut_rows, heat_blocks, slice_blocks
+from abeval.report.tables import CELLS, cut_tables
 from abeval.report.terminal import as_text
 from abeval.results.analysis import Result
 from abeval.results.effects import CutRow, CutSplit, NoCut

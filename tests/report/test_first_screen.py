@@ -13,6 +13,7 @@ import pytest
 import abeval
 from abeval import results
 from abeval.report.page import page_html
+from abeval.report.terminal import as_text
 from abeval.results import codes
 from abeval.results import format as fmt
 from abeval.results.study import Study, study_of
@@ -94,7 +95,7 @@ def test_ship() -> None:
     assert effect(shown.rows[0]) == "+13.1% [+8.2%, +18.2%]"
     (risk,) = [row for row in shown.rows if row.role == "Guardrails"]
     assert risk.metric == "sessions_per_user"
-    assert risk.text.endswith("non-inferior")
+    assert risk.text.endswith("non-inferiormargin 10%")
     assert "36 checks passed" in shown.text
 
 
@@ -141,7 +142,8 @@ def test_no_effect_in_several_variants_is_a_line_each_best_first() -> None:
     shown = screen("without_effect")
     lifts = {v: study("without_effect").analysis["ctr", v].lift for v in "BCD"}  # type: ignore[index]
     best_first = sorted(lifts, key=lambda v: -(lifts[v] or 0))
-    assert [line.split()[:2] for line in shown.verdicts] == [[v, "UNDECIDED"] for v in best_first]
+    assert [line.split()[:2] for line in shown.verdicts] == [[v, "UNDECIDED,"] for v in best_first]
+    assert "Variants by verdict, best first" in shown.text
     for line in shown.verdicts:
         assert re.search(rf"could be anywhere from {LIFT} to {LIFT}", line)
     # Its ten days are over: it says of the best variant what this test could see, and what a next.
@@ -150,8 +152,7 @@ def test_no_effect_in_several_variants_is_a_line_each_best_first() -> None:
     assert re.fullmatch(
         rf"Stop and keep A, unless smaller effects matter: this test would have detected "
         rf"±{detected}% of ctr of {best_first[0]}; seeing ±\d+% would take about \d+ days in all, "
-        r"[\d.]+ times this test \(users who return add less than new ones\), in a new test that "
-        r"is planned for it\.",
+        r"[\d.]+ times this test, in a new test that is planned for it\.",
         shown.actions[0],
     )
     assert len([row for row in shown.rows if row.role == "Guardrails"]) == 3
@@ -187,10 +188,12 @@ def test_a_variant_without_units_is_named_before_any_chi_square() -> None:
 def test_sixteen_units_are_too_little_and_it_says_how_many_are_not() -> None:
     shown = screen("sixteen_units")
     (verdict,) = shown.verdicts
-    assert verdict.startswith("pilot UNDECIDED ctr has too little data")
+    assert verdict.startswith("pilot UNDECIDED, TEST ANEW ctr has too little data")
     few = "pilot has 16; to judge ctr at all takes 30, to decide far more."
     assert shown.actions == (f"Get more units, in a new test that is planned for it: {few}",)
-    assert all(re.search(rf"{INTERVAL} too little data$", row.text) for row in shown.rows)
+    assert all(
+        re.search(rf"{INTERVAL} too little data(margin 5%)?$", row.text) for row in shown.rows
+    )
     # Where there is too little data, nobody knows what could be seen.
     assert 'class="detectable"' not in page_html(study("sixteen_units"))
     assert 'class="detectable"' in page_html(study("sample"))
@@ -201,7 +204,7 @@ def test_hostile_names_are_read_as_they_are() -> None:
     shown = screen("hostile")
     assert len(shown.verdicts) == 3
     assert shown.verdicts[-1].startswith("</script><script>window.pwned=1</script> DO NOT SHIP")
-    assert all(" UNDECIDED " in line for line in shown.verdicts[:2])
+    assert all(" UNDECIDED, STOP " in line for line in shown.verdicts[:2])
     assert re.search(r"seeing ±\d+% would take about [\d\u202f]+ units in all", shown.actions[0])
     assert "left \ufffdto right" in shown.text
     assert len(shown.rows) == 18
@@ -212,12 +215,13 @@ def test_hostile_names_are_read_as_they_are() -> None:
 def test_seventy_two_rows_say_how_many_units_are_too_few() -> None:
     shown = screen("small_csv")
     (verdict,) = shown.verdicts
-    assert verdict.startswith("treatment UNDECIDED ctr has too little data")
+    assert verdict.startswith("treatment UNDECIDED, TEST ANEW ctr has too little data")
     few = "treatment has 8; to judge ctr at all takes 30, to decide far more."
     assert shown.actions == (f"Get more units, in a new test that is planned for it: {few}",)
     assert "e+" not in shown.text
-    assert "2026-03-02 to 2026-03-04" in shown.text
-    assert "3 days of data" in shown.text
+    page = words(parse(whole(page_html(study("small_csv")))).all("header")[0])
+    assert page.count("2026-03-02") == page.count("day 3 of 3 (2026-03-02 to 2026-03-04)") == 1
+    assert "days of data" not in shown.text
 
 
 @pytest.mark.parametrize("name", WORLDS)
@@ -266,9 +270,31 @@ def test_an_early_ship_says_that_its_look_allows_it_and_names_the_boundary() -> 
         "look 2 of 3: ctr p 2.6e-12 is below its boundary 0.00308, so an early stop is allowed"
     )
     assert early.progress.startswith(crossing)
+    assert "next look" not in early.progress
     last = replace(early, schedule=results.analysis.Schedule(look=3, looks=3))
     assert screen_of(study_of(last)).actions == ("Roll out treatment.",)
 
 
 def test_units_have_their_share_beside_the_planned_one() -> None:
     assert "treatment 42.9%, planned 50%" in screen("failed_trust").text
+
+
+def test_an_undecided_headline_says_whether_to_stop_or_to_run_on() -> None:
+    """In the words of its next step, alike on the page, in Markdown and in the terminal."""
+    ended = study("without_effect")
+    open_row = builders.row("ctr", status="unclear", **builders.effect(0.01, 0.02))
+    verdict = results.Verdict("treatment", "keep_running", "UNDECIDED: ctr could be anywhere.")
+    base = builders.result(scorecard=(open_row,), verdicts=(verdict,))
+    running = replace(base, experiment=replace(base.experiment, end="2099-01-01T00:00:00"))
+    for shown, word in ((ended, "UNDECIDED, STOP"), (study_of(running), "UNDECIDED, RUN ON")):
+        assert shown.analysis is not None
+        texts = (screen_of(shown).verdicts[0], shown.to_markdown(), as_text(shown.analysis))
+        assert all(word in text for text in texts), texts
+
+
+def test_a_ship_without_a_guardrail_says_so_beside_its_word() -> None:
+    base = builders.ship()
+    alone = replace(base, scorecard=tuple(r for r in base.scorecard if r.role == "goal"))
+    assert "SHIP, NO GUARDRAIL SET ctr" in screen_of(study_of(alone)).verdicts[0]
+    assert as_text(alone).startswith("SHIP, NO GUARDRAIL SET: ")
+    assert "NO GUARDRAIL" not in as_text(base)

@@ -17,6 +17,7 @@ import pytest
 from abeval.errors import AbevalError
 from abeval.report import summary_html, write_report
 from abeval.report.assets import island, slug
+from abeval.report.next_step import verdict_lines
 from abeval.report.page import page_html
 from abeval.results import Check, codes
 from abeval.results import format as fmt
@@ -302,9 +303,11 @@ def test_the_summary_has_verdict_and_scorecard_and_no_script(name: str) -> None:
     assert not parsed.all("script")
     assert not parsed.all("a")
     assert "id" not in {k for e in parsed.elements for k in e.attributes}
-    for verdict in result(name).verdicts:
-        rest = verdict.sentence.partition(": ")[2]
-        assert any(fmt.typographic(rest) in words(e) for e in parsed.all("p"))
+    said = " ".join(words(e) for e in parsed.all("p"))
+    lines, shared = verdict_lines(result(name), None)
+    assert fmt.typographic(shared) in said
+    for line in lines:
+        assert f"{line.word} {fmt.typographic(line.sentence)}" in said
     cells = [e for e in parsed.all("td") if e.attributes.get("class") == "status"]
     assert len(cells) == len(result(name).scorecard)
 

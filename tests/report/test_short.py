@@ -15,7 +15,7 @@ import abeval
 from abeval.cli.main import main
 from abeval.history.entries import Addable, rows_of
 from abeval.history.table import changing
-from abeval.report.replay_short import chosen
+from abeval.report.replay_page import chosen
 from abeval.report.terminal import as_text
 from abeval.results import codes
 from abeval.results.analysis import Result
@@ -177,6 +177,17 @@ def test_an_agreement_names_what_was_checked_and_what_is_missing(
         assert all(squeezed(need) in text for need in cause.needs)
     for offline in {row.offline for row in result.rows if row.role == "goal"}:
         assert text.count(squeezed(f"{offline} treatment")) == 1
+
+
+def test_an_agreement_says_trust_guardrails_and_where_less_is_better(
+    results: dict[str, Record],
+) -> None:
+    result: Any = results["Agreement"]
+    text = " ".join(as_text(result).split())
+    assert "Trust: no failed check touches the metric." in text
+    guards = [row for row in result.rows if row.role == "guardrail"]
+    assert ("Guardrails: online" in text) is bool(guards)
+    assert "lower is better for log_loss" in text
 
 
 def test_a_replay_shows_a_dozen_metrics_a_cut_off(results: dict[str, Record]) -> None:

@@ -87,7 +87,7 @@ def test_one_sentence_of_several_variants_is_said_once() -> None:
     base = builders.three_variants()
     same = tuple(replace(v, decision="draft", sentence="DRAFT: x?") for v in base.verdicts)
     lines = as_text(replace(base, verdicts=same)).splitlines()
-    assert lines[0] == "treatment, challenger: DRAFT: x?"
+    assert lines[0] == "DRAFT: x?"
     assert lines[1].startswith("ranker_v2: ")
 
 

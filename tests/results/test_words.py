@@ -119,7 +119,7 @@ def test_words_of_the_experiment_stand_in_json_terminal_and_markdown() -> None:
     assert any(line.startswith("  Orders | user ") for line in lines)
     markdown = study_of(result).to_markdown()
     assert markdown.startswith(
-        "## 新排序\n\n**Hypothesis:** More orders per user.\n\n**UNDECIDED**"
+        "## 新排序\n\n**Hypothesis:** More orders per user.\n\n**UNDECIDED, STOP**"
     )
     assert "| Orders \\| user (goal) |" in markdown
     assert result["orders"].metric == "orders"

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
+from abeval.brief import MOST_BYTES, SCHEMA, brief_json
 from abeval.cli.main import app
-from abeval.report.brief import MOST_BYTES, SCHEMA, brief_json
 from abeval.report.next_step import Step, action
 from abeval.results import codes
 from abeval.results.analysis import Result
@@ -123,7 +123,7 @@ def test_a_variant_of_few_units_is_named_and_thirty_are_not_enough() -> None:
     few = builders.row(status="too_little_data", units=16)
     verdict = replace(base.verdicts[0], decision="keep_running")
     step = action(replace(base, scorecard=(few,), verdicts=(verdict,)), None, verdict)
-    assert step.word == "run_on"
+    assert step.word == "new_test"
     assert "treatment has 16; to judge ctr at all takes 30, to decide far more." in step.text
 
 

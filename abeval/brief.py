@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from abeval.report.next_step import action, rank
+from abeval.report.next_step import action, best_first
 from abeval.results import MetricInfo, Row, Verdict, codes
 from abeval.results import format as fmt
 from abeval.results.analysis import Result
@@ -68,8 +68,7 @@ def json_text(content: Mapping[str, object]) -> str:
 
 def _content(result: Result, outlook: "PowerOutlook | None", room: _Room) -> dict[str, object]:
     info = result.experiment
-    ordered = sorted(result.verdicts, key=lambda verdict: rank(result, verdict))
-    steps = [(one, action(result, outlook, one)) for one in ordered]
+    steps = [(one, action(result, outlook, one)) for one in best_first(result)]
     judged = [row for role in ("goal", "guardrail") for row in result.scorecard if row.role == role]
     shown = judged[: room.effects] if result.trusted else []
     metrics = {metric.name: metric for metric in result.metrics}
@@ -125,7 +124,7 @@ def _content(result: Result, outlook: "PowerOutlook | None", room: _Room) -> dic
         },
         "left_out": {
             "effects": len(judged) - len(shown),
-            "variants": max(len(ordered) - room.variants, 0),
+            "variants": max(len(steps) - room.variants, 0),
             "checks": max(len(unmet) - room.checks, 0),
         },
         "full": {"json": "--json FILE", "at": ["/verdicts", "/scorecard", "/trust", "/notes"]},
