@@ -29,8 +29,8 @@ def load_table(table: object, options: "TableOptions") -> LoadedExperiment:
     if not options.variant:
         raise ExperimentError(
             f"{name_of(table)} is a table, not an experiment file, and not one of counts",
-            "name its columns: --unit user_id --variant group, in Python unit=, variant=; "
-            "counts are variant, n, successes (docs/data.md)",
+            "name its columns: --unit user_id --variant group, in Python unit=, variant=, or let "
+            "`abeval init` find them; counts are variant, n, successes (docs/data.md)",
         )
     experiment, engine = read_table(table, options)
     if experiment.engine == EngineOptions():

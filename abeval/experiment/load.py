@@ -60,7 +60,7 @@ def _text(file: Path, includer: str) -> str:
         if includer:
             what = f"no file at {file}; {includer} includes it"
             raise ExperimentError(what, "correct `include`") from error
-        hint = "give the path of a TOML file, or make an example with: abeval tools simulate DIR"
+        hint = "write one with `abeval init FILE…`, or an example with `abeval tools simulate DIR`"
         raise ExperimentError(f"no experiment file at {file}", hint) from error
     except IsADirectoryError as error:
         raise ExperimentError(f"{file} is a folder", "name the TOML file in it") from error

@@ -78,7 +78,8 @@ def _plan(one: Outlook, target: Target) -> Plan:
         sought = target.days is None and target.mde is not None and one.growth is not None
         if sought and refusal.reason == "not_applicable":
             least = one.detectable(MOST_DAYS, target.power)
-            reason = f"more than {MOST_DAYS:,.0f} days are needed; so many find {100 * least:.2g}%"
+            most = f"{MOST_DAYS:,.0f}"
+            reason = f"more than {most} days are needed; {most} find {100 * least:.2g}%"
         return replace(bare, baseline=one.control, sd=one.at(one.size).sd, reason=reason)
     control, treatment = (horizon.units * share for share in one.shares)
     return replace(

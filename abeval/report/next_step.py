@@ -287,12 +287,14 @@ def _goal(asked: _Question, word: str, without: str) -> Step:
     stop = without if word == "do_not_ship" else f"Stop and {without[:1].lower()}{without[1:]}"
     if asked.row.mde is None:
         return Step(word, f"{stop}: {asked.name} did not get better.")
-    if asked.size is None:
-        hopeless = f" More days will not settle {asked.target}." if asked.target else ""
-        return Step(word, f"{stop}: this test would have detected {seen}.{hopeless}")
-    more = f"seeing {asked.target} would take about {asked.size}{asked.anew}"
+    if asked.size is None and asked.target:
+        hopeless = f"More days will not settle {asked.target}."
+        return Step(word, f"{stop}: this test would have detected {seen}. {hopeless}")
+    more = (
+        f"; seeing {asked.target} would take about {asked.size}{asked.anew}" if asked.size else ""
+    )
     unless = "unless smaller effects matter: this test would have detected"
-    return Step(word, f"{stop}, {unless} {seen}; {more}.")
+    return Step(word, f"{stop}, {unless} {seen}{more}.")
 
 
 def _guardrail(asked: _Question) -> Step:

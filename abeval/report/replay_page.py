@@ -62,10 +62,30 @@ def replay_tables(result: ReplayResult, whole: bool) -> tuple[TextTable | str, .
         for traffic in of_traffic
         for family in families(result, traffic, metrics if whole else shown)
     ]
+    parts[:0] = () if whole else _turned(result, shown)
     if not whole and (hidden := len(metrics) - len(shown)):
         parts.append(f"{hidden} more metrics, and each variant's traffic: --all")
     parts += [coverage(result), *(f"{name}. {said}" for name, said, _ in curves(result))]
     return tuple(parts)
+
+
+def _turned(result: ReplayResult, shown: Sequence[str]) -> Iterator[str]:
+    """Say on the traffic of which variants metrics are the other way round, for sure."""
+    main = main_traffic(result)
+    pooled = {(p.metric, p.model): p.difference or 0.0 for p in result.pairs if p.traffic == main}
+    for traffic in traffics(result):
+        pairs = [p for p in result.pairs if p.traffic == traffic and p.metric in shown]
+        sure = [p for p in pairs if (p.low or 0.0) * (p.high or 0.0) > 0]
+        other = [
+            p for p in sure if (p.difference or 0.0) * pooled.get((p.metric, p.model), 0.0) < 0
+        ]
+        if other:
+            names = dict.fromkeys(p.metric for p in other)
+            least = min(other, key=lambda p: (p.metric != "auc", p.p_value or 0.0))
+            yield (
+                f"On {traffic}'s own traffic {len(names)} of {len(shown)} metrics are the other way "
+                f"round, such as {least.metric} {_difference(least)}: `abeval agree` says why"
+            )
 
 
 def metrics_of(result: ReplayResult) -> list[str]:

@@ -275,7 +275,7 @@ def _mismatches(result: "AuditResult") -> list[Part]:
     rate, low, high = (100 * (x or 0) for x in (result.rate, result.low, result.high))
     first = (
         f"{result.mismatches:,} of {result.units:,} units ({rate:.2f} %; 95 % interval "
-        f"{low:.2f} % to {high:.2f} %) are in another variant than {result.scheme} gives"
+        f"{low:.2f} % to {high:.2f} %) are in another variant than the rule ({result.scheme}) gives"
     )
     since = [] if result.since is None else [f"they are more frequent since {result.since}"]
     units = table(

@@ -163,7 +163,9 @@ def _scorecard(
     family = result.experiment.family
     after = "unadjusted" if family == "none" else f"of goals after {family.capitalize()}"
     yield _heading(f"Scorecard{doubt}: lift with {level} interval, p {after}")
-    several = len({row.variant for row in result.scorecard}) > 1
+    variants = {row.variant for row in result.scorecard}
+    several = len(variants) > 1
+    names = (plain(result.experiment.control), "variant value" if several else plain(*variants))
     every = [row for row in result.scorecard if metrics is None or row.metric in metrics]
     shown = printed(result, in_order(result, every))
 
@@ -181,8 +183,8 @@ def _scorecard(
         shown,
         ("metric", lambda one: result.label(one.row.metric)),
         ("variant", lambda one: one.row.variant if several else ""),
-        ("control", lambda one: values(one.row)[0], "spare"),
-        ("treatment", lambda one: values(one.row)[1] + one.mark, "spare"),
+        (names[0], lambda one: values(one.row)[0], "spare"),
+        (names[1], lambda one: values(one.row)[1] + one.mark, "spare"),
         ("lift", lambda one: lift(one.row)),
         ("p", lambda one: fmt.p_value(decisive_p(one.row))),
         ("status", lambda one: codes.status(one.row.status, one.row.reason)),

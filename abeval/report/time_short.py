@@ -39,7 +39,9 @@ def time_tables(result: "TimeResult", whole: bool) -> tuple[TextTable | str, ...
 
 def stability_table(result: "TimeResult", rows: "Iterable[Stability]", whole: bool) -> TextTable:
     """Tabulate whether each effect changed; with `whole`, every test of it."""
-    effect = f"the mean daily effect with {fmt.level(result.alpha)} interval, and"
+    effect = f"the mean daily effect with {fmt.level(result.alpha)} interval,"
+    changed = "the tests of change" if whole else "whether it changed"
+    several = whole or len({row.variant for row in result.stability}) > 1
     evidence: tuple[Column[Stability], ...] = (
         ("days", lambda row: str(row.days), "number"),
         ("weeks", lambda row: str(row.weeks), "number"),
@@ -52,15 +54,16 @@ def stability_table(result: "TimeResult", rows: "Iterable[Stability]", whole: bo
         ("shocks", lambda row: ", ".join(row.shocks)),
         ("same sign", lambda row: _known(row.sign_share, fmt.percent)),
         ("same conclusion", lambda row: _known(row.significance_share, fmt.percent)),
-        ("settled after days", lambda row: _known(row.window_days, str)),
     )
     return table(
         "Stability",
-        f"{effect} the tests of change." if whole else f"{effect} whether it changed.",
+        f"{effect} {changed}, since which day it is proven.",
         rows,
-        *("metric", "variant"),
+        "metric",
+        ("variant", lambda row: row.variant if several else ""),
         ("verdict", _verdict),
         ("effect", lambda row: _effect(row, result.alpha)),
+        ("since day", lambda row: _known(row.window_days, str)),
         *(evidence if whole else ()),
         ("why", lambda row: row.reason, "words" if whole else "note"),
     )
