@@ -181,7 +181,7 @@ def test_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: An
         main()
     assert end.value.code == 0
     text = capsys.readouterr().out
-    assert "are in another variant than abeval gives" in " ".join(text.split())
+    assert "are in another variant than the rule (abeval) gives" in " ".join(text.split())
     assert "exp   other   p = " in text
     assert '"mismatches"' in (tmp_path / "a.json").read_text()
     monkeypatch.setattr("sys.argv", ["abeval", "audit", files[0], "--against", "other"])

@@ -70,21 +70,18 @@ def replay_tables(result: ReplayResult, whole: bool) -> tuple[TextTable | str, .
 
 
 def _turned(result: ReplayResult, shown: Sequence[str]) -> Iterator[str]:
-    """Say on the traffic of which variants metrics are the other way round, for sure."""
+    """Say on which traffic a quarter of the differences or more have the other sign, for sure."""
     main = main_traffic(result)
-    pooled = {(p.metric, p.model): p.difference or 0.0 for p in result.pairs if p.traffic == main}
+    whole = {(p.metric, p.model): p.difference or 0.0 for p in result.pairs if p.traffic == main}
     for traffic in traffics(result):
         pairs = [p for p in result.pairs if p.traffic == traffic and p.metric in shown]
         sure = [p for p in pairs if (p.low or 0.0) * (p.high or 0.0) > 0]
-        other = [
-            p for p in sure if (p.difference or 0.0) * pooled.get((p.metric, p.model), 0.0) < 0
-        ]
-        if other:
-            names = dict.fromkeys(p.metric for p in other)
-            least = min(other, key=lambda p: (p.metric != "auc", p.p_value or 0.0))
+        other = [p for p in sure if (p.difference or 0.0) * whole[p.metric, p.model] < 0]
+        if other and 4 * len(other) >= len(pairs):
+            one = next((p for p in other if p.metric == "auc"), other[0])
             yield (
-                f"On {traffic}'s own traffic {len(names)} of {len(shown)} metrics are the other way "
-                f"round, such as {least.metric} {_difference(least)}: `abeval agree` says why"
+                f"On {traffic}'s traffic {len(other)} of {len(pairs)} differences have the other "
+                f"sign, such as {one.metric} {_difference(one)}: `abeval agree` says why"
             )
 
 
