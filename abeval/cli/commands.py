@@ -134,9 +134,9 @@ aa = twin(
 
 windows = twin(
     "windows",
-    """Effects by window: stability, novelty, and what daily looks would have declared.
+    """Effects over time: is each stable, since when, and does it wear off?
 
-    The report has A/A replays too.
+    The report has windows, what daily looks would have declared, and A/A replays too.
 
     Examples:
     abeval windows experiment.toml --report windows.html

@@ -186,7 +186,7 @@ def init(
 
     Examples:
     abeval init users.csv --output users.toml
-    abeval init impressions/*.parquet --output log.toml
+    abeval init impressions/ clicks.csv --output log.toml
     """
     from abeval.drafts.run import draft_files
     from abeval.files import write_text
