@@ -180,8 +180,8 @@ def _matching(log: str, path: str, folder: Path) -> list[str]:
     except OSError as error:
         raise LogError(f"{log}: {full} cannot be read: {error.strerror}") from error
     if not files:
-        hint = f"check logs.{log}.path; relative paths start at the experiment file"
-        raise LogError(f"no file of {log} matches {full}", hint)
+        hint = "check the path; relative paths start at the experiment file, if there is one"
+        raise LogError(f"no {'' if log == 'file' else 'file of '}{log} matches {full}", hint)
     for file in files:
         check_readable(file, path)
     return sorted(files)

@@ -141,10 +141,7 @@ def _models(annotation: object) -> list[type[Any]]:
     return [model for part in get_args(annotation) for model in _models(part)]
 
 
-_TABLE = {
-    "logs.table.path; relative paths start at the experiment file": "the path",
-    **dict.fromkeys(("[logs.units]", "logs.units", "logs.table"), "the table"),
-}
+_TABLE = {"[logs.units]": "the table", "logs.units": "the table", "logs.table": "the table"}
 _COVARIATES = {"python": "`covariates`", "shell": "--covariate"}
 _VALUE = r"""'[^']*'|"[^"]*"|\{[^}]*\}|\[[^]]*\]|\w[\w.:-]*"""
 _PART = r'(?:[\w*]+|"[^"]*")'
