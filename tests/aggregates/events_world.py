@@ -103,13 +103,13 @@ LOGS: dict[str, Any] = {
     "impressions": {},
     "events": {"orders": {"columns": {"unit_id": "customer", "ts": "at"}}},
 }
-LOGS_WITH_UNITS = {**LOGS, "units": {"covariates": ["size"], "segments": {"tier": "upper(tier)"}}}
+LOGS_WITH_UNITS = {**LOGS, "units": {"covariates": ["size"], "segments": {"tier": "lower(tier)"}}}
 
 
 def units(count: int) -> pd.DataFrame:
     """A table of units, with a stranger and without unit 7."""
     number = np.arange(count + 1)
-    table = {"user_id": number, "size": number % 11 / 4, "tier": np.where(number % 3, "é", "pro")}
+    table = {"user_id": number, "size": number % 11 / 4, "tier": np.where(number % 3, "É", "Pro")}
     return pd.DataFrame(table).drop(index=7)
 
 
