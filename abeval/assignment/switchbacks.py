@@ -68,7 +68,7 @@ def schedule_of(
     Example:
         >>> period = datetime(2026, 9, 14), datetime(2026, 9, 16)
         >>> [one.variant for one in schedule_of(["Rome"], ("a", "b"), period, timedelta(1), "x")]
-        ['b', 'a']
+        ['a', 'b']
     """
     start, end = period
     per_day, days = timedelta(1) // length, -((start - end) // timedelta(1))
