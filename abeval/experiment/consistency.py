@@ -305,8 +305,12 @@ def _design(experiment: Experiment) -> Found:
     design, inference = experiment.design, experiment.inference
     if design is None:
         return
-    for key, text in design.model_dump(exclude_none=True).items():
+    for key, text in design.texts.items():
         yield from expression(text, key)
+    if design.switchback is not None:
+        yield from expression(design.switchback.cluster, "switchback", "cluster")
+        yield from _switchback(experiment)
+        return
     if len(design.blocks) > 1:
         yield "pairs", "pairs are strata of one cluster of each variant: remove `strata`"
     if experiment.unit == ROW_UNIT:
@@ -317,6 +321,28 @@ def _design(experiment: Experiment) -> Found:
     for entry, is_set in (others | {f'adjust = "{inference.adjust}"': adjusts}).items():
         if is_set:
             yield "cluster", f"clusters are not analysed with {entry}: remove one of the two"
+
+
+def _switchback(experiment: Experiment) -> Found:
+    """Check what else the plan may have where slots of time were randomised."""
+    logs, inference = experiment.logs, experiment.inference
+    if len({variant.weight for variant in experiment.variants.values()}) > 1:
+        yield "switchback", "a fair coin chooses the variant of a slot: remove `weight`"
+    if len(experiment.variants) != 2:
+        yield "switchback", f"compares two variants, not {len(experiment.variants)}"
+    if experiment.of_units:
+        yield "switchback", "needs [logs.impressions] with times, not a table of units"
+    others: dict[str, object] = {
+        name: getattr(experiment, name)
+        for name in ("assignment", "pre_period", "segments", "cuts", "interleaving")
+    }
+    others |= {"logs.exposures": logs.exposures, "logs.events": logs.events}
+    others |= {"logs.units": logs.units, "inference.resample": inference.resample}
+    others |= {"inference.looks": inference.looks != "fixed", "inference.adjust": inference.adjust != "none"}
+    for entry, is_set in others.items():
+        if is_set:
+            why = "users are in both variants, and a slot is no user"
+            yield "switchback", f"is not analysed with {entry} ({why}): remove one of the two"
 
 
 def _cuts(experiment: Experiment) -> Found:

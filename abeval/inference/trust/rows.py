@@ -94,6 +94,13 @@ def outside_period(analysis: Analysis) -> Finding | None:
 def crossover(analysis: Analysis) -> Finding | None:
     """Tell the share of units seen in more than one variant, and what became of them."""
     experiment, facts = analysis.experiment, analysis.aggregates.facts
+    if "mixed_slots" in facts:
+        listed = fmt.listing([name.removeprefix(MIXED) for name in facts if name.startswith(MIXED)])
+        counts = {"mixed": facts["mixed_slots"], "slots": facts["slots"]}
+        named = f", such as {listed}" if listed else ""
+        return Finding(
+            float(counts["mixed"]), slots={**counts, "named": named}, state="slots"
+        )
     if "crossovers" not in facts:
         return None
     policy = experiment.cleaning.crossover
