@@ -46,8 +46,9 @@ def compare_clusters(
     scale = np.array([*scales(metric), *scales(metric)])
     y, x, y0, x0 = (aggregates.cluster_sums[metric.name][chosen, :4] * scale).T
     treated, prefix = own.variant[chosen] == places[1], ""
-    drawn, within = randomisation.assignments(treated, own.stratum[chosen]), None
-    if own.turns is not None:
+    if own.turns is None:
+        drawn, within = randomisation.assignments(treated, own.stratum[chosen]), None
+    else:
         drawn, within = switchbacks.tossed(treated, own.turns.coin), own.stratum.astype(np.int64)
     try:
         bare = Comparison(*units, *Randomised(y, x, treated, drawn).ratios, least=2)
@@ -146,6 +147,8 @@ def notes_of(
         within, why = "", f"below {MIN_UNITS} clusters in a variant"
         for kind, text in design.blocks.items():
             within, why = f" within {kind} of {text}", f"with {kind}, of which t takes no account"
+        if design.switchback is not None:
+            why = "for slots, whose values depend on each other, of which t takes no account"
         named = {"variant": variant, "drawn": drawn, "within": within, "why": why}
         yield "by_draws", {**named, "t": fmt.listing(by_t)}
         if experiment.inference.family != "none" and least * goals > experiment.alpha:

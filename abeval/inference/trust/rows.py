@@ -9,6 +9,7 @@ from abeval.experiment.problems import arms_of, joined_line, meant_by
 from abeval.inference.compare import Analysis
 from abeval.inference.trust.finding import Finding, Limits, skipped, touched
 from abeval.logs.accounting import other_variants
+from abeval.logs.clusters import MIXED
 from abeval.results import format as fmt
 from abeval.stats import means
 from abeval.stats.distributions import two_sided
