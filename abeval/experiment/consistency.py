@@ -338,7 +338,10 @@ def _switchback(experiment: Experiment) -> Found:
     }
     others |= {"logs.exposures": logs.exposures, "logs.events": logs.events}
     others |= {"logs.units": logs.units, "inference.resample": inference.resample}
-    others |= {"inference.looks": inference.looks != "fixed", "inference.adjust": inference.adjust != "none"}
+    others |= {
+        "inference.looks": inference.looks != "fixed",
+        "inference.adjust": inference.adjust != "none",
+    }
     for entry, is_set in others.items():
         if is_set:
             why = "users are in both variants, and a slot is no user"

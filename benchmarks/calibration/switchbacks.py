@@ -4,8 +4,8 @@
 
 Four cities, 14 days, slots of two hours. Traffic and click rate have a rhythm of the day, and the
 rate wanders hour by hour (an autoregressive process of .9). After a switch the variant before acts
-for some minutes more. `--seeds` experiments go through arrays and the inference of an analysis, with
-1,999 schedules drawn in place of 9,999; `--runs` go through the whole command.
+for some minutes more. `--seeds` experiments go through arrays and the inference of an analysis,
+with 1,999 schedules drawn in place of 9,999; `--runs` go through the whole command.
 """
 
 import argparse
@@ -114,7 +114,9 @@ def analysis_of(world: World, drawn: Minutes) -> Analysis:
     """Sum the minutes by part of a slot, as an analysis does."""
     experiment = parse_experiment(entries(world))
     slot, since = np.divmod(np.arange(MINUTES), SLOT)
-    goes_on = np.hstack([np.zeros((CITIES, 1), bool), drawn.treated[:, 1:] == drawn.treated[:, :-1]])
+    goes_on = np.hstack(
+        [np.zeros((CITIES, 1), bool), drawn.treated[:, 1:] == drawn.treated[:, :-1]]
+    )
     early = np.where(2 * since < world.burn_in + SLOT, 1, 2)
     part = np.broadcast_to(np.where(since >= world.burn_in, early, 0), (CITIES, MINUTES))
     counts = (part > 0) | goes_on[:, slot]

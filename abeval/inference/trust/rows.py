@@ -99,9 +99,7 @@ def crossover(analysis: Analysis) -> Finding | None:
         listed = fmt.listing([name.removeprefix(MIXED) for name in facts if name.startswith(MIXED)])
         counts = {"mixed": facts["mixed_slots"], "slots": facts["slots"]}
         named = f", such as {listed}" if listed else ""
-        return Finding(
-            float(counts["mixed"]), slots={**counts, "named": named}, state="slots"
-        )
+        return Finding(float(counts["mixed"]), slots={**counts, "named": named}, state="slots")
     if "crossovers" not in facts:
         return None
     policy = experiment.cleaning.crossover

@@ -28,7 +28,10 @@ def carry_over(analysis: Analysis) -> list[Finding]:
         return [skipped(why, remedy="draw slots by coin, or balanced, instead of in turn")]
     return [
         Finding(
-            p_value, metrics=(name,), worst="warn", name="carry_over" + f":{name}" * (len(known) > 1),
+            p_value,
+            metrics=(name,),
+            worst="warn",
+            name="carry_over" + f":{name}" * (len(known) > 1),
             slots={"metric": name, "p": p_value},
         )
         for name, p_value in known.items()
