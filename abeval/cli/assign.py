@@ -5,16 +5,18 @@ from dataclasses import asdict
 from datetime import datetime, timedelta
 from pathlib import Path
 from textwrap import fill
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from abeval.assignment.switchbacks import Schedule
 from abeval.cli.options import JsonFile, Reads, console, weights_of
 from abeval.errors import ExperimentError, LogError
 
 if TYPE_CHECKING:
+    from pandas import DataFrame
+
     from abeval.assignment import Plan
+    from abeval.assignment.switchbacks import Schedule
 
 
 def assign(
@@ -60,7 +62,9 @@ def assign(
         tuple[datetime, datetime] | None,
         typer.Option(help="When the slots start, and their end.", metavar="START END"),
     ] = None,
-    schedule: Annotated[Schedule, typer.Option(help="How slots are drawn.")] = "balanced",
+    schedule: Annotated[
+        Literal["balanced", "coin", "alternating"], typer.Option(help="How slots are drawn.")
+    ] = "balanced",
     json_file: JsonFile = None,
 ) -> None:
     """Assign ids to variants by hash, and print them with variant, slot and sub_bucket as CSV.
@@ -84,7 +88,7 @@ def assign(
         if period is None or len({*split.weights.values()}) != 1 or len(split.weights) != 2:
             hint = "such as --period 2026-09-14 2026-09-28 --variants a=0.5,b=0.5"
             raise ExperimentError("slots need a period, and two variants of one weight", hint)
-        _assign_slots(_read_ids(ids, column)[0], plan, slots, period, schedule, json_file)
+        _assign_slots(plan, _read_ids(ids, column)[0], slots, period, schedule, json_file)
     elif ids is not None:
         _assign_file(plan, ids, column, json_file)
     else:
@@ -122,29 +126,31 @@ def _sql(plan: "Plan", dialect: str) -> str:
 
 
 def _assign_file(plan: "Plan", file: Path, column: str | None, json_file: Path | None) -> None:
-    from abeval.files import write_text
-
     units, name = _read_ids(file, column)
     frame = plan.place_many(units).rename(columns={"unit": name})
-    frame = frame[[name, "variant", "slot", "sub_bucket", "reason"]]
+    _write(frame[[name, "variant", "slot", "sub_bucket", "reason"]], json_file)
+
+
+def _write(frame: "DataFrame", json_file: Path | None) -> None:
+    from abeval.files import write_text
+
     if json_file is not None:
         write_text(json_file, frame.to_json(orient="records", indent=2) + "\n")
     typer.echo(frame.to_csv(index=False), nl=False)
 
 
 def _assign_slots(
-    clusters: list[str],
     plan: "Plan",
+    clusters: list[str],
     length: str,
     period: tuple[datetime, datetime],
-    schedule: Schedule,
+    schedule: "Schedule",
     json_file: Path | None,
 ) -> None:
     import pandas as pd
 
     from abeval.assignment.switchbacks import schedule_of
     from abeval.experiment.sections import Switchback
-    from abeval.files import write_text
 
     try:
         own = timedelta(milliseconds=Switchback(cluster="id", slot=length).slot_ms)
@@ -152,11 +158,7 @@ def _assign_slots(
         raise ExperimentError(f"--slots {length} does not divide a day", "use such as 2h") from None
     first, second = plan.split.weights
     rows = schedule_of(clusters, (first, second), period, own, plan.split.salt, schedule)
-    frame = pd.DataFrame(rows)
-    if json_file is not None:
-        json_text = frame.to_json(orient="records", indent=2, date_format="iso", date_unit="s")
-        write_text(json_file, json_text + "\n")
-    typer.echo(frame.to_csv(index=False), nl=False)
+    _write(pd.DataFrame(rows).astype({"start": str, "end": str}), json_file)
 
 
 def _read_ids(file: Path, column: str | None) -> tuple[list[str], str]:

@@ -325,27 +325,24 @@ def _design(experiment: Experiment) -> Found:
 
 def _switchback(experiment: Experiment) -> Found:
     """Check what else the plan may have where slots of time were randomised."""
-    logs, inference = experiment.logs, experiment.inference
     if len({variant.weight for variant in experiment.variants.values()}) > 1:
         yield "switchback", "a fair coin chooses the variant of a slot: remove `weight`"
     if len(experiment.variants) != 2:
         yield "switchback", f"compares two variants, not {len(experiment.variants)}"
     if experiment.of_units:
         yield "switchback", "needs [logs.impressions] with times, not a table of units"
-    others: dict[str, object] = {
-        name: getattr(experiment, name)
-        for name in ("assignment", "pre_period", "segments", "cuts", "interleaving")
-    }
-    others |= {"logs.exposures": logs.exposures, "logs.events": logs.events}
-    others |= {"logs.units": logs.units, "inference.resample": inference.resample}
-    others |= {
-        "inference.looks": inference.looks != "fixed",
-        "inference.adjust": inference.adjust != "none",
-    }
-    for entry, is_set in others.items():
-        if is_set:
-            why = "users are in both variants, and a slot is no user"
-            yield "switchback", f"is not analysed with {entry} ({why}): remove one of the two"
+    for key in _OF_USERS:
+        places = (experiment.logs, experiment.inference, experiment)
+        if next(getattr(one, key) for one in places if hasattr(one, key)) not in _NOTHING:
+            what = (
+                f"is not analysed with `{key}`: users are in both variants, and a slot is no user"
+            )
+            yield "switchback", f"{what}; remove one of the two"
+
+
+_NOTHING = (None, {}, "fixed", "none")
+_OF_USERS = ("assignment", "pre_period", "segments", "cuts", "interleaving", "exposures", "units")
+_OF_USERS += ("events", "looks", "adjust", "resample")
 
 
 def _cuts(experiment: Experiment) -> Found:

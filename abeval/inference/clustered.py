@@ -30,8 +30,7 @@ def is_few(experiment: Experiment, aggregates: Aggregates, arms: Arms) -> bool:
     design = experiment.design
     if design is None or aggregates.clusters is None:
         return False
-    is_drawn = bool(design.blocks) or design.switchback is not None
-    return is_drawn or min(arms.units(aggregates)) < MIN_UNITS
+    return bool(design.blocks or design.switchback) or min(arms.units(aggregates)) < MIN_UNITS
 
 
 def compare_clusters(
@@ -56,6 +55,7 @@ def compare_clusters(
         if rule.adjust == "cuped" and past is not None:
             y, prefix = y - past, "cuped_"
         test = Randomised(y, x, treated, drawn, within)
+        difference = test.difference
         if test.least > rule.alpha:
             return replace(bare, reason="too_few_units")
         control, treatment = (
@@ -70,7 +70,7 @@ def compare_clusters(
     draws = of.Draws(len(drawn.treated), randomisation.SEED)
     return replace(
         bare,
-        effect=by_t._replace(difference=test.difference, low=low, high=high, p_value=p_value),
+        effect=by_t._replace(difference=difference, low=low, high=high, p_value=p_value),
         lift=lift,
         reason=of.limit(lift),
         spread=of.Spread(control.variance, treatment.variance, -control.variance),

@@ -52,32 +52,15 @@ def carry_over(metric: Metric, aggregates: Aggregates) -> float | None:
 _WEEK = 7
 
 
-def balance(plan: Switchback, aggregates: Aggregates) -> tuple[float, str] | None:
-    """Test whether each hour of the day and day of the week has its half of treated slots.
-
-    Returns the p-value by schedules drawn again, and the part that lacks balance most. None where
-    no slots were randomised.
-    """
-    own = aggregates.clusters
-    if own is None or own.turns is None:
-        return None
-    treated = own.variant == 1
-    day, time = np.divmod(own.turns.number, plan.per_day)
+def balance(plan: Switchback, slots: Turns, treated: Bools) -> float:
+    """Test whether each hour of the day and day of the week has its half of treated slots."""
+    day, time = np.divmod(slots.number, plan.per_day)
     parts = np.stack([time, plan.per_day + day % _WEEK], axis=1)
     member = np.zeros((len(treated), plan.per_day + _WEEK))
     np.put_along_axis(member, parts, 1.0, axis=1)
-    drawn = tossed(treated, own.turns.coin).treated
-    slots, excess = member.sum(axis=0), np.vstack([treated, drawn]) @ member
-    excess -= slots / 2
-    spread = (excess**2 / np.maximum(slots, 1)).sum(axis=1)
-    p_value = (1 + int((spread[1:] >= spread[0] * (1 - 1e-9)).sum())) / len(spread)
-    worst = int(np.argmax(np.abs(excess[0]) / np.sqrt(np.maximum(slots, 1))))
-    minutes = worst * plan.slot_ms // 60_000
-    name = f"{minutes // 60:02}:{minutes % 60:02}"
-    if worst >= plan.per_day:
-        name = f"day {worst - plan.per_day + 1} of the week"
-    count = int(excess[0, worst] + slots[worst] / 2)
-    return p_value, f"{count:,} of {slots[worst]:,.0f} slots from {name} on"
+    size, every = member.sum(axis=0), np.vstack([treated, tossed(treated, slots.coin).treated])
+    spread = ((every @ member - size / 2) ** 2 / np.maximum(size, 1)).sum(axis=1)
+    return (1 + int((spread[1:] >= spread[0] * (1 - 1e-9)).sum())) / len(spread)
 
 
 def described(plan: Switchback, slots: Turns, aggregates: Aggregates) -> dict[str, object]:

@@ -98,9 +98,8 @@ def slots_of(
     if wrong:
         raise LogError(
             f"{wrong:,} of {len(count):,} coins of the schedule gave their slots both sides: the "
-            f'slots were not drawn with schedule = "{plan.schedule}", from {_start(experiment)} on',
-            'if each slot was drawn by itself, write schedule = "coin"; a [period] must start when '
-            "the schedule did",
+            f'slots were not drawn with schedule = "{plan.schedule}"',
+            'if each slot was drawn by itself, write schedule = "coin"; see also its [period]',
         )
     _, stratum = ranked(key_of(city, place % plan.per_day))
     follows = (city[1:] == city[:-1]) & (place[1:] == place[:-1] + 1)
@@ -110,27 +109,19 @@ def slots_of(
     return Clusters(of_unit.astype(np.int32), own.astype(np.int8), stratum.astype(np.int32), of)
 
 
-_DAY = timedelta(days=1)
-
-
-def _start(experiment: Experiment) -> str:
-    period = experiment.period
-    return "the first day of the log" if period is None else str(period.start)
-
+_DAY, _MS = timedelta(days=1), timedelta(milliseconds=1)
 
 MIXED = "mixed:"
+"""Begins the names of facts that name slots."""
 
 
 def mixed_slots(experiment: Experiment, engine: Engine) -> dict[str, int]:
     """Count the slots with rows, and those that show several variants, of which some are named."""
     if (plan := experiment.switchback) is None:
         return {}
-    rows = engine.rows("select cluster, slot from slots where is_mixed order by cluster, slot")
-    ((slots,),) = engine.rows("select count(*) from slots")
+    every = engine.rows("select cluster, slot, is_mixed from slots order by cluster, slot")
+    rows = [row[:2] for row in every if row[2]]
     start = datetime(1970, 1, 1) if experiment.period is None else experiment.period.bounds[0]
     at = [(str(name), start + whole(slot) * plan.slot_ms * _MS) for name, slot in rows[:_NAMED]]
     named = {f"{MIXED}{name} at {time:%Y-%m-%d %H:%M}": 1 for name, time in at}
-    return {"slots": whole(slots), "mixed_slots": len(rows), **named}
-
-
-_MS = timedelta(milliseconds=1)
+    return {"slots": len(every), "mixed_slots": len(rows), **named}

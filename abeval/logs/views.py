@@ -4,7 +4,6 @@ First the columns of one log under canonical names, then the view of each log.
 """
 
 from collections.abc import Sequence
-from datetime import datetime, timedelta
 
 from abeval.engines.sources import relation_of
 from abeval.engines.sql import Engine, literal, quoted
@@ -219,14 +218,12 @@ def seen_view(experiment: Experiment, shape: LogShape, engine: Engine, join: Seq
     local_ms = "time_ms" if zone == "UTC" else engine.epoch_ms("ts")
     slots, aside = [], f"{_set_aside(experiment, shape)} as set_aside"
     if turns is not None:
-        start = 0 if experiment.period is None else _epoch_ms(experiment.period.bounds[0])
-        since, aside = f"{engine.epoch_ms('ts')} - {start}", aside.replace("set_aside", "reason")
-        slots = [
-            f"{shape.segments['design.cluster']} as cluster",
-            f"cast(floor(({since}) / {turns.slot_ms}.0e0) as bigint) as slot",
-            f"{since} - {turns.slot_ms} * cast(floor(({since}) / {turns.slot_ms}.0e0) as bigint) "
-            "as since_ms",
-        ]
+        start = 0 if experiment.period is None else experiment.period.bounds[0]
+        first = start and engine.epoch_ms(f"timestamp {literal(str(start))}")
+        at, aside = f"({engine.epoch_ms('ts')} - {first})", aside.replace("set_aside", "reason")
+        number = f"cast(floor({at} / {turns.slot_ms}.0e0) as bigint)"
+        since = f"{at} - {turns.slot_ms} * {number} as since_ms"
+        slots = [f"{shape.segments['design.cluster']} as cluster", f"{number} as slot", since]
     # Doubles are exact here, and divide in half the time that whole numbers take.
     return f"""
     with named as (select {", ".join(columns)} from kept_impressions),
@@ -241,10 +238,6 @@ def seen_view(experiment: Experiment, shape: LogShape, engine: Engine, join: Seq
     select *, phase = {IN_PERIOD} as in_period, {aside}
     from dated
     """
-
-
-def _epoch_ms(local: datetime) -> int:
-    return (local - datetime(1970, 1, 1)) // timedelta(milliseconds=1)
 
 
 def _phase(experiment: Experiment) -> str:

@@ -27,6 +27,9 @@ DRAWS, SEED = 9_999, 0
 _ALIKE = 1 - 1e-9
 """A statistic as large as the observed one, up to rounding."""
 
+_NONE = 1e-9
+"""Of the weight that groups with both arms have together, up to rounding."""
+
 _STEPS = 40
 
 _FARTHEST = 20.0
@@ -79,14 +82,7 @@ def assignments(
     return Assignments(drawn, is_exact=False)
 
 
-def tossed(
-    treated: ArrayLike,
-    coins: ArrayLike,
-    *,
-    most: int = MOST,
-    draws: int = DRAWS,
-    seed: int = SEED,
-) -> Assignments:
+def tossed(treated: ArrayLike, coins: ArrayLike, draws: int = DRAWS) -> Assignments:
     """Draw again by a fair coin for each group of units, which all change or all stay.
 
     So slots of time are drawn: each by itself, or in pairs of which one is treated.
@@ -97,11 +93,11 @@ def tossed(
     """
     observed = np.asarray(treated, dtype=bool)
     known, coin = np.unique(coins, return_inverse=True)
-    is_exact = len(known) < most.bit_length() and 2 ** len(known) <= most
+    is_exact = len(known) < MOST.bit_length()
     if is_exact:
         sides = np.array([*product((False, True), repeat=len(known))], dtype=bool)
     else:
-        sides = np.random.default_rng(seed).random((draws, len(known))) < 1 / 2
+        sides = np.random.default_rng(SEED).random((draws, len(known))) < 1 / 2
     return Assignments(observed ^ sides[:, coin], is_exact)
 
 
@@ -133,11 +129,13 @@ class Randomised:
     def difference(self) -> float:
         """Return the difference of the ratios, within groups where there are some.
 
-        Refusals: `zero_denominator`.
+        Refusals: `zero_denominator`; `too_few_units` where no group has both arms.
         """
+        control, treatment = self.ratios
         if self.within is None:
-            low, high = self.ratios
-            return high - low
+            return treatment - control
+        if abs(self._shifted.d_1[0]) < _NONE:
+            raise Refusal("too_few_units", "no group has units of both arms")
         return -self._shifted.root
 
     @property

@@ -179,12 +179,23 @@ def test_rows_without_a_cluster_are_set_aside() -> None:
     assert aside(analyze(table))["no_cluster"] == 100
 
 
-def test_slots_in_turn_cannot_tell_what_carries_over() -> None:
+def test_slots_in_turn_are_drawn_in_turn() -> None:
     result = analyze(log("alternating", lift=0.2), schedule="alternating")
     assert result["ctr"].status == "better"
-    check = named(result, "carry_over")
-    assert check.status == "skipped"
-    assert "each follows the other variant" in check.message
+    assert "42 coins" in " ".join(result.notes)
+
+
+def test_slots_that_follow_none_say_nothing_of_what_carries_over() -> None:
+    table = log(lift=0.2)
+    check = named(analyze(table[table["ts"].dt.hour % 4 < 2]), "carry_over")
+    assert (check.status, check.message) == ("skipped", "no slot follows another")
+
+
+def test_a_day_has_no_hour_twice_so_nothing_is_compared() -> None:
+    table = log("coin")
+    period = {"start": "2026-09-14", "end": "2026-09-15"}
+    row = analyze(table[table["ts"] < "2026-09-15"], schedule="coin", period=period)["ctr"]
+    assert (row.reason, row.lift) == ("too_few_units", None)
 
 
 def test_another_schedule_than_the_file_says_is_refused() -> None:

@@ -17,9 +17,7 @@ from abeval.stats import faults
 MOST_HOURS = 24 * 400
 """Of a longer log, as one time of 1970 makes it, hours are not compared; a [period] cuts it."""
 
-_NO_HOURS = (
-    "no times, more than 400 days, no audit, or variants in turn, so hours cannot be compared"
-)
+_NO_HOURS = "no times, over 400 days, no audit, or variants in turn: hours cannot be compared"
 _DAY_CHANCE = 1e-4
 _LAST_HOURS = 6
 _FEWEST_DAYS = 3

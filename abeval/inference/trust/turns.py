@@ -7,13 +7,11 @@ from abeval.inference.trust.finding import Finding, skipped
 
 def slot_hours(analysis: Analysis) -> list[Finding]:
     """Test whether hours of the day and weekdays have as many slots of both variants."""
-    plan = analysis.experiment.switchback
-    tested = None if plan is None else switchbacks.balance(plan, analysis.aggregates)
-    if tested is None:
+    plan, own = analysis.experiment.switchback, analysis.aggregates.clusters
+    if plan is None or own is None or own.turns is None:
         return []
-    p_value, worst = tested
-    variant = analysis.experiment.treatments[0]
-    return [Finding(p_value, slots={"worst": worst, "variant": variant, "p": p_value})]
+    p_value = switchbacks.balance(plan, own.turns, own.variant == 1)
+    return [Finding(p_value, slots={"p": p_value})]
 
 
 def carry_over(analysis: Analysis) -> list[Finding]:
@@ -24,15 +22,11 @@ def carry_over(analysis: Analysis) -> list[Finding]:
     tests = {one.name: switchbacks.carry_over(one, analysis.aggregates) for one in judged}
     known = {name: p_value for name, p_value in tests.items() if p_value is not None}
     if not known:
-        why = "no slots follow each other, or each follows the other variant"
-        return [skipped(why, remedy="draw slots by coin, or balanced, instead of in turn")]
+        return [skipped("no slot follows another", remedy="load the slots that the log lacks")]
+    several = len(known) > 1
     return [
         Finding(
-            p_value,
-            metrics=(name,),
-            worst="warn",
-            name="carry_over" + f":{name}" * (len(known) > 1),
-            slots={"metric": name, "p": p_value},
-        )
-        for name, p_value in known.items()
+            p, metrics=(name,), worst="warn", name=f"carry_over{f':{name}' * several}"
+        )._replace(slots={"metric": name, "p": p})
+        for name, p in known.items()
     ]
