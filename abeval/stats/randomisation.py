@@ -261,7 +261,8 @@ class _Statistics(NamedTuple):
         # Of a single unit there is no variance: then the differences are compared.
         has_variance = 1 < n[0] < len(y) - 1
         variances = own[2:] + control[2:] if has_variance else np.eye(3)[:, [0] * len(every)]
-        return cls(*(own[:2] - control[:2]), *variances)
+        with np.errstate(invalid="ignore"):
+            return cls(*(own[:2] - control[:2]), *variances)
 
     @property
     def root(self) -> float:
@@ -288,5 +289,6 @@ def _of_arm(sums: Floats, units: Floats) -> Floats:
     with np.errstate(divide="ignore", invalid="ignore"):
         a, b = y / x, v / x
         scale = units / np.maximum(units - 1, 1) / x**2
-    left = yy - 2 * a * yx + a * a * xx, yv - a * vx - b * yx + a * b * xx
-    return np.stack([a, b, *(scale * one for one in (*left, vv - 2 * b * vx + b * b * xx))])
+        # A draw without units in an arm has no statistic.
+        left = yy - 2 * a * yx + a * a * xx, yv - a * vx - b * yx + a * b * xx
+        return np.stack([a, b, *(scale * one for one in (*left, vv - 2 * b * vx + b * b * xx))])
