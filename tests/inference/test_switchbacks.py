@@ -236,3 +236,10 @@ def test_a_plan_that_is_no_switchback_says_how_to_mend_it(
     with pytest.raises(ExperimentError) as error:
         abeval.define(entries(**change))
     assert message in str(error.value)
+
+
+def test_more_days_bring_more_slots() -> None:
+    loaded = abeval.define(entries(metrics=[{"name": "ctr", "role": "goal"}]))
+    plans = [loaded.power(mde=mde, logs={"impressions": log()})["ctr"] for mde in (0.02, 0.01)]
+    assert plans[1].days == pytest.approx(4 * (plans[0].days or 0), rel=0.02)
+    assert plans[0].clusters is None
