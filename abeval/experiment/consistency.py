@@ -1,6 +1,6 @@
 """Find entries of an experiment file that contradict each other: one rule for each section."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from zoneinfo import ZoneInfo, available_timezones
 
 from abeval.bounds import MAX_METRICS, MAX_VARIANTS
@@ -315,12 +315,8 @@ def _design(experiment: Experiment) -> Found:
         yield "pairs", "pairs are strata of one cluster of each variant: remove `strata`"
     if experiment.unit == ROW_UNIT:
         yield "cluster", 'needs the unit that metrics are of, such as unit = "user_id"'
-    adjusts = inference.adjust in ("regression", "stratify")
-    others: dict[str, object] = {"[assignment]": experiment.assignment, "[cuts]": experiment.cuts}
-    others |= {"[inference] looks": inference.looks != "fixed", "resample": inference.resample}
-    for entry, is_set in (others | {f'adjust = "{inference.adjust}"': adjusts}).items():
-        if is_set:
-            yield "cluster", f"clusters are not analysed with {entry}: remove one of the two"
+    keys = ["assignment", "cuts", "looks", "resample", *["adjust"] * (inference.adjust != "cuped")]
+    yield from _without(experiment, "cluster", keys, "clusters are")
 
 
 def _switchback(experiment: Experiment) -> Found:
@@ -331,13 +327,15 @@ def _switchback(experiment: Experiment) -> Found:
         yield "switchback", f"compares two variants, not {len(experiment.variants)}"
     if experiment.of_units:
         yield "switchback", "needs [logs.impressions] with times, not a table of units"
-    for key in _OF_USERS:
-        places = (experiment.logs, experiment.inference, experiment)
+    yield from _without(experiment, "switchback", _OF_USERS, "slots, which are no users, are")
+
+
+def _without(experiment: Experiment, design: str, keys: Sequence[str], who: str) -> Found:
+    """Refuse what has no meaning where others than units were randomised."""
+    places = (experiment.logs, experiment.inference, experiment)
+    for key in keys:
         if next(getattr(one, key) for one in places if hasattr(one, key)) not in _NOTHING:
-            what = (
-                f"is not analysed with `{key}`: users are in both variants, and a slot is no user"
-            )
-            yield "switchback", f"{what}; remove one of the two"
+            yield design, f"{who} not analysed with `{key}`: remove one of the two"
 
 
 _NOTHING = (None, {}, "fixed", "none")

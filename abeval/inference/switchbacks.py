@@ -55,9 +55,7 @@ _WEEK = 7
 def balance(plan: Switchback, slots: Turns, treated: Bools) -> float:
     """Test whether each hour of the day and day of the week has its half of treated slots."""
     day, time = np.divmod(slots.number, plan.per_day)
-    parts = np.stack([time, plan.per_day + day % _WEEK], axis=1)
-    member = np.zeros((len(treated), plan.per_day + _WEEK))
-    np.put_along_axis(member, parts, 1.0, axis=1)
+    member = np.hstack([np.eye(plan.per_day)[time], np.eye(_WEEK)[day % _WEEK]])
     size, every = member.sum(axis=0), np.vstack([treated, tossed(treated, slots.coin).treated])
     spread = ((every @ member - size / 2) ** 2 / np.maximum(size, 1)).sum(axis=1)
     return (1 + int((spread[1:] >= spread[0] * (1 - 1e-9)).sum())) / len(spread)
@@ -66,10 +64,5 @@ def balance(plan: Switchback, slots: Turns, treated: Bools) -> float:
 def described(plan: Switchback, slots: Turns, aggregates: Aggregates) -> dict[str, object]:
     """Return what the note on slots names."""
     burnt = sum(one.rows for one in aggregates.accounts if one.reason == "burn_in")
-    return {
-        **plan.model_dump(),
-        "slots": len(slots.coin),
-        "coins": len(np.unique(slots.coin)),
-        "burnt": burnt,
-        "starts": int((slots.before < 0).sum()),
-    }
+    counts = {"slots": len(slots.coin), "coins": len(np.unique(slots.coin)), "burnt": burnt}
+    return {**plan.model_dump(), **counts, "starts": int((slots.before < 0).sum())}

@@ -222,7 +222,7 @@ def test_a_schedule_gives_rows_their_variant_by_a_query() -> None:
     [
         ({"burn_in": "3h"}, "leaves nothing of a slot"),
         ({"burn_in": "120m"}, "assign longer slots"),
-        ({"segments": {"os": "os"}}, "a slot is no user"),
+        ({"segments": {"os": "os"}}, "not analysed with `segments`"),
         ({"variants": {"a": {"weight": 3}, "b": {}}}, "remove `weight`"),
         ({"variants": {"a": {}, "b": {}, "c": {}}}, "compares two variants"),
         ({"design": {"cluster": "city", "switchback": {"cluster": "c", "slot": "2h"}}}, "alone"),

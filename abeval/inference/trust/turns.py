@@ -23,10 +23,8 @@ def carry_over(analysis: Analysis) -> list[Finding]:
     known = {name: p_value for name, p_value in tests.items() if p_value is not None}
     if not known:
         return [skipped("no slot follows another", remedy="load the slots that the log lacks")]
-    several = len(known) > 1
-    return [
-        Finding(
-            p, metrics=(name,), worst="warn", name=f"carry_over{f':{name}' * several}"
-        )._replace(slots={"metric": name, "p": p})
-        for name, p in known.items()
-    ]
+    findings = []
+    for name, p in known.items():
+        check, slots = "carry_over" + f":{name}" * (len(known) > 1), {"metric": name, "p": p}
+        findings.append(Finding(p, metrics=(name,), worst="warn", name=check, slots=slots))
+    return findings
