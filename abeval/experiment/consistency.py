@@ -338,9 +338,11 @@ def _without(experiment: Experiment, design: str, keys: Sequence[str], who: str)
             yield design, f"{who} not analysed with `{key}`: remove one of the two"
 
 
-_NOTHING = (None, {}, "fixed", "none")
-_OF_USERS = ("assignment", "pre_period", "segments", "cuts", "interleaving", "exposures", "units")
-_OF_USERS += ("events", "looks", "adjust", "resample")
+_NOTHING: tuple[object, ...] = (None, {}, "fixed", "none")
+_OF_USERS = (
+    *("assignment", "pre_period", "segments", "cuts", "interleaving", "exposures", "units"),
+    *("events", "looks", "adjust", "resample"),
+)
 
 
 def _cuts(experiment: Experiment) -> Found:
