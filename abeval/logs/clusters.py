@@ -97,8 +97,8 @@ def slots_of(
     wrong = int(((heads > 0) & (heads < count)).sum())
     if wrong:
         raise LogError(
-            f"{wrong:,} of {len(count):,} coins of the schedule gave their slots both sides: the "
-            f'slots were not drawn with schedule = "{plan.schedule}"',
+            f"in {wrong:,} of {len(count):,} groups of slots that one coin decides, variants are not "
+            f'as schedule = "{plan.schedule}" gives them',
             'if each slot was drawn by itself, write schedule = "coin"; see also its [period]',
         )
     _, stratum = ranked(key_of(city, place % plan.per_day))
