@@ -97,7 +97,7 @@ def slots_of(
     wrong = int(((heads > 0) & (heads < count)).sum())
     if wrong:
         raise LogError(
-            f"in {wrong:,} of {len(count):,} groups of slots that one coin decides variants are not "
+            f"in {wrong:,} of {len(count):,} groups of slots of one coin variants are not "
             f'as schedule = "{plan.schedule}" gives them',
             'if each slot was drawn by itself, write schedule = "coin"; see also its [period]',
         )

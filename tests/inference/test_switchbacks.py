@@ -199,7 +199,7 @@ def test_a_day_has_no_hour_twice_so_nothing_is_compared() -> None:
 
 
 def test_another_schedule_than_the_file_says_is_refused() -> None:
-    with pytest.raises(LogError, match="groups of slots that one coin decides") as error:
+    with pytest.raises(LogError, match="groups of slots of one coin") as error:
         analyze(log("coin"))
     assert 'schedule = "coin"' in str(error.value)
 
