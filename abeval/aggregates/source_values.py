@@ -301,8 +301,8 @@ class SourceValues:
     def of_clusters(self, metric: Metric) -> NDArray[np.float64]:
         """Return sums of each cluster in counted units, shape (clusters, 8), of slots (slots, 12).
 
-        They are of y, x, both before, y², yx, x², and units; of slots, besides, y and x of the part
-        soon after their start, and of that long after it.
+        They are of y, x, both before, y², yx, x², and units; of slots, besides, y and x of the half
+        soon after the burn-in, and of the other.
         """
         clusters, among = self.units.clusters, self.among(metric)
         if clusters is None:
@@ -313,8 +313,8 @@ class SourceValues:
         )
         columns = [y, x, *before, y * y, y * x, x * x, np.ones_like(y)]
         if clusters.turns is not None:
-            parts = clusters.turns.part if among is None else clusters.turns.part[among]
-            columns += [one * (parts == part) for part in (1, 2) for one in (y, x)]
+            is_late = self._of_units(clusters.turns.is_late, among)
+            columns += [one * (is_late == half) for half in (False, True) for one in (y, x)]
         totals = [np.bincount(cluster, one, len(clusters.variant)) for one in columns]
         return np.stack(totals, axis=1)
 

@@ -97,7 +97,7 @@ _DAY_MS = span_ms("1 day")
 class Switchback(Section):
     """Clusters that take turns between two variants, by slots counted from the period's start.
 
-    For `burn_in` after a switch the variant before may still act: these rows are set aside.
+    In the `burn_in` of a slot the variant before may still act: these rows are set aside.
     """
 
     cluster: Text

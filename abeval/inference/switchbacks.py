@@ -65,4 +65,4 @@ def described(plan: Switchback, slots: Turns, aggregates: Aggregates) -> dict[st
     """Return what the note on slots names."""
     burnt = sum(one.rows for one in aggregates.accounts if one.reason == "burn_in")
     counts = {"slots": len(slots.coin), "coins": len(np.unique(slots.coin)), "burnt": burnt}
-    return {**plan.model_dump(), **counts, "starts": int((slots.before < 0).sum())}
+    return {**plan.model_dump(), **counts}

@@ -65,8 +65,8 @@ def clusters_of(
     return Clusters(of_unit.astype(np.int32), own.astype(np.int8), stratum)
 
 
-PARTS = ("first", "early", "late")
-"""Parts of a slot, as `log/switched` names them."""
+PARTS = ("early", "late")
+"""Halves of a slot after its burn-in, as `log/switched` names them."""
 
 
 def slots_of(
@@ -104,8 +104,8 @@ def slots_of(
     _, stratum = ranked(key_of(city, place % plan.per_day))
     follows = (city[1:] == city[:-1]) & (place[1:] == place[:-1] + 1)
     before = np.append(NONE, np.where(follows, np.arange(len(keys) - 1), NONE))
-    codes = np.array([PARTS.index(name) if name in PARTS else 0 for name in part.names])
-    of = Turns(place, coin, before, codes[part.code].astype(np.int8))
+    is_late = np.array([name == PARTS[1] for name in part.names])[part.code]
+    of = Turns(place, coin, before, is_late)
     return Clusters(of_unit.astype(np.int32), own.astype(np.int8), stratum.astype(np.int32), of)
 
 

@@ -55,20 +55,19 @@ class Clusters(NamedTuple):
 
 
 class Turns(NamedTuple):
-    """Slots of clusters, each of shape (slots,) but for `part`; strata are time of day and cluster.
+    """Slots of clusters, each of shape (slots,) but the last; strata are time of day and cluster.
 
     Attributes:
         number: Number of the slot, counted from the start of the period.
         coin: Number of the coin that decided it; slots of one coin changed their variants together.
         before: Place of the slot before it of the same cluster, `NONE` where that has no rows.
-        part: Of each unit: 0 before the end of a burn-in that was not needed, 1 in the first half
-            of the slot after it, 2 in the second.
+        is_late: Whether each unit is of the second half of its slot after the burn-in.
     """
 
     number: NDArray[np.int64]
     coin: NDArray[np.int64]
     before: NDArray[np.int64]
-    part: NDArray[np.int8]
+    is_late: NDArray[np.bool_]
 
 
 class Units(NamedTuple):

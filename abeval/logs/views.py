@@ -381,7 +381,7 @@ def _category(shape: LogShape, is_joined: bool) -> tuple[str, str]:
 
 
 PART = "design.part"
-"""Names the part of a slot: `first` (where the variant goes on), `early`, `late`, or set aside."""
+"""Names the part of a slot: `early`, `late`, or why it is set aside."""
 
 _ASIDE = f"{quoted(f's_{PART}')} in ('no_cluster', 'mixed_slot', 'burn_in')"
 

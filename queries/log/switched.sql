@@ -1,16 +1,15 @@
 -- grain: one row per impression, as a part of its cluster's slot
 -- reads: dated (impressions with cluster, slot, since_ms), slots, experiment (burn_in_ms, slot_ms)
--- a slot without rows after the burn-in, and one that follows no slot, count as switched
+-- the burn-in of every slot: which slots switch is drawn, too, and what is left must not depend on it
 with placed as (
   select
     columns(*),
     case
       when cluster is null then 'no_cluster'
       when is_mixed then 'mixed_slot'
-      when since_ms >= burn_in_ms and 2 * since_ms < burn_in_ms + slot_ms then 'early'
-      when since_ms >= burn_in_ms then 'late'
-      when goes_on then 'first'
-      else 'burn_in'
+      when since_ms < burn_in_ms then 'burn_in'
+      when 2 * since_ms < burn_in_ms + slot_ms then 'early'
+      else 'late'
     end as part
   from dated
   cross join experiment
