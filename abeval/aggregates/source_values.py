@@ -313,8 +313,8 @@ class SourceValues:
         )
         columns = [y, x, *before, y * y, y * x, x * x, np.ones_like(y)]
         if clusters.turns is not None:
-            is_late = self._of_units(clusters.turns.is_late, among)
-            columns += [one * (is_late == half) for half in (False, True) for one in (y, x)]
+            is_late = self._of_units(clusters.turns.is_late.astype(np.int8), among)
+            columns += [one * (is_late == half) for half in (0, 1) for one in (y, x)]
         totals = [np.bincount(cluster, one, len(clusters.variant)) for one in columns]
         return np.stack(totals, axis=1)
 
