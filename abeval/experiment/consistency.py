@@ -315,7 +315,9 @@ def _design(experiment: Experiment) -> Found:
         yield "pairs", "pairs are strata of one cluster of each variant: remove `strata`"
     if experiment.unit == ROW_UNIT:
         yield "cluster", 'needs the unit that metrics are of, such as unit = "user_id"'
-    keys = ["assignment", "cuts", "looks", "resample", *["adjust"] * (inference.adjust != "cuped")]
+    keys = ["assignment", "cuts", "looks", "resample"]
+    if inference.adjust != "cuped":
+        keys.append("adjust")
     yield from _without(experiment, "cluster", keys, "clusters are")
 
 

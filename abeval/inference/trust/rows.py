@@ -124,8 +124,8 @@ def assignment(analysis: Analysis) -> Finding | None:
     experiment, facts = analysis.experiment, analysis.aggregates.facts
     if experiment.assignment_rule is None:
         which = "one rule in [assignment] for all units" if experiment.schedule else "[assignment]"
-        remedy = "write the rule that assigned units as [assignment]"
-        remedy *= not experiment.of_units and experiment.design is None
+        asks = not experiment.of_units and experiment.design is None
+        remedy = "write the rule that assigned units as [assignment]" if asks else ""
         return skipped(f"no {which}, so logged variants cannot be computed again", remedy=remedy)
     if "assigned" not in facts:
         return None
