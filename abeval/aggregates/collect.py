@@ -23,6 +23,7 @@ from abeval.experiment.metrics import covariate_means
 from abeval.experiment.model import Experiment
 from abeval.experiment.sources import ROW_UNIT
 from abeval.logs import accounting
+from abeval.logs.clusters import mixed_slots
 from abeval.logs.prepare import Extra, prepare
 from abeval.logs.run import Run
 from abeval.logs.unit_arrays import Units
@@ -98,7 +99,9 @@ def collect_prepared(
         accounts=counted,
         days=accounting.days_of(prepared),
         refused=wanted.refused,
-        facts=accounting.facts(prepared) | accounting.count_other_variants(experiment, prepared),
+        facts=accounting.facts(prepared)
+        | accounting.count_other_variants(experiment, prepared)
+        | mixed_slots(experiment, engine),
         quantiles=quantiles,
         buckets=sums.buckets,
         reach=rows.catalogue.reach,

@@ -2,9 +2,10 @@
 
 import json
 from dataclasses import asdict
+from datetime import datetime, timedelta
 from pathlib import Path
 from textwrap import fill
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
@@ -12,7 +13,10 @@ from abeval.cli.options import JsonFile, Reads, console, weights_of
 from abeval.errors import ExperimentError, LogError
 
 if TYPE_CHECKING:
+    from pandas import DataFrame
+
     from abeval.assignment import Plan
+    from abeval.assignment.switchbacks import Schedule
 
 
 def assign(
@@ -50,9 +54,22 @@ def assign(
     sticky: Annotated[
         Path | None, typer.Option(help="CSV of unit and variant that units keep."), Reads()
     ] = None,
+    slots: Annotated[
+        str | None,
+        typer.Option(help="Let ids (clusters) take turns, in slots such as 2h.", metavar="LENGTH"),
+    ] = None,
+    period: Annotated[
+        tuple[datetime, datetime] | None,
+        typer.Option(help="When the slots start, and their end.", metavar="START END"),
+    ] = None,
+    schedule: Annotated[
+        Literal["balanced", "coin", "alternating"], typer.Option(help="How slots are drawn.")
+    ] = "balanced",
     json_file: JsonFile = None,
 ) -> None:
     """Assign ids to variants by hash, and print them with variant, slot and sub_bucket as CSV.
+
+    With --slots, print the variant of each id from start to end of each slot instead.
 
     Examples:
     abeval tools assign ids.csv --salt exp_42 --variants a=0.5,b=0.5
@@ -67,6 +84,11 @@ def assign(
         _explain(plan, explain, json_file)
     elif sql is not None:
         typer.echo(_sql(plan, sql))
+    elif ids is not None and slots is not None:
+        if period is None or len({*split.weights.values()}) != 1 or len(split.weights) != 2:
+            hint = "such as --period 2026-09-14 2026-09-28 --variants a=0.5,b=0.5"
+            raise ExperimentError("slots need a period, and two variants of one weight", hint)
+        _assign_slots(plan, _read_ids(ids, column)[0], slots, period, schedule, json_file)
     elif ids is not None:
         _assign_file(plan, ids, column, json_file)
     else:
@@ -104,14 +126,39 @@ def _sql(plan: "Plan", dialect: str) -> str:
 
 
 def _assign_file(plan: "Plan", file: Path, column: str | None, json_file: Path | None) -> None:
-    from abeval.files import write_text
-
     units, name = _read_ids(file, column)
     frame = plan.place_many(units).rename(columns={"unit": name})
-    frame = frame[[name, "variant", "slot", "sub_bucket", "reason"]]
+    _write(frame[[name, "variant", "slot", "sub_bucket", "reason"]], json_file)
+
+
+def _write(frame: "DataFrame", json_file: Path | None) -> None:
+    from abeval.files import write_text
+
     if json_file is not None:
         write_text(json_file, frame.to_json(orient="records", indent=2) + "\n")
     typer.echo(frame.to_csv(index=False), nl=False)
+
+
+def _assign_slots(
+    plan: "Plan",
+    clusters: list[str],
+    length: str,
+    period: tuple[datetime, datetime],
+    schedule: "Schedule",
+    json_file: Path | None,
+) -> None:
+    import pandas as pd
+
+    from abeval.assignment.switchbacks import schedule_of
+    from abeval.experiment.sections import Switchback
+
+    try:
+        own = timedelta(milliseconds=Switchback(cluster="id", slot=length).slot_ms)
+    except ValueError:
+        raise ExperimentError(f"--slots {length} does not divide a day", "use such as 2h") from None
+    first, second = plan.split.weights
+    rows = schedule_of(clusters, (first, second), period, own, plan.split.salt, schedule)
+    _write(pd.DataFrame(rows).astype({"start": str, "end": str}), json_file)
 
 
 def _read_ids(file: Path, column: str | None) -> tuple[list[str], str]:

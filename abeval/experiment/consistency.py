@@ -1,6 +1,6 @@
 """Find entries of an experiment file that contradict each other: one rule for each section."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from zoneinfo import ZoneInfo, available_timezones
 
 from abeval.bounds import MAX_METRICS, MAX_VARIANTS
@@ -305,18 +305,46 @@ def _design(experiment: Experiment) -> Found:
     design, inference = experiment.design, experiment.inference
     if design is None:
         return
-    for key, text in design.model_dump(exclude_none=True).items():
+    for key, text in design.texts.items():
         yield from expression(text, key)
+    if design.switchback is not None:
+        yield from expression(design.switchback.cluster, "switchback", "cluster")
+        yield from _switchback(experiment)
+        return
     if len(design.blocks) > 1:
         yield "pairs", "pairs are strata of one cluster of each variant: remove `strata`"
     if experiment.unit == ROW_UNIT:
         yield "cluster", 'needs the unit that metrics are of, such as unit = "user_id"'
-    adjusts = inference.adjust in ("regression", "stratify")
-    others: dict[str, object] = {"[assignment]": experiment.assignment, "[cuts]": experiment.cuts}
-    others |= {"[inference] looks": inference.looks != "fixed", "resample": inference.resample}
-    for entry, is_set in (others | {f'adjust = "{inference.adjust}"': adjusts}).items():
-        if is_set:
-            yield "cluster", f"clusters are not analysed with {entry}: remove one of the two"
+    keys = ["assignment", "cuts", "looks", "resample"]
+    if inference.adjust != "cuped":
+        keys.append("adjust")
+    yield from _without(experiment, "cluster", keys, "clusters are")
+
+
+def _switchback(experiment: Experiment) -> Found:
+    """Check what else the plan may have where slots of time were randomised."""
+    if len({variant.weight for variant in experiment.variants.values()}) > 1:
+        yield "switchback", "a fair coin chooses the variant of a slot: remove `weight`"
+    if len(experiment.variants) != 2:
+        yield "switchback", f"compares two variants, not {len(experiment.variants)}"
+    if experiment.of_units:
+        yield "switchback", "needs [logs.impressions] with times, not a table of units"
+    yield from _without(experiment, "switchback", _OF_USERS, "slots, which are no users, are")
+
+
+def _without(experiment: Experiment, design: str, keys: Sequence[str], who: str) -> Found:
+    """Refuse what has no meaning where others than units were randomised."""
+    places = (experiment.logs, experiment.inference, experiment)
+    for key in keys:
+        if next(getattr(one, key) for one in places if hasattr(one, key)) not in _NOTHING:
+            yield design, f"{who} not analysed with `{key}`: remove one of the two"
+
+
+_NOTHING: tuple[object, ...] = (None, {}, "fixed", "none")
+_OF_USERS = (
+    *("assignment", "pre_period", "segments", "cuts", "interleaving", "exposures", "units"),
+    *("events", "looks", "adjust", "resample"),
+)
 
 
 def _cuts(experiment: Experiment) -> Found:

@@ -126,8 +126,15 @@ class Experiment(Section):
     @property
     def design_values(self) -> dict[str, str]:
         """Return `design.cluster`, and its strata or pairs → expression over a row."""
-        own = {} if self.design is None else self.design.model_dump(exclude_none=True)
+        if self.switchback is not None:
+            return {"design.cluster": self.switchback.cluster}
+        own = {} if self.design is None else self.design.texts
         return {f"design.{name}": text for name, text in own.items()}
+
+    @property
+    def switchback(self) -> sections.Switchback | None:
+        """Return how clusters took turns, where they did."""
+        return None if self.design is None else self.design.switchback
 
     @property
     def unit_values(self) -> dict[str, str]:

@@ -20,7 +20,8 @@ from pydantic import (
 from abeval import bounds
 from abeval.assignment.interleaving import Method
 from abeval.assignment.platforms import AnyScheme
-from abeval.metrics.definition import SPAN, Combine, Missing, Role
+from abeval.assignment.switchbacks import Schedule
+from abeval.metrics.definition import SPAN, Combine, Missing, Role, span_ms
 
 
 class Section(BaseModel):
@@ -89,21 +90,81 @@ def moment(value: date | datetime) -> datetime:
     return datetime(value.year, value.month, value.day)
 
 
+Span = Annotated[str, StringConstraints(pattern=SPAN)]
+_DAY_MS = span_ms("1 day")
+
+
+class Switchback(Section):
+    """Clusters that take turns between two variants, by slots counted from the period's start.
+
+    In the `burn_in` of a slot the variant before may still act: these rows are set aside.
+    """
+
+    cluster: Text
+    slot: Span
+    burn_in: Span = "0m"
+    schedule: Schedule = "balanced"
+
+    @model_validator(mode="after")
+    def _fits(self) -> Self:
+        if self.slot_ms == 0 or _DAY_MS % self.slot_ms:
+            raise ValueError(f'slot = "{self.slot}" does not divide a day: use such as "2h"')
+        if self.burn_in_ms >= self.slot_ms:
+            burnt = f'burn_in = "{self.burn_in}" leaves nothing of a slot of "{self.slot}"'
+            raise ValueError(f"{burnt}: shorten it, or assign longer slots")
+        return self
+
+    @property
+    def slot_ms(self) -> int:
+        """Return the length of a slot in milliseconds."""
+        return span_ms(self.slot)
+
+    @property
+    def burn_in_ms(self) -> int:
+        """Return the length of the burn-in in milliseconds."""
+        return span_ms(self.burn_in)
+
+    @property
+    def per_day(self) -> int:
+        """Return the number of slots in a day."""
+        return _DAY_MS // self.slot_ms
+
+
 class Design(Section):
     """What was randomised, where that is a group of units: expressions over a row, as segments are.
 
     `strata` are groups of clusters that were randomised apart, `pairs` are of one cluster of each
-    variant.
+    variant. In a `switchback` slots of clusters were randomised.
     """
 
-    cluster: Text
+    cluster: Text | None = None
     strata: Text | None = None
     pairs: Text | None = None
+    switchback: Switchback | None = None
+
+    @model_validator(mode="after")
+    def _says_what(self) -> Self:
+        if self.switchback and self.texts:
+            raise ValueError("a switchback names its own cluster: keep `switchback` alone")
+        if not self.switchback and self.cluster is None:
+            raise ValueError("needs the `cluster` that was randomised, or a `switchback`")
+        return self
+
+    @property
+    def texts(self) -> dict[str, str]:
+        """Return the expressions of cluster, strata and pairs that the file has."""
+        return self.model_dump(exclude_none=True, exclude={"switchback"})
+
+    @property
+    def randomised(self) -> str:
+        """Name what was randomised."""
+        turns = self.switchback
+        return f"{turns.cluster} × {turns.slot}" if turns else str(self.cluster)
 
     @property
     def blocks(self) -> dict[str, str]:
         """Return the strata or pairs within which clusters were drawn, by which of the two."""
-        return self.model_dump(exclude_none=True, exclude={"cluster"})
+        return {name: text for name, text in self.texts.items() if name != "cluster"}
 
 
 class Cleaning(Section):
@@ -391,7 +452,7 @@ class MetricChoice(Section):
     log: Word | None = None
     per_unit: Combine | None = None
     where: Text | None = None
-    within: Annotated[str, StringConstraints(pattern=SPAN)] | None = None
+    within: Span | None = None
     retention: Annotated[int, Field(ge=1, le=bounds.MAX_WINDOW_DAYS)] | None = None
     funnel: Annotated[list[Step], Field(min_length=2, max_length=20)] | None = None
     quantile: Annotated[float, Field(gt=0, lt=1)] | None = None

@@ -56,6 +56,7 @@ BINS = 20
 
 EXACT = "judged by Fisher's exact test with its mid-p, for few successes or failures"
 TOO_SKEWED = "too skewed for a test with so few units"
+DRAWN = "judged by other assignments, drawn as the design draws them"
 RESAMPLED = "judged by resampling of sub-buckets"
 
 AA_UNITS = 200
@@ -82,6 +83,8 @@ def _tests_of_rows(
             why[metric.name] = metric.source.no_replays
         elif analysis.experiment.inference.resample and metric.is_mean_or_ratio:
             why[metric.name] = RESAMPLED
+        elif row.drawn is not None:
+            why[metric.name] = DRAWN
         elif row.rare is not None:
             why[metric.name] = EXACT
         elif row.reason == "too_skewed":

@@ -2,8 +2,8 @@
 
 Which test decides follows from the design alone, so that none is chosen by its p-value. From
 `MIN_UNITS` clusters in each variant on, t with the clusters' degrees of freedom, as for any unit.
-With fewer, and always with strata or pairs, the assignment is drawn again
-(`stats.randomisation`).
+With fewer, and always with strata, pairs or slots of time, the assignment is drawn again
+(`stats.randomisation`). Slots are compared within cluster and time of day.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -14,6 +14,7 @@ import numpy as np
 from abeval.aggregates.aggregates import Aggregates
 from abeval.experiment.model import Experiment
 from abeval.inference import comparison as of
+from abeval.inference import switchbacks
 from abeval.inference.comparison import MIN_UNITS, Arms, Comparison, Comparisons, Rule
 from abeval.metrics.definition import Metric, scales
 from abeval.results import format as fmt
@@ -29,7 +30,7 @@ def is_few(experiment: Experiment, aggregates: Aggregates, arms: Arms) -> bool:
     design = experiment.design
     if design is None or aggregates.clusters is None:
         return False
-    return bool(design.blocks) or min(arms.units(aggregates)) < MIN_UNITS
+    return bool(design.blocks or design.switchback) or min(arms.units(aggregates)) < MIN_UNITS
 
 
 def compare_clusters(
@@ -44,13 +45,17 @@ def compare_clusters(
     scale = np.array([*scales(metric), *scales(metric)])
     y, x, y0, x0 = (aggregates.cluster_sums[metric.name][chosen, :4] * scale).T
     treated, prefix = own.variant[chosen] == places[1], ""
-    drawn = randomisation.assignments(treated, own.stratum[chosen])
+    if own.turns is None:
+        drawn, within = randomisation.assignments(treated, own.stratum[chosen]), None
+    else:
+        drawn, within = switchbacks.tossed(treated, own.turns.coin), own.stratum.astype(np.int64)
     try:
         bare = Comparison(*units, *Randomised(y, x, treated, drawn).ratios, least=2)
         past = _past(y, x, y0, x0)
         if rule.adjust == "cuped" and past is not None:
             y, prefix = y - past, "cuped_"
-        test = Randomised(y, x, treated, drawn)
+        test = Randomised(y, x, treated, drawn, within)
+        difference = test.difference
         if test.least > rule.alpha:
             return replace(bare, reason="too_few_units")
         control, treatment = (
@@ -60,12 +65,12 @@ def compare_clusters(
         by_t = effects.compare(control, treatment, rule.alpha, prefix + METHOD)
     except Refusal as refusal:
         return of.refused(*units, of.reason_of(refusal))
-    low, high = test.interval(rule.alpha)
+    (low, high), p_value = test.interval(rule.alpha), test.p_value()
     lift = of.or_none(lambda: test.lift(rule.alpha))
-    draws = of.Draws(randomisation.DRAWS, randomisation.SEED)
+    draws = of.Draws(len(drawn.treated), randomisation.SEED)
     return replace(
         bare,
-        effect=by_t._replace(low=low, high=high, p_value=test.p_value()),
+        effect=by_t._replace(difference=difference, low=low, high=high, p_value=p_value),
         lift=lift,
         reason=of.limit(lift),
         spread=of.Spread(control.variance, treatment.variance, -control.variance),
@@ -92,6 +97,8 @@ def alike_of(metric: Metric, aggregates: Aggregates) -> clusters.Alike | None:
     own, sums = aggregates.clusters, aggregates.cluster_sums.get(metric.name)
     if own is None or sums is None:
         return None
+    if own.turns is not None:
+        return None
     y, x, _, _, yy, yx, xx, units = sums.T
     above, below = (np.bincount(own.variant, one) for one in (y, x))
     ratio = (above / np.where(below == 0, 1.0, below))[own.variant]
@@ -115,7 +122,10 @@ def notes_of(
         return
     units, unit = len(own.of_unit), experiment.unit
     slots = {"cluster": design.cluster, "clusters": len(own.variant), "units": units, "unit": unit}
-    yield "clusters", slots
+    if (turns := design.switchback) is None or own.turns is None:
+        yield "clusters", slots
+    else:
+        yield "slots", switchbacks.described(turns, own.turns, aggregates)
     judged = {m.name: m for m in metrics if m.role != "diagnostic" and m.is_mean_or_ratio}
     goals = sum(m.role == "goal" for m in metrics) * len(experiment.treatments)
     for variant in experiment.treatments:
@@ -137,6 +147,8 @@ def notes_of(
         within, why = "", f"below {MIN_UNITS} clusters in a variant"
         for kind, text in design.blocks.items():
             within, why = f" within {kind} of {text}", f"with {kind}, of which t takes no account"
+        if design.switchback is not None:
+            why = "for slots, whose values depend on each other, of which t takes no account"
         named = {"variant": variant, "drawn": drawn, "within": within, "why": why}
         yield "by_draws", {**named, "t": fmt.listing(by_t)}
         if experiment.inference.family != "none" and least * goals > experiment.alpha:

@@ -198,6 +198,9 @@ def _refusal(metric: Metric, analysis: Analysis) -> Reason | None:
         return "no_clicks"
     if aggregates.clusters is not None and not metric.is_mean_or_ratio:
         return "clustered"
+    is_of_rows = metric.source is definition.UNIT_DAY and metric.per is not None
+    if analysis.experiment.switchback is not None and not is_of_rows:
+        return "switched"
     # Only sums over units can be compared within stretches of entry days.
     apart = metric.kind in ("quantile", "catalogue", "auc") or inference.resample == "permutation"
     return "split_changed" if aggregates.stretches and apart else None

@@ -34,6 +34,7 @@ Reason = Literal[
     "denominator_moved",
     "split_changed",
     "clustered",
+    "switched",
     "moved_segment",
     "failed_trust_check",
     "failed_aa",

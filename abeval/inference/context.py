@@ -42,7 +42,7 @@ def experiment_info(experiment: Experiment, aggregates: Aggregates) -> Experimen
     period, before = experiment.period, experiment.pre_period
     return ExperimentInfo(
         **picked(experiment, "name", "control", "timezone", "alpha"),
-        unit=experiment.unit if experiment.design is None else experiment.design.cluster,
+        unit=experiment.unit if experiment.design is None else experiment.design.randomised,
         **picked(experiment, "title", "hypothesis", "owner", "link"),
         **picked(experiment.inference, "family", "looks", "adjust"),
         questions=tuple(experiment.questions),

@@ -369,7 +369,8 @@ def _outlook(analysis: Analysis, metric: Metric, variant: str, growth: Growth | 
         if planned is not None:
             information = (looks.units_control + looks.units) / planned
     if dates:
-        growth = growth or _entries(aggregates, dates)
+        has_slots = experiment.switchback is not None
+        growth = _entries(aggregates, dates) if has_slots or growth is None else growth
         growth = growth._replace(splits=_splits(aggregates, arms, dates[: len(growth.units)]))
     return bare._replace(control=control, se=se, information=information, growth=growth)
 
@@ -418,9 +419,10 @@ def _entries(aggregates: Aggregates, dates: Sequence[str]) -> Growth:
     """Return growth where days do not add up: of units alone, value and spread stay."""
     new = {one.day: one.new_units for one in aggregates.days}
     entered = [float(n) for n in np.cumsum([new.get(day, 0) for day in dates])]
-    if aggregates.clusters is not None:
-        # More days bring units, but no clusters.
-        entered = [float(len(aggregates.clusters.variant))] * len(dates)
+    if (own := aggregates.clusters) is not None:
+        # More days bring units, but no clusters; of slots each day brings as many.
+        parts = np.arange(1, len(dates) + 1) / len(dates) if own.turns else np.ones(len(dates))
+        entered = (len(own.variant) * parts).tolist()
     return Growth(entered, [1.0] * len(dates), [1.0] * len(dates))
 
 

@@ -96,7 +96,9 @@ def _plan(one: Outlook, target: Target) -> Plan:
 def _with_clusters(plan: Plan, one: Outlook, analysis: Analysis, power: float) -> Plan:
     """Add how many clusters would do in the days of the log."""
     own = analysis.aggregates.clusters
-    if own is None or one.refusal is not None or not (effect := one.margin or plan.mde):
+    if own is None or own.turns or one.refusal is not None:
+        return plan
+    if not (effect := one.margin or plan.mde):
         return plan
     critical = one.critical(one.size, one.level)[-1]
     now = outlook.detectable(one.se, one.control, critical, 0.0, power)

@@ -1,13 +1,17 @@
-"""The clusters that were randomised, of the analysed units: one variant each, strata or pairs."""
+"""The clusters, or slots of them, that were randomised, of the analysed units: one variant each."""
 
 from collections.abc import Mapping
+from datetime import datetime, timedelta
 
 import numpy as np
 from numpy.typing import NDArray
 
+from abeval.assignment.switchbacks import turns
+from abeval.engines.sql import Engine, whole
 from abeval.errors import LogError
 from abeval.experiment.model import Experiment
-from abeval.logs.unit_arrays import Clusters, Labels
+from abeval.experiment.sections import Switchback
+from abeval.logs.unit_arrays import NONE, Clusters, Labels, Turns, key_of, ranked
 
 _NAMED = 3
 """So many clusters are named where they are wrong."""
@@ -59,3 +63,65 @@ def clusters_of(
             what = f"{len(wrong)} pairs do not have one cluster of each variant: {listed}"
             raise LogError(what, "name them in `strata`, or leave out what lost its partner")
     return Clusters(of_unit.astype(np.int32), own.astype(np.int8), stratum)
+
+
+PARTS = ("early", "late")
+"""Halves of a slot after its burn-in, as `log/switched` names them."""
+
+
+def slots_of(
+    experiment: Experiment,
+    plan: Switchback,
+    variant: NDArray[np.int8],
+    values: Mapping[str, Labels],
+) -> Clusters:
+    """Find the slots of clusters that units are parts of, and which coin decided each.
+
+    Raises:
+        LogError: Slots were not drawn as the schedule says.
+    """
+    cluster, slot, part = (values[f"design.{name}"] for name in ("cluster", "slot", "part"))
+    number = np.array([int(name or 0) for name in slot.names])[slot.code]
+    if experiment.period is None:
+        number = number - number.min(initial=2**62) // plan.per_day * plan.per_day
+    keys, of_unit = ranked(key_of(cluster.code, number))
+    own, place, city = (np.zeros(len(keys), dtype=np.int64) for _ in range(3))
+    own[of_unit], place[of_unit], city[of_unit] = variant, number, cluster.code
+    days = int(place.max(initial=0)) // plan.per_day + 1
+    if experiment.period is not None:
+        start, end = experiment.period.bounds
+        days = -((start - end) // _DAY)
+    drawn = turns(plan.schedule, place, plan.per_day, days)
+    _, coin = ranked(key_of(city, drawn.coin))
+    count, heads = (np.bincount(coin, weights) for weights in (None, own ^ drawn.side))
+    wrong = int(((heads > 0) & (heads < count)).sum())
+    if wrong:
+        raise LogError(
+            f"in {wrong:,} of {len(count):,} groups of slots of one coin variants are not "
+            f'as schedule = "{plan.schedule}" gives them',
+            'if each slot was drawn by itself, write schedule = "coin"; see also its [period]',
+        )
+    _, stratum = ranked(key_of(city, place % plan.per_day))
+    follows = (city[1:] == city[:-1]) & (place[1:] == place[:-1] + 1)
+    before = np.append(NONE, np.where(follows, np.arange(len(keys) - 1), NONE))
+    is_late = np.array([name == PARTS[1] for name in part.names])[part.code]
+    of = Turns(place, coin, before, is_late)
+    return Clusters(of_unit.astype(np.int32), own.astype(np.int8), stratum.astype(np.int32), of)
+
+
+_DAY, _MS = timedelta(days=1), timedelta(milliseconds=1)
+
+MIXED = "mixed:"
+"""Begins the names of facts that name slots."""
+
+
+def mixed_slots(experiment: Experiment, engine: Engine) -> dict[str, int]:
+    """Count the slots with rows, and those that show several variants, of which some are named."""
+    if (plan := experiment.switchback) is None:
+        return {}
+    every = engine.rows("select cluster, slot, is_mixed from slots order by cluster, slot")
+    rows = [row[:2] for row in every if row[2]]
+    start = datetime(1970, 1, 1) if experiment.period is None else experiment.period.bounds[0]
+    at = [(str(name), start + whole(slot) * plan.slot_ms * _MS) for name, slot in rows[:_NAMED]]
+    named = {f"{MIXED}{name} at {time:%Y-%m-%d %H:%M}": 1 for name, time in at}
+    return {"slots": len(every), "mixed_slots": len(rows), **named}

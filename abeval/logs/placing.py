@@ -23,7 +23,7 @@ from abeval.experiment.sources import ROW_UNIT
 from abeval.logs import checks, units
 from abeval.logs import unit_arrays as arrays
 from abeval.logs.cells import Cells
-from abeval.logs.clusters import clusters_of
+from abeval.logs.clusters import clusters_of, slots_of
 from abeval.logs.run import Run
 from abeval.logs.shape import LogShape
 from abeval.stats import srm
@@ -263,8 +263,10 @@ def place_units(run: Run, shape: LogShape, cells: Cells) -> Placed:
     arm, hashes, first_ms = arms[variant[chosen]], logged.hashes[chosen], logged.first_ms[chosen]
     segments = units.segments_of(run, shape, cells, hashes, unit_of)
     clusters, entries = None, entered(experiment, first_ms, arm)
-    if experiment.design is not None:
-        design = {name: segments.pop(name) for name in experiment.design_values}
+    design = {name: segments.pop(name) for name in [*segments] if name.startswith("design.")}
+    if (turns := experiment.switchback) is not None:
+        clusters, entries = slots_of(experiment, turns, arm.astype(np.int8), design), []
+    elif design:
         clusters = clusters_of(experiment, arm.astype(np.int8), design)
         # Clusters were split, once: when their units come says nothing of it.
         entries = []

@@ -268,7 +268,11 @@ def write_views(run: Run, shape: LogShape, join: Sequence[str]) -> None:
     engine.view("experiment", views.experiment_view(experiment))
     names = ", ".join(f"({literal(name)})" for name in experiment.variants)
     engine.view("variants", f"select * from (values {names}) as v (variant)")
-    engine.view("seen", views.seen_view(experiment, shape, engine, join))
+    seen = views.seen_view(experiment, shape, engine, join)
+    engine.view("seen" if experiment.switchback is None else "dated", seen)
+    if experiment.switchback is not None:
+        engine.table("slots", query("log/slots"))
+        engine.view("seen", query("log/switched"))
     if shape.items is not None:
         engine.table("items", views.items_view(shape.items))
     if shape.exposures is not None:

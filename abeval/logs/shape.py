@@ -28,6 +28,9 @@ EXPRESSION_COLUMNS = frozenset({*CANONICAL_COLUMNS["impressions"], "dwell_ms"} -
 UNIT_COLUMNS, _OUTCOME_COLUMNS = frozenset({"unit_id"}), frozenset({"unit_id", "ts"})
 """The same of the row of a unit, and of an outcome log."""
 
+_OF_SLOTS = {"design.slot": "cast(slot as varchar)", "design.part": "part"}
+"""What the units of a switchback are parts of; `log/switched` has both."""
+
 CLICKED = definition.RowTerm("click")
 SCORED = definition.RowTerm("case when score is not null then 1 else 0 end")
 
@@ -192,7 +195,8 @@ def shape_of(
         shape,
         components=_numbered("c", ["1", summed_sql(CLICKED), *scored, *sums]),
         # The impressions have nothing of a segment that is known from the exposure.
-        segments={name: named.get(name, "cast('' as varchar)") for name in experiment.unit_values},
+        segments={name: named.get(name, "cast('' as varchar)") for name in experiment.unit_values}
+        | ({} if experiment.switchback is None else _OF_SLOTS),
         cuts={name: named[name] for name in experiment.cuts},
         own_columns=own,
         kept_columns=_with_extra(own, extra, log),

@@ -76,11 +76,29 @@ class Clusters(NamedTuple):
         of_unit: The cluster of each unit, shape (units,).
         variant: Place of the variant of each in the experiment file, shape (clusters,).
         stratum: Number of the stratum, or pair, of each; all 0 without any.
+        turns: What is known besides of slots of clusters, where these were randomised.
     """
 
     of_unit: NDArray[np.int32]
     variant: NDArray[np.int8]
     stratum: NDArray[np.int32]
+    turns: "Turns | None" = None
+
+
+class Turns(NamedTuple):
+    """Slots of clusters, each of shape (slots,) but the last; strata are time of day and cluster.
+
+    Attributes:
+        number: Number of the slot, counted from the start of the period.
+        coin: Number of the coin that decided it; slots of one coin changed their variants together.
+        before: Place of the slot before it of the same cluster, `NONE` where that has no rows.
+        is_late: Whether each unit is of the second half of its slot after the burn-in.
+    """
+
+    number: NDArray[np.int64]
+    coin: NDArray[np.int64]
+    before: NDArray[np.int64]
+    is_late: NDArray[np.bool_]
 
 
 class Units(NamedTuple):

@@ -167,27 +167,32 @@ def _once(log: LogColumns, rows: str, drop: bool = True) -> str:
 
 def experiment_view(experiment: Experiment) -> str:
     """Write one row: the settings that queries read."""
-    clicks = experiment.logs.clicks
+    clicks, turns = experiment.logs.clicks, experiment.switchback
     attribution = "null" if clicks is None else round(clicks.attribution_hours * 3_600_000)
     return f"""
     select
       cast({round(experiment.sessions.gap_minutes * 60_000)} as bigint) as session_gap_ms,
       cast({attribution} as bigint) as attribution_ms,
       cast({ITEM_GROUPS} as bigint) as item_groups,
+      cast({"null" if turns is None else turns.slot_ms} as bigint) as slot_ms,
+      cast({"null" if turns is None else turns.burn_in_ms} as bigint) as burn_in_ms,
       {str(experiment.cleaning.crossover == "exclude").lower()} as excludes
     """
 
 
 def seen_view(experiment: Experiment, shape: LogShape, engine: Engine, join: Sequence[str]) -> str:
-    """Write every impression under canonical names, with its phase and why it is set aside."""
+    """Write every impression under canonical names, with its phase and why it is set aside.
+
+    In a switchback this is `dated`, of which `log/switched` makes the same: with cluster and slot.
+    """
     log, source, zone = shape.impressions, experiment.logs.rows, experiment.timezone
     unit, time = column(log, "unit_id"), known_time(experiment, log)
     if experiment.unit == ROW_UNIT:
         has_id = "impression_id" in log
         unit = column(log, "impression_id") if has_id else "row_number() over ()"
-    ms = time_ms(log, engine, time)
+    ms, turns = time_ms(log, engine, time), experiment.switchback
     columns = [
-        f"{unit} as unit_id",
+        *([] if turns else [f"{unit} as unit_id"]),
         f"{ms} as time_ms",
         f"{time} as own_ts",
         *(f"{column(log, n)} as {n}" for n in ("impression_id", "request_id", "item_id")),
@@ -211,6 +216,14 @@ def seen_view(experiment: Experiment, shape: LogShape, engine: Engine, join: Seq
         ts = "own_ts"
     # In UTC the milliseconds are known: this spares a tenth of the pass over the log.
     local_ms = "time_ms" if zone == "UTC" else engine.epoch_ms("ts")
+    slots, aside = [], f"{_set_aside(experiment, shape)} as set_aside"
+    if turns is not None:
+        start = 0 if experiment.period is None else experiment.period.bounds[0]
+        first = start and engine.epoch_ms(f"timestamp {literal(str(start))}")
+        at, aside = f"({engine.epoch_ms('ts')} - {first})", aside.replace("set_aside", "reason")
+        number = f"cast(floor({at} / {turns.slot_ms}.0e0) as bigint)"
+        since = f"{at} - {turns.slot_ms} * {number} as since_ms"
+        slots = [f"{shape.segments['design.cluster']} as cluster", f"{number} as slot", since]
     # Doubles are exact here, and divide in half the time that whole numbers take.
     return f"""
     with named as (select {", ".join(columns)} from kept_impressions),
@@ -219,10 +232,10 @@ def seen_view(experiment: Experiment, shape: LogShape, engine: Engine, join: Seq
     ),
     dated as (
       select *, cast(ts as date) as day, {_phase(experiment)} as phase,
-        cast(floor({local_ms} / 3600000.0e0) as bigint) as hour
+        {", ".join([f"cast(floor({local_ms} / 3600000.0e0) as bigint) as hour", *slots])}
       from timed
     )
-    select *, phase = {IN_PERIOD} as in_period, {_set_aside(experiment, shape)} as set_aside
+    select *, phase = {IN_PERIOD} as in_period, {aside}
     from dated
     """
 
@@ -247,7 +260,7 @@ def _within(period: Period) -> str:
 def _set_aside(experiment: Experiment, shape: LogShape, is_named: bool = False) -> str:
     """Write why an impression, perhaps surely of a unit, is set aside; null if it is not."""
     reasons = [
-        *([] if is_named else [("unit_id is null", "null_unit")]),
+        *([] if is_named or experiment.switchback else [("unit_id is null", "null_unit")]),
         (f"phase = {NO_TIME}", "null_time"),
         (f"phase = {OUTSIDE}", "outside_period"),
     ]
@@ -367,9 +380,17 @@ def _category(shape: LogShape, is_joined: bool) -> tuple[str, str]:
     return "coalesce(i.{}, t.category)", "left join items t on i.item_id = t.item_id"
 
 
+PART = "design.part"
+"""Names the part of a slot: `early`, `late`, or why it is set aside."""
+
+_ASIDE = f"{quoted(f's_{PART}')} in ('no_cluster', 'mixed_slot', 'burn_in')"
+
+
 def set_aside(experiment: Experiment, shape: LogShape, is_named: bool = False) -> str:
     """Write why a cell, perhaps surely of a unit, is set aside; null if it is not."""
     reason = _set_aside(experiment, shape, is_named)
+    if experiment.switchback is not None:
+        reason = f"coalesce({reason}, case when {_ASIDE} then {quoted(f's_{PART}')} end)"
     return f"coalesce({reason}, case when not is_exposed then 'not_exposed' end)"
 
 

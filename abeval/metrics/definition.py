@@ -130,20 +130,20 @@ Combine = Literal["any", "sum", "max", "count_distinct", "first"]
 Missing = Literal["zero", "drop", "refuse"]
 """What becomes of a value that is null, NaN or infinite: it is 0, is left out, or is an error."""
 
-SPAN = r"^\d+(\.\d+)?\s*(minutes?|hours?|days?|weeks?)$"
+SPAN = r"^\d+(\.\d+)?\s*(m|minutes?|h|hours?|d|days?|weeks?)$"
 
-_MS = {"minute": 60_000, "hour": 3_600_000, "day": 86_400_000, "week": 7 * 86_400_000}
+_MS = {"m": 60_000, "h": 3_600_000, "d": 86_400_000, "w": 7 * 86_400_000}
 
 
 def span_ms(text: str) -> int:
     """Convert a span of time of the form `SPAN` to milliseconds; a day has 24 hours.
 
     Example:
-        >>> span_ms("7 days"), span_ms("1.5 hours")
+        >>> span_ms("7 days"), span_ms("1.5h")
         (604800000, 5400000)
     """
     number, word = re.findall(r"[\d.]+|[a-z]+", text)
-    return round(float(number) * _MS[word.removesuffix("s")])
+    return round(float(number) * _MS[word[0]])
 
 
 @dataclass(frozen=True)

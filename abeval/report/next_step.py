@@ -238,8 +238,20 @@ class _Question:
 
     @property
     def size(self) -> str | None:
-        """Write the days, or units, that the target takes."""
-        return None if self.ahead is None else size_words(self.ahead)
+        """Write the days, clusters or units that the target takes."""
+        if self.ahead is None:
+            return None
+        if not self.clusters or self.row.mde is None or not self.ahead.target:
+            return size_words(self.ahead)
+        now, times = self.row.units_control + self.row.units, self.row.mde / self.ahead.target
+        return f"{math.ceil(now * times**2):,} {self.clusters} in all"
+
+    @property
+    def clusters(self) -> str:
+        """Name the clusters where they are few, so that days do not help; empty elsewhere."""
+        few = min(self.row.units_control, self.row.units) < MIN_UNITS
+        drawn = few and "randomisation" in (self.row.method or "")
+        return f"clusters ({self.result.experiment.unit})" * drawn
 
     @property
     def ended(self) -> bool:
@@ -283,16 +295,18 @@ def _goal(asked: _Question, word: str, without: str) -> Step:
         points = asked.ahead.points if asked.ahead else ()
         at_end = dict(points).get(asked.planned_days)
         then = "" if at_end is None else f", {fmt.either_way(at_end)} at the planned end"
-        return Step("run_on", f"{asked.until}: this test can see {seen} so far{then}.")
+        more = f" More days bring no {asked.clusters}: assign more of them." * bool(asked.clusters)
+        return Step("run_on", f"{asked.until}: this test can see {seen} so far{then}.{more}")
     stop = without if word == "do_not_ship" else f"Stop and {without[:1].lower()}{without[1:]}"
     if asked.row.mde is None:
         return Step(word, f"{stop}: {asked.name} did not get better.")
+    if asked.size is None and asked.clusters:
+        more = f"smaller effects take more {asked.clusters}, not more days"
+        return Step(word, f"{stop}: this test would have detected {seen}; {more}.")
     if asked.size is None and asked.target:
         hopeless = f"More days will not settle {asked.target}."
         return Step(word, f"{stop}: this test would have detected {seen}. {hopeless}")
-    more = (
-        f"; seeing {asked.target} would take about {asked.size}{asked.anew}" if asked.size else ""
-    )
+    more = f"; seeing {asked.target} would take about {asked.size}{asked.anew}" * bool(asked.size)
     unless = "unless smaller effects matter: this test would have detected"
     return Step(word, f"{stop}, {unless} {seen}{more}.")
 

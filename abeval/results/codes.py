@@ -14,6 +14,7 @@ _STATUS_WORDS = {
     "zero_variance": "nothing varies",
     "too_skewed": "too little data for this metric's skew",
     "clustered": "not analysed by clusters of units",
+    "switched": "not a ratio of sums over rows, which slots of time need",
 }
 
 

@@ -16,7 +16,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from abeval.stats.records import Bools, Floats, Interval, Lift, Refusal
+from abeval.stats.records import Bools, Floats, Integers, Interval, Lift, Refusal
 
 MOST = 20_000
 """So many assignments are all listed; of more, some are drawn."""
@@ -26,6 +26,9 @@ DRAWS, SEED = 9_999, 0
 
 _ALIKE = 1 - 1e-9
 """A statistic as large as the observed one, up to rounding."""
+
+_NONE = 1e-9
+"""Of the weight that groups with both arms have together, up to rounding."""
 
 _STEPS = 40
 
@@ -79,6 +82,25 @@ def assignments(
     return Assignments(drawn, is_exact=False)
 
 
+def tossed(treated: ArrayLike, coins: ArrayLike, draws: int = DRAWS) -> Assignments:
+    """Draw again by a fair coin for each group of units, which all change or all stay.
+
+    So slots of time are drawn: each by itself, or in pairs of which one is treated.
+
+    Example:
+        >>> tossed([1, 0, 1], [0, 0, 1]).treated.astype(int).tolist()
+        [[1, 0, 1], [1, 0, 0], [0, 1, 1], [0, 1, 0]]
+    """
+    observed = np.asarray(treated, dtype=bool)
+    known, coin = np.unique(coins, return_inverse=True)
+    is_exact = len(known) < MOST.bit_length()
+    if is_exact:
+        sides = np.array([*product((False, True), repeat=len(known))], dtype=bool)
+    else:
+        sides = np.random.default_rng(SEED).random((draws, len(known))) < 1 / 2
+    return Assignments(observed ^ sides[:, coin], is_exact)
+
+
 @dataclass(frozen=True, eq=False)
 class Randomised:
     """Two ratios Σy / Σx, and the assignments that the design could have drawn.
@@ -87,6 +109,8 @@ class Randomised:
         y: Numerator of each unit of randomisation, shape (units,); so the denominator x.
         treated: Which are treated.
         drawn: What else the design could have drawn; of any design.
+        within: Group of each unit, such as an hour of the day, of which what it adds is taken out
+            (Frisch, Waugh and Lovell); it does not depend on the assignment. None for no groups.
 
     Example:
         >>> y, x, treated = np.array([1, 2, 3, 7, 8, 9.0]), np.full(6, 10.0), np.arange(6) > 2
@@ -99,6 +123,20 @@ class Randomised:
     x: Floats
     treated: Bools
     drawn: Assignments
+    within: Integers | None = None
+
+    @property
+    def difference(self) -> float:
+        """Return the difference of the ratios, within groups where there are some.
+
+        Refusals: `zero_denominator`; `too_few_units` where no group has both arms.
+        """
+        control, treatment = self.ratios
+        if self.within is None:
+            return treatment - control
+        if abs(self._shifted.d_1[0]) < _NONE:
+            raise Refusal("too_few_units", "no group has units of both arms")
+        return -self._shifted.root
 
     @property
     def least(self) -> float:
@@ -131,7 +169,7 @@ class Randomised:
         """
         low, high = self.ratios
         step = abs(high - low) / 2 or abs(low) / 100 or 1.0
-        return self._ends(self.p_value, high - low, step, alpha)
+        return self._ends(self.p_value, self.difference, step, alpha)
 
     def lift(self, alpha: float = 0.05) -> Lift:
         """Return the lift, with those that the test does not reject: each multiplies y.
@@ -141,8 +179,10 @@ class Randomised:
         control, treatment = self.ratios
         if min(control, treatment) <= 0:
             raise Refusal("control_near_zero", "a ratio is not above zero: there is no multiple")
-        value = math.log(treatment / control)
-        scaled, step = self._scaled, abs(value) / 2 or 0.01
+        scaled, value = self._scaled, math.log(treatment / control)
+        if self.within is not None:
+            value = -math.log1p(max(scaled.root, -1 + 1e-9))
+        step = abs(value) / 2 or 0.01
 
         def p_value(log_ratio: float) -> float:
             return self._share(scaled, math.expm1(min(-log_ratio, _FARTHEST)))
@@ -211,14 +251,23 @@ class _Statistics(NamedTuple):
     def of(cls, test: Randomised, y: Floats, added: Floats) -> "_Statistics":
         """Sum y, x and what the observed treated would have less of, in each assignment."""
         x, v = test.x, np.where(test.treated, added, 0.0)
+        if test.within is not None:
+            y, v = (one - x * _share_of_group(one, x, test.within) for one in (y, v))
         columns = np.stack([y, v, x, y * y, y * v, v * v, y * x, v * x, x * x])
         every = np.vstack([test.treated[None], test.drawn.treated]).astype(np.float64)
-        treated, n = columns @ every.T, every[0].sum()
+        treated, n = columns @ every.T, every.sum(axis=1)
         control = _of_arm(columns.sum(axis=1)[:, None] - treated, len(y) - n)
         own = _of_arm(treated, n)
         # Of a single unit there is no variance: then the differences are compared.
-        variances = own[2:] + control[2:] if 1 < n < len(y) - 1 else np.eye(3)[:, [0] * len(every)]
-        return cls(*(own[:2] - control[:2]), *variances)
+        has_variance = 1 < n[0] < len(y) - 1
+        variances = own[2:] + control[2:] if has_variance else np.eye(3)[:, [0] * len(every)]
+        with np.errstate(invalid="ignore"):
+            return cls(*(own[:2] - control[:2]), *variances)
+
+    @property
+    def root(self) -> float:
+        """Return the factor at which nothing is left of the observed difference."""
+        return -float(self.d_0[0] / self.d_1[0])
 
     def at(self, factor: float) -> Floats:
         """Return the sizes of the statistics."""
@@ -228,11 +277,18 @@ class _Statistics(NamedTuple):
         return np.where(np.isnan(z), 0.0, z)
 
 
-def _of_arm(sums: Floats, units: float) -> Floats:
+def _share_of_group(y: Floats, x: Floats, group: Integers) -> Floats:
+    """Return the ratio of each unit's group, 0 where it has no denominator."""
+    above, below = (np.bincount(group, one) for one in (y, x))
+    return np.divide(above, below, out=np.zeros(len(above)), where=below > 0)[group]
+
+
+def _of_arm(sums: Floats, units: Floats) -> Floats:
     """Return the ratios of y and of v to x, and the sums of products of what they leave over."""
     y, v, x, yy, yv, vv, yx, vx, xx = sums
     with np.errstate(divide="ignore", invalid="ignore"):
         a, b = y / x, v / x
-        scale = units / max(units - 1, 1) / x**2
-    left = yy - 2 * a * yx + a * a * xx, yv - a * vx - b * yx + a * b * xx
-    return np.stack([a, b, *(scale * one for one in (*left, vv - 2 * b * vx + b * b * xx))])
+        scale = units / np.maximum(units - 1, 1) / x**2
+        # A draw without units in an arm has no statistic.
+        left = yy - 2 * a * yx + a * a * xx, yv - a * vx - b * yx + a * b * xx
+        return np.stack([a, b, *(scale * one for one in (*left, vv - 2 * b * vx + b * b * xx))])

@@ -220,6 +220,33 @@ def test_assign_takes_another_column_and_writes_json(
     ]
 
 
+def test_assign_lets_clusters_take_turns(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture
+) -> None:
+    (tmp_path / "c.csv").write_text("city\nRome\nOslo\n")
+    plan = ["tools", "assign", tmp_path / "c.csv", "--salt", "s", "--variants", "a=1,b=1"]
+    period = ["--period", "2026-09-14", "2026-09-28"]
+    for _ in range(2):
+        assert (
+            call(monkeypatch, *plan, "--slots", "2h", *period, "--json", tmp_path / "o.json") == 0
+        )
+    out = capsys.readouterr().out
+    rows = list(csv.DictReader(io.StringIO(out[: len(out) // 2])))
+    # Deterministic; each city has each hour of a weekday once in either variant.
+    assert out[: len(out) // 2] == out[len(out) // 2 :]
+    assert json.loads((tmp_path / "o.json").read_text()) == rows
+    assert len(rows) == 2 * 14 * 12
+    turns = {(row["cluster"], row["start"]): row["variant"] for row in rows}
+    assert turns["Rome", "2026-09-15 04:00:00"] != turns["Rome", "2026-09-22 04:00:00"]
+    assert len({city for (city, _), variant in turns.items() if variant == "a"}) == 2
+    for wrong, hint in (
+        (["--slots", "7h", *period], "does not divide a day"),
+        (["--slots", "2h"], "need a period"),
+    ):
+        assert call(monkeypatch, *plan, *wrong) == 2
+        assert hint in capsys.readouterr().err
+
+
 def test_assign_explains_one_id(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture
 ) -> None:

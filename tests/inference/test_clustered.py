@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,7 @@ import pytest
 
 import abeval
 from abeval.errors import ExperimentError, LogError
+from abeval.report.next_step import next_step
 from abeval.results.analysis import Result
 from abeval.stats.randomisation import Randomised, assignments
 
@@ -132,6 +134,20 @@ def test_too_few_clusters_have_no_interval_and_say_so() -> None:
     row = analyze(log(6))["ctr"]
     assert (row.status, row.reason, row.lift) == ("too_little_data", "too_few_units", None)
     assert row.control is not None
+
+
+def test_few_clusters_ask_for_more_of_them_and_not_for_days() -> None:
+    period = {"period": {"start": "2026-09-01", "end": "2026-09-11"}}
+    shown = str(analyze(log(8), metrics=METRICS[:1], **period))
+    step = " ".join(shown.split("Next: ")[1].split())
+    assert step.endswith("smaller effects take more clusters (store), not more days.")
+    loaded = abeval.define(entries(metrics=METRICS[:1], **period))
+    study = loaded.study(logs={"impressions": log(8)})
+    step = next_step(study.analysis, study.outlook)
+    assert re.search(r"seeing ±20% would take about \d+ clusters \(store\) in all", step)
+    longer = {"period": {"start": "2026-09-01", "end": "2026-09-21"}}
+    shown = " ".join(str(analyze(log(8), metrics=METRICS[:1], **longer)).split())
+    assert "More days bring no clusters (store): assign more of them." in shown
 
 
 def test_goals_that_no_draw_can_decide_are_named() -> None:

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from abeval.stats.randomisation import Assignments, Randomised, assignments
+from abeval.stats.randomisation import Assignments, Randomised, assignments, tossed
 from abeval.stats.records import Refusal
 
 RNG = np.random.default_rng(5)
@@ -95,3 +95,52 @@ def test_what_cannot_be_divided_is_refused() -> None:
         _ = Randomised(both, first, first > 0, drawn).ratios
     with pytest.raises(Refusal, match="above zero"):
         Randomised(first, both, first > 0, drawn).lift()
+
+
+def test_coins_change_the_units_of_a_group_together() -> None:
+    treated, coins = np.array([1, 0, 1, 1]), np.array([7, 7, 3, 9])
+    every = tossed(treated, coins)
+    assert every.is_exact
+    expected = {
+        tuple((treated ^ np.array([a, a, b, c])).tolist())
+        for a, b, c in itertools.product((0, 1), repeat=3)
+    }
+    assert {tuple(row) for row in every.treated.astype(int).tolist()} == expected
+    some = tossed(np.arange(40) % 2, np.arange(40), draws=500)
+    assert (some.is_exact, some.treated.shape) == (False, (500, 40))
+    assert some.treated.mean() == pytest.approx(0.5, abs=0.02)
+
+
+def test_within_groups_the_difference_is_that_of_a_regression_on_them() -> None:
+    group = np.array([0, 0, 0, 1, 1, 1, 1, 2, 2])
+    rate = np.array([0.1, 0.4, 0.2, 0.3, 0.2, 0.5, 0.1, 0.3, 0.2]) + 0.5 * TREATED
+    y = X * (3 * group + rate)
+    test = Randomised(y, X, TREATED, tossed(TREATED, np.arange(9)), group)
+    design = np.column_stack([TREATED, np.eye(3)[group]]) * np.sqrt(X)[:, None]
+    slope = np.linalg.lstsq(design, y / np.sqrt(X), rcond=None)[0][0]
+    assert test.difference == pytest.approx(slope)
+    # An effect that is there is not rejected, and what groups have in common changes nothing.
+    assert test.p_value(slope) > 0.95
+    moved = Randomised(y + 100 * X * group, X, TREATED, test.drawn, group)
+    assert moved.p_value() == pytest.approx(test.p_value())
+    low, high = test.interval(0.1)
+    assert low < slope < high
+    assert moved.interval(0.1) == pytest.approx((low, high), rel=1e-3)
+
+
+def test_draws_may_treat_another_number_of_units() -> None:
+    drawn = Assignments(np.array([[1, 0, 0, 0, 1, 1], [1, 1, 0, 0, 0, 0]], dtype=bool), True)
+    treated = np.array([1, 1, 0, 0, 0, 0], dtype=bool)
+    y, x = np.array([9, 8, 1, 2, 3, 1.0]), np.ones(6)
+    sizes = []
+    for one in drawn.treated:
+        arms = y[one], y[~one]
+        sizes.append(abs(stats.ttest_ind(*arms, equal_var=False).statistic))
+    share = np.mean([size >= sizes[1] * (1 - 1e-9) for size in sizes])
+    assert Randomised(y, x, treated, drawn).p_value() == pytest.approx(share)
+
+
+def test_groups_of_one_arm_each_compare_nothing() -> None:
+    test = Randomised(Y, X, TREATED, tossed(TREATED, np.arange(9)), TREATED.astype(int))
+    with pytest.raises(Refusal, match="no group has units of both arms"):
+        _ = test.difference

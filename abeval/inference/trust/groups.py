@@ -64,7 +64,8 @@ def before_checks(analysis: Analysis) -> list[Finding]:
     own = analysis.metrics if experiment.pre_period else ()
     rows = balance(experiment, [*own, *covariate_means(experiment)], before)
     lacks = "covariates in [logs.units]" if experiment.of_units else "[pre_period]"
-    remedy = "name a [pre_period], if the log goes back so far" * bool(analysis.aggregates.days)
+    is_asked = bool(analysis.aggregates.days) and experiment.switchback is None
+    remedy = "name a [pre_period], if the log goes back so far" * is_asked
     why = f"no {lacks}, so it is unknown whether the groups were equal before"
     none = skipped(why, remedy="" if experiment.of_units else remedy)
     return [_of_balance(row) for row in rows] or [none]

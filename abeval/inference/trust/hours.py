@@ -17,7 +17,7 @@ from abeval.stats import faults
 MOST_HOURS = 24 * 400
 """Of a longer log, as one time of 1970 makes it, hours are not compared; a [period] cuts it."""
 
-_NO_HOURS = "no times, more than 400 days, or no audit, so hours cannot be compared"
+_NO_HOURS = "no times, over 400 days, no audit, or variants in turn: hours cannot be compared"
 _DAY_CHANCE = 1e-4
 _LAST_HOURS = 6
 _FEWEST_DAYS = 3
@@ -44,7 +44,7 @@ def _hours(aggregates: Aggregates, span: range) -> dict[str, faults.Hours]:
 
 def _unknown(analysis: Analysis, what: str) -> str:
     """Return why days or hours cannot be compared; empty where they can."""
-    if not _span(analysis.aggregates):
+    if not _span(analysis.aggregates) or analysis.experiment.switchback is not None:
         return _NO_HOURS
     return f"a clock is off, so {what} cannot be compared" if _shifts(analysis) else ""
 
@@ -79,7 +79,7 @@ def _rhythm(parts: Mapping[str, faults.Sums]) -> faults.Rhythm:
 
 def clock(analysis: Analysis) -> Finding | None:
     """Find a variant whose rhythm of the day is that of other hours."""
-    if not _span(analysis.aggregates):
+    if not _span(analysis.aggregates) or analysis.experiment.switchback is not None:
         return None
     shifts = _shifts(analysis)
     listed = [

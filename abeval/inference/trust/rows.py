@@ -9,6 +9,7 @@ from abeval.experiment.problems import arms_of, joined_line, meant_by
 from abeval.inference.compare import Analysis
 from abeval.inference.trust.finding import Finding, Limits, skipped, touched
 from abeval.logs.accounting import other_variants
+from abeval.logs.clusters import MIXED
 from abeval.results import format as fmt
 from abeval.stats import means
 from abeval.stats.distributions import two_sided
@@ -94,6 +95,11 @@ def outside_period(analysis: Analysis) -> Finding | None:
 def crossover(analysis: Analysis) -> Finding | None:
     """Tell the share of units seen in more than one variant, and what became of them."""
     experiment, facts = analysis.experiment, analysis.aggregates.facts
+    if "mixed_slots" in facts:
+        listed = fmt.listing([name.removeprefix(MIXED) for name in facts if name.startswith(MIXED)])
+        counts = {"mixed": facts["mixed_slots"], "slots": facts["slots"]}
+        named = f", such as {listed}" if listed else ""
+        return Finding(float(counts["mixed"]), slots={**counts, "named": named}, state="slots")
     if "crossovers" not in facts:
         return None
     policy = experiment.cleaning.crossover
@@ -118,7 +124,8 @@ def assignment(analysis: Analysis) -> Finding | None:
     experiment, facts = analysis.experiment, analysis.aggregates.facts
     if experiment.assignment_rule is None:
         which = "one rule in [assignment] for all units" if experiment.schedule else "[assignment]"
-        remedy = "" if experiment.of_units else "write the rule that assigned units as [assignment]"
+        asks = not experiment.of_units and experiment.design is None
+        remedy = "write the rule that assigned units as [assignment]" if asks else ""
         return skipped(f"no {which}, so logged variants cannot be computed again", remedy=remedy)
     if "assigned" not in facts:
         return None

@@ -1,0 +1,81 @@
+"""Draw which of two variants a cluster has in each slot of time: clusters take turns."""
+
+from collections.abc import Iterator, Sequence
+from datetime import datetime, timedelta
+from typing import Literal, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from abeval.assignment.draws import md5_60
+
+Schedule = Literal["balanced", "coin", "alternating"]
+"""How slots were drawn: in pairs of days, each by itself, or in turn from a coin a day on."""
+
+_FORTNIGHT, _WEEK = 14, 7
+
+
+class Turns(NamedTuple):
+    """Slots of one cluster: the number of the coin that decides each, and its side of the coin."""
+
+    coin: NDArray[np.int64]
+    side: NDArray[np.bool_]
+
+
+def turns(schedule: Schedule, slots: ArrayLike, per_day: int, days: int) -> Turns:
+    """Say which slots, counted from the start, one coin decides; slots of other sides differ.
+
+    A balanced schedule has each time of day once in either variant on a weekday and on the same a
+    week later; days without such a partner are paired in their order, and a last one is by itself.
+
+    Example:
+        >>> [one.tolist() for one in turns("balanced", [0, 1, 2, 3], per_day=2, days=2)]
+        [[14, 15, 14, 15], [False, False, True, True]]
+    """
+    slot = np.asarray(slots, dtype=np.int64)
+    day, time = np.divmod(slot, per_day)
+    if schedule == "coin":
+        return Turns(slot, np.zeros(len(slot), dtype=bool))
+    if schedule == "alternating":
+        return Turns(day, time % 2 == 1)
+    fortnight, place = np.divmod(np.arange(days), _FORTNIGHT)
+    pair, second = fortnight * _WEEK + place % _WEEK, place >= _WEEK
+    lone = np.flatnonzero(~second & (np.arange(days) + _WEEK >= days))
+    order = np.arange(len(lone))
+    pair[lone], second[lone] = _WEEK * (days // _FORTNIGHT + 1) + order // 2, order % 2 == 1
+    return Turns(pair[day] * per_day + time, second[day])
+
+
+class Slot(NamedTuple):
+    """The variant of a cluster from a local time on, up to another."""
+
+    cluster: str
+    start: datetime
+    end: datetime
+    variant: str
+
+
+def schedule_of(
+    clusters: Sequence[str],
+    variants: tuple[str, str],
+    period: tuple[datetime, datetime],
+    length: timedelta,
+    salt: str,
+    schedule: Schedule = "balanced",
+) -> Iterator[Slot]:
+    """Write the schedule of clusters, which follows from the salt alone.
+
+    Example:
+        >>> period = datetime(2026, 9, 14), datetime(2026, 9, 16)
+        >>> [one.variant for one in schedule_of(["Rome"], ("a", "b"), period, timedelta(1), "x")]
+        ['a', 'b']
+    """
+    start, end = period
+    per_day, days = timedelta(1) // length, -((start - end) // timedelta(1))
+    count = -((start - end) // length)
+    coins, sides = turns(schedule, range(count), per_day, days)
+    for cluster in clusters:
+        for number, (coin, side) in enumerate(zip(coins.tolist(), sides.tolist(), strict=True)):
+            begins = start + number * length
+            own = (md5_60(salt, f"{cluster}:{coin}") + side) % 2
+            yield Slot(cluster, begins, min(begins + length, end), variants[own])

@@ -1,0 +1,270 @@
+"""Levels, coverage and carry-over where cities took turns, beside an analysis by rows.
+
+    python -m benchmarks.calibration.switchbacks --seeds 500 --runs 40
+
+Four cities, 14 days, slots of two hours. Traffic and click rate have a rhythm of the day, and the
+rate wanders hour by hour (an autoregressive process of .9). After a switch the variant before acts
+for some minutes more. `--seeds` experiments go through arrays and the inference of an analysis,
+with 1,999 schedules drawn in place of 9,999; `--runs` go through the whole command.
+"""
+
+import argparse
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import datetime, timedelta
+from typing import Any, NamedTuple
+from unittest.mock import patch
+
+import numpy as np
+import pandas as pd
+from scipy.special import expit
+
+import abeval
+from abeval.aggregates.aggregates import Aggregates
+from abeval.assignment.switchbacks import Schedule, schedule_of
+from abeval.experiment.load import parse_experiment
+from abeval.experiment.metrics import chosen_metrics
+from abeval.inference.compare import Analysis, compare
+from abeval.inference.comparison import Arms
+from abeval.inference.switchbacks import carry_over
+from abeval.logs.clusters import PARTS, slots_of
+from abeval.logs.unit_arrays import Labels
+from abeval.results.analysis import Result
+from abeval.stats import randomisation
+from abeval.stats.distributions import two_sided_quantile
+from abeval.stats.records import Bools, Integers
+
+LIFT, CITIES, DAYS, HOURS = 0.1, 4, 14, 2
+ARMS = Arms("control", "treatment")
+START = datetime(2026, 9, 14)
+MINUTES, SLOT = DAYS * 1440, HOURS * 60
+SLOTS = MINUTES // SLOT
+
+
+class World(NamedTuple):
+    """How slots were drawn, for how many minutes the variant before acts, and the burn-in."""
+
+    schedule: Schedule
+    carry: int
+    burn_in: int
+
+    def __str__(self) -> str:
+        """Name it for a table."""
+        return f"{self.schedule} | {self.carry} | {self.burn_in}"
+
+
+WORLDS = (
+    World("balanced", 0, 20),
+    World("balanced", 30, 0),
+    World("balanced", 30, 30),
+    World("coin", 30, 30),
+    World("alternating", 0, 20),
+)
+
+
+class Minutes(NamedTuple):
+    """Clicks and impressions of each city and minute, and who is treated in each slot."""
+
+    y: Integers
+    x: Integers
+    treated: Bools
+
+
+def minutes(world: World, seed: int, lift: float, rows: float = 2.0) -> Minutes:
+    """Draw an experiment of so many impressions a city and minute; shape (cities, minutes)."""
+    rng = np.random.default_rng([seed, 33])
+    names, period = [str(city) for city in range(CITIES)], (START, START + timedelta(DAYS))
+    length = timedelta(hours=HOURS)
+    drawn = schedule_of(names, ARMS, period, length, f"s{seed}", world.schedule)
+    treated = np.array([one.variant == "treatment" for one in drawn]).reshape(CITIES, SLOTS)
+    minute = np.arange(MINUTES)
+    slot, since = np.divmod(minute, SLOT)
+    before = np.hstack([np.zeros((CITIES, 1), bool), treated[:, :-1]])
+    acts = np.where(since < world.carry, before[:, slot], treated[:, slot])
+    size = rows * rng.uniform(0.5, 1.5, (CITIES, 1))
+    x = rng.poisson(size * (1 + 0.8 * np.sin(minute / 1440 * 2 * np.pi)))
+    wander = np.zeros((CITIES, DAYS * 24))
+    for hour in range(1, DAYS * 24):
+        wander[:, hour] = 0.9 * wander[:, hour - 1] + rng.normal(0, 0.15, CITIES)
+    logit = -1.4 + rng.normal(0, 0.2, (CITIES, 1)) + np.repeat(wander, 60, axis=1)
+    rate = expit(logit + 0.4 * np.sin(minute / 1440 * 2 * np.pi + 1)) * (1 + lift * acts)
+    return Minutes(rng.binomial(x, np.minimum(rate, 1)), x, treated)
+
+
+def entries(world: World) -> dict[str, Any]:
+    """Write the plan: clicks of impressions in slots of cities."""
+    turns = {"cluster": "city", "slot": f"{HOURS}h", "burn_in": f"{world.burn_in}m"}
+    return {
+        "name": "cities",
+        "unit": "user_id",
+        "control": "control",
+        "variants": {name: {} for name in ARMS},
+        "period": {"start": str(START.date()), "end": str((START + timedelta(DAYS)).date())},
+        "logs": {"impressions": {"path": "log.csv"}},
+        "design": {"switchback": {**turns, "schedule": world.schedule}},
+        "metrics": [{"name": "ctr", "role": "goal"}],
+    }
+
+
+def analysis_of(world: World, drawn: Minutes) -> Analysis:
+    """Sum the minutes by part of a slot, as an analysis does."""
+    experiment = parse_experiment(entries(world))
+    slot, since = np.divmod(np.arange(MINUTES), SLOT)
+    part = np.broadcast_to(2 * since >= world.burn_in + SLOT, (CITIES, MINUTES))
+    counts = np.broadcast_to(since >= world.burn_in, (CITIES, MINUTES))
+    unit = ((np.arange(CITIES)[:, None] * SLOTS + slot) * len(PARTS) + part)[counts]
+    size = CITIES * SLOTS * len(PARTS)
+    y, x = (np.bincount(unit, one[counts], size) for one in (drawn.y, drawn.x))
+    known = np.flatnonzero(np.bincount(unit, minlength=size))
+    cell, of_part = np.divmod(known, len(PARTS))
+    city, number = np.divmod(cell, SLOTS)
+    names = [str(one) for one in range(SLOTS)]
+    labels = {
+        "design.cluster": Labels(city.astype(np.int32), names[:CITIES]),
+        "design.slot": Labels(number.astype(np.int32), names),
+        "design.part": Labels(of_part.astype(np.int32), PARTS),
+    }
+    variant = drawn.treated[city, number].astype(np.int8)
+    turns = experiment.switchback
+    if turns is None:
+        raise TypeError("the plan is a switchback")
+    slots = slots_of(experiment, turns, variant, labels)
+    rows = [np.bincount(slots.of_unit, one[known]) for one in (y, x)]
+    parts = [
+        np.bincount(slots.of_unit, one[known] * (of_part == which))
+        for which in (0, 1)
+        for one in (y, x)
+    ]
+    others = np.zeros((6, len(slots.variant)))
+    sums = np.stack([*rows, *others, *parts], axis=1)
+    units = dict(zip(ARMS, np.bincount(slots.variant).tolist(), strict=True))
+    of = Aggregates(
+        units=units, clusters=slots, cluster_sums={"ctr": sums}, facts={"clicks": 1, "scored": 0}
+    )
+    return Analysis(experiment, chosen_metrics(experiment), of)
+
+
+class Judged(NamedTuple):
+    """What one experiment without an effect says, and one with.
+
+    `rejected` is of no effect, `covered` of the lift, `carries` whether carry-over is found (p ≤
+    .05) without an effect, and `found` with one; `width` is of the lift's interval.
+    """
+
+    rejected: bool
+    covered: bool
+    width: float
+    carries: bool
+    found: bool
+    rejected_by_rows: bool
+    covered_by_rows: bool
+
+
+def judged(world: World, seed: int) -> Judged:
+    """Judge one experiment without an effect, and one with."""
+    outcomes = []
+    for lift in (0.0, LIFT):
+        drawn = minutes(world, seed, lift)
+        analysis = analysis_of(world, drawn)
+        metric = analysis.metrics[0]
+        own = compare(analysis, metric, ARMS)
+        if own.effect is None or own.lift is None:
+            raise ValueError(f"{world}: no effect")
+        p_carried = carry_over(metric, analysis.aggregates)
+        carried = p_carried is not None and p_carried <= analysis.experiment.alpha
+        outcomes.append((own, carried, _by_rows(drawn)))
+    (null, carries, rows_null), (own, found, rows) = outcomes
+    if null.effect is None or own.lift is None:
+        raise ValueError(f"{world}: no effect")
+    return Judged(
+        null.effect.p_value <= analysis.experiment.alpha,
+        own.lift.low <= LIFT <= own.lift.high,
+        own.lift.high - own.lift.low,
+        carries,
+        found,
+        not rows_null[0] <= 0 <= rows_null[1],
+        rows[0] <= LIFT <= rows[1],
+    )
+
+
+def _by_rows(drawn: Minutes) -> tuple[float, float]:
+    """Return the interval of the lift where each impression is taken for independent."""
+    treated = np.repeat(drawn.treated, SLOT, axis=1)
+    counts = [(drawn.y[arm].sum(), drawn.x[arm].sum()) for arm in (~treated, treated)]
+    (y, x), (y_own, x_own) = counts
+    value = np.log(y_own / x_own) - np.log(y / x)
+    error = two_sided_quantile(0.05) * np.sqrt(1 / y - 1 / x + 1 / y_own - 1 / x_own)
+    return float(np.expm1(value - error)), float(np.expm1(value + error))
+
+
+def log_of(world: World, seed: int, lift: float, rows: float = 0.4) -> pd.DataFrame:
+    """Write an experiment as a log of impressions."""
+    drawn = minutes(world, seed, lift, rows)
+    rng = np.random.default_rng(seed)
+    city, minute = np.divmod(np.repeat(np.arange(drawn.x.size), drawn.x.ravel()), MINUTES)
+    place = np.arange(len(city)) - np.repeat(np.cumsum(drawn.x) - drawn.x.ravel(), drawn.x.ravel())
+    at = pd.to_timedelta(minute * 60 + rng.integers(0, 60, len(city)), unit="s")
+    return pd.DataFrame(
+        {
+            "city": city,
+            "user_id": rng.integers(0, 3_000, len(city)),
+            "ts": pd.Timestamp(START) + at,
+            "variant": np.where(drawn.treated[city, minute // SLOT], "treatment", "control"),
+            "click": (place < drawn.y[city, minute]).astype(int),
+        }
+    )
+
+
+def through_command(world: World, seed: int, lift: float) -> Result:
+    """Analyse an experiment through the whole command."""
+    return abeval.define(entries(world)).analyze(logs={"impressions": log_of(world, seed, lift)})
+
+
+@contextmanager
+def fewer_draws(draws: int = 1_999) -> Iterator[None]:
+    """Draw fewer schedules than an analysis does, for many experiments in a short time."""
+    with patch.object(randomisation, "DRAWS", draws):
+        yield
+
+
+def line(world: World, seeds: int, runs: int) -> str:
+    """Measure a world: a row of the table."""
+    with fewer_draws():
+        own = [judged(world, seed) for seed in range(seeds)]
+    level, covered, _, carries, found, level_by_rows, covered_by_rows = np.mean(own, axis=0)
+    width = np.median([one.width for one in own])
+    shares = level, covered, width, carries, found, level_by_rows, covered_by_rows
+    cells = [f"{100 * share:.1f}" for share in shares]
+    for lift in (0.0, LIFT):
+        results = [through_command(world, seed, lift) for seed in range(runs)]
+        significant = sum((one["ctr"].p_value or 1) <= 0.05 for one in results)
+        warned = [
+            {check.name for check in one.trust if check.status in ("fail", "warn")}
+            for one in results
+        ]
+        carried = sum("carry_over" in names for names in warned)
+        others = sum(bool(names - {"carry_over"}) for names in warned)
+        cells.append(f"{significant} / {carried} / {others}")
+    return f"| {world} | {' | '.join(cells)} |\n"
+
+
+def main() -> None:
+    """Print the table."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--seeds", type=int, default=500)
+    parser.add_argument("--runs", type=int, default=40)
+    options = parser.parse_args()
+    sys.stdout.write(
+        "| schedule | carry-over, minutes | burn-in | level, % | coverage, % | median width, % | "
+        "carry-over found without an effect, % | with one, % | by rows: level, % | coverage, % | "
+        "whole command, no effect: significant / carry-over / other warnings | with one |\n"
+        "|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|\n"
+    )
+    for world in WORLDS:
+        sys.stdout.write(line(world, options.seeds, options.runs))
+        sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    main()
