@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -204,6 +205,26 @@ def test_a_replay_shows_a_dozen_metrics_a_cut_off(results: dict[str, Record]) ->
     whole = as_text(result, whole=True)
     assert all(row.metric in whole for row in getattr(result, "rows"))  # noqa: B009
     assert "traffic of treatment" in whole
+
+
+def test_a_replay_says_on_which_traffic_differences_have_the_other_sign(
+    results: dict[str, Record],
+) -> None:
+    result: Any = results["ReplayResult"]
+    assert {"control", "treatment", "pooled"} == {pair.traffic for pair in result.pairs}
+    up, down = ({"difference": d, "low": d - 0.5, "high": d + 0.5} for d in (1.0, -1.0))
+    pairs = [replace(p, **(down if p.traffic == "control" else up)) for p in result.pairs]
+    first = as_text(replace(result, pairs=tuple(pairs)), 200).splitlines()[0]
+    assert first.startswith("On control's traffic ")
+    assert "such as auc -1" in first
+    assert "have the other sign" not in as_text(replace(result, pairs=()), 200)
+
+
+def test_effects_over_time_say_since_when(results: dict[str, Record]) -> None:
+    result: Any = results["TimeResult"]
+    known = tuple(replace(row, window_days=11) for row in result.stability)
+    text = as_text(replace(result, stability=known), 140)
+    assert re.search(r"since day[^\n]*\n[^\n]*\n *ctr[^\n]* 11\b", text)
 
 
 def test_metrics_without_a_value_give_way_first() -> None:
