@@ -168,6 +168,8 @@ def test_turning_one_metric_turns_the_correlation() -> None:
     [
         ({"x": [1, 2, 3, 4]}, "inconsistent"),
         ({"y_se": [1, 1, 1, 1, 0]}, "zero_variance"),
+        ({"x": [1] * 5}, "zero_variance"),
+        ({"y": [1] * 5}, "zero_variance"),
         ({"x": [1, 2, 3, 4, np.inf]}, "not_finite"),
         ({"groups": [1, 1, 2, 3, 4]}, "too_few_units"),
     ],
