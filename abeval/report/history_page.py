@@ -69,9 +69,10 @@ def verdict(result: HistoryReport) -> VerdictLine:
         if gains := _gains(result):
             most = max(gains, key=lambda one: one.shipped)
             word = f"{most.shipped} OF {most.effects} SHIPPED"
-            sums = "; ".join(f"{one.metric} {gained_words(one)}" for one in gains[:_LISTED])
-            sentence = f"Their lifts, added up: {sums}"
-            action = f"Plan with what to expect. To judge offline metrics too, a{action[1:]}"
+            sums = [f"{one.metric} {_expected(one)[1]}" for one in gains[:_LISTED]]
+            sentence = f"Expect of their lifts, added up: {fmt.listing(sums)}"
+            later = f"To judge offline metrics too, {action[:1].lower()}{action[1:]}"
+            action = f"Plan with these lifts, not with those measured. {later}"
     elif result.choices and all(choice.best is None for choice in result.choices):
         decision, word = "draft", "TRUST NO OFFLINE METRIC"
         sentence = "; ".join(choice.sentence for choice in result.choices)
@@ -103,7 +104,6 @@ def sentences(result: HistoryReport) -> tuple[str, ...]:
         *(
             f"{o.metric}, sum of the {o.shipped} lifts shipped (of {o.effects}): {gained_words(o)}"
             for o in gained
-            if gained_words(o) not in concluded
         ),
         *[f"Only {least} shipped: take these sums as rough guesses"] * (least < FEWEST),
         *_unsaid(result),
@@ -127,12 +127,16 @@ def _gains(result: HistoryReport) -> list[Gained]:
 
 def gained_words(row: Gained) -> str:
     """Write what to expect of lifts added up, by a subtraction that closes as it is printed."""
-    value, low, high = (round(100 * (end or 0.0), 1) for end in (row.gained, row.low, row.high))
+    value, expected = _expected(row)
     apart = round(value - round(100 * row.naive, 1), 1)
     way = f"{abs(apart):.1f} points {'higher' if apart > 0 else 'lower'}" if apart else "the same"
-    return (
-        f"measured {100 * row.naive:+.1f}%, expect {value:+.1f}% [{low:+.1f}%, {high:+.1f}%], {way}"
-    )
+    return f"measured {100 * row.naive:+.1f}%, expect {expected}, {way}"
+
+
+def _expected(row: Gained) -> tuple[float, str]:
+    """Return what to expect of lifts added up in percent, and write it with its interval."""
+    value, low, high = (round(100 * (end or 0.0), 1) for end in (row.gained, row.low, row.high))
+    return value, f"{value:+.1f}% [{low:+.1f}%, {high:+.1f}%]"
 
 
 def _needs(row: Prediction) -> int:
