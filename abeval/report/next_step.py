@@ -285,7 +285,7 @@ class _Question:
     def anew(self) -> str:
         """Say what a longer test needs once the planned one has ended."""
         if self.is_over:
-            return ", in a new test that is planned for it"
+            return ", in a new test"
         return ", for which this test may run on" * self.ended
 
 
@@ -305,10 +305,9 @@ def _goal(asked: _Question, word: str, without: str) -> Step:
         return Step(word, f"{stop}: this test would have detected {seen}; {more}.")
     if asked.size is None:
         hopeless = f" More days will not settle {asked.target}." if asked.target else ""
-        return Step(word, f"{stop}: this test would have detected {seen}.{hopeless}")
-    more = f"seeing {asked.target} would take about {asked.size}{asked.anew}"
-    unless = "unless smaller effects matter: this test would have detected"
-    return Step(word, f"{stop}, {unless} {seen}; {more}.")
+        return Step(word, f"{stop}. This test can see {seen}.{hopeless}")
+    more = f"If smaller effects matter, {asked.target} takes about {asked.size}{asked.anew}"
+    return Step(word, f"{stop}. This test can see {seen}. {more}.")
 
 
 def _guardrail(asked: _Question) -> Step:
