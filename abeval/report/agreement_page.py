@@ -156,9 +156,10 @@ def _why_and_next(result: Agreement, row: AgreementRow) -> tuple[str, str]:
     causes = [cause for cause in result.causes if cause.variant == row.variant]
     first = next((cause for cause in causes if cause.status == "found"), None)
     if first is not None:
-        share = share_of_gap(first)
-        explains = f" It accounts for {share} of the gap." if share else ""
-        return f"{first.message}{explains}", f"Decide by the online result. {first.remedy}".rstrip()
+        why, share = first.message, share_of_gap(first)
+        if share:
+            why = why.replace(":", f" accounts for {share} of the gap:", 1)
+        return why, f"Decide by the online result. {first.remedy}".rstrip()
     if row.reason is not None:
         return f"they cannot be compared: {codes.reason(row.reason)}.", "Mend that, and run again."
     if row.standing == "agree":

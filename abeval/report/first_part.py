@@ -80,7 +80,8 @@ def _expect_less(result: Result) -> list[tuple[str, str]]:
     """Warn of the winner's curse beside a variant that ships."""
     shipping = {verdict.variant for verdict in result.verdicts if verdict.decision == "ship"}
     ends = [
-        f"{result.label(row.metric)} {shown.high if row.direction == 'decrease' else shown.low}"
+        f"{fmt.named(result.label(row.metric))} "
+        f"{shown.high if row.direction == 'decrease' else shown.low}"
         for row in result.scorecard
         if row.variant in shipping and row.role == "goal" and row.status == "better"
         if (shown := shown_lift(row))

@@ -66,6 +66,13 @@ def verdict(result: HistoryReport) -> VerdictLine:
         action = f"Before a test, choose {by}; decide by the test itself."
     elif not result.predictions:
         word, sentence = "NO OFFLINE METRIC TO JUDGE", "The history has none beside its experiments"
+        if gains := _gains(result):
+            most = max(gains, key=lambda one: one.shipped)
+            word = f"{most.shipped} OF {most.effects} SHIPPED"
+            sums = [f"{one.metric} {_expected(one)[1]}" for one in gains[:_LISTED]]
+            sentence = f"Expect of their lifts, added up: {fmt.listing(sums)}"
+            later = f"To judge offline metrics too, {action[:1].lower()}{action[1:]}"
+            action = f"Plan with these lifts, not with those measured. {later}"
     elif result.choices and all(choice.best is None for choice in result.choices):
         decision, word = "draft", "TRUST NO OFFLINE METRIC"
         sentence = "; ".join(choice.sentence for choice in result.choices)
@@ -88,7 +95,7 @@ def sentences(result: HistoryReport) -> tuple[str, ...]:
         for choice in result.choices
         if (choice.best, choice.target) not in open_pairs and choice.sentence not in concluded
     )
-    gained = [one for one in result.gained if one.gained is not None]
+    gained = _gains(result)
     least = min((one.shipped for one in gained), default=FEWEST)
     return (
         f"{len(result.experiments)} experiments",
@@ -113,20 +120,29 @@ def _signs(result: HistoryReport) -> Iterator[str]:
         yield f"Signs agreed with {target}: {'; '.join(islice(listed, _LISTED))}{more}"
 
 
+def _gains(result: HistoryReport) -> list[Gained]:
+    """List the sums of what was shipped."""
+    return [one for one in result.gained if one.gained is not None and one.shipped]
+
+
 def gained_words(row: Gained) -> str:
     """Write what to expect of lifts added up, by a subtraction that closes as it is printed."""
-    value, low, high = (round(100 * (end or 0.0), 1) for end in (row.gained, row.low, row.high))
+    value, expected = _expected(row)
     apart = round(value - round(100 * row.naive, 1), 1)
     way = f"{abs(apart):.1f} points {'higher' if apart > 0 else 'lower'}" if apart else "the same"
-    return (
-        f"measured {100 * row.naive:+.1f}%, expect {value:+.1f}% [{low:+.1f}%, {high:+.1f}%], {way}"
-    )
+    return f"measured {100 * row.naive:+.1f}%, expect {expected}, {way}"
+
+
+def _expected(row: Gained) -> tuple[float, str]:
+    """Return what to expect of lifts added up in percent, and write it with its interval."""
+    value, low, high = (round(100 * (end or 0.0), 1) for end in (row.gained, row.low, row.high))
+    return value, f"{value:+.1f}% [{low:+.1f}%, {high:+.1f}%]"
 
 
 def _needs(row: Prediction) -> int:
     """Count the experiments that a correlation lacks to be told from none; 0 if it lacks none."""
     if row.correlation is None or row.low is None or row.high is None:
-        return max(FEWEST - row.experiments, 0)
+        return max(FEWEST - row.experiments, 1)
     if not row.low <= 0 <= row.high:
         return 0
     # The distance to an end of an interval shrinks with the root of the experiments.

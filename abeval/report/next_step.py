@@ -285,7 +285,7 @@ class _Question:
     def anew(self) -> str:
         """Say what a longer test needs once the planned one has ended."""
         if self.is_over:
-            return ", in a new test that is planned for it"
+            return ", in a new test"
         return ", for which this test may run on" * self.ended
 
 
@@ -303,12 +303,12 @@ def _goal(asked: _Question, word: str, without: str) -> Step:
     if asked.size is None and asked.clusters:
         more = f"smaller effects take more {asked.clusters}, not more days"
         return Step(word, f"{stop}: this test would have detected {seen}; {more}.")
-    if asked.size is None and asked.target:
-        hopeless = f"More days will not settle {asked.target}."
-        return Step(word, f"{stop}: this test would have detected {seen}. {hopeless}")
-    more = f"; seeing {asked.target} would take about {asked.size}{asked.anew}" * bool(asked.size)
-    unless = "unless smaller effects matter: this test would have detected"
-    return Step(word, f"{stop}, {unless} {seen}{more}.")
+    more = f"More days will not settle {asked.target}"
+    if asked.size is not None:
+        more = f"If smaller effects matter, {asked.target} takes about {asked.size}{asked.anew}"
+    elif not asked.target:
+        more = "If smaller effects matter, plan a larger test"
+    return Step(word, f"{stop}. This test can see {seen}. {more}.")
 
 
 def _guardrail(asked: _Question) -> Step:

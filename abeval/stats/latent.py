@@ -143,6 +143,8 @@ def fit(
         raise Refusal("too_few_units", f"a correlation needs {got}")
     if np.any(one_se <= 0) or np.any(other_se <= 0):
         raise Refusal("zero_variance", "every effect needs a positive standard error")
+    if not (np.ptp(one) and np.ptp(other)):
+        raise Refusal("zero_variance", "a metric has the same effect in all experiments")
     own = own.astype(np.intp)
     of_x, of_y = spreads(one, one_se).expected, spreads(other, other_se).expected
     weight = 1 / np.sqrt((of_x + one_se**2) * (of_y + other_se**2))
@@ -193,7 +195,7 @@ def slope(fitted: Fit, alpha: float = 0.05) -> Association:
     best, low, high, p_value = _tested(fitted, _sloped, angles, scale * np.tan(angles), alpha)
     moved = fitted.x - fitted.x.mean()
     return Association(
-        float(moved @ fitted.y / (moved @ moved)) if moved.any() else 0.0,
+        float(moved @ fitted.y / (moved @ moved)),
         best,
         -math.inf if low <= angles[0] else scale * math.tan(low),
         math.inf if high >= angles[-1] else scale * math.tan(high),

@@ -344,8 +344,14 @@ def test_a_history_opens_with_the_offline_metric_to_trust_or_why_none(
     assert as_text(report).startswith(f"{trusted.word}: ")
     assert f"choose candidates for ctr by {best}" in trusted.action
     none = replace(report, predictions=(), choices=())
-    assert verdict(none).word == "NO OFFLINE METRIC TO JUDGE"
+    shipped = report.gained[0]
+    assert verdict(none).word == f"{shipped.shipped} OF 40 SHIPPED"
+    expected = gained_words(shipped).partition("expect ")[2].rpartition(", ")[0]
+    assert verdict(none).sentence.startswith(f"Expect of their lifts, added up: ctr {expected}")
     assert "Offline against online" not in whole(history_html(none))
+    nothing = replace(none, gained=(replace(shipped, shipped=0),))
+    assert verdict(nothing).word == "NO OFFLINE METRIC TO JUDGE"
+    assert "0 lifts" not in as_text(nothing)
     few = replace(
         report["auc", "ctr"], experiments=3, correlation=None, low=None, high=None, reason="x"
     )
@@ -356,6 +362,17 @@ def test_a_history_opens_with_the_offline_metric_to_trust_or_why_none(
     )
     useless = replace(report.choices[0], best=None, sentence="none of 3 predicts ctr")
     assert verdict(replace(report, choices=(useless,))).word == "TRUST NO OFFLINE METRIC"
+
+
+def test_a_metric_that_never_moved_predicts_nothing(tmp_path: Path) -> None:
+    made = past(6)
+    still = [online(f"e{i:02}", {"ctr": (0.02, 0.01)}, "keep_running") for i in range(6)]
+    results: list[Addable] = [*still, *(one.replayed for one in made)]
+    said = abeval.History(filled(tmp_path / "h.parquet", results)).report()
+    row = said["auc", "ctr"]
+    assert (row.naive, row.correlation, row.reason) == (None, None, "zero_variance")
+    assert "(1 more experiment with both)" in as_text(said)
+    assert "Add at least 1 more experiment with both" in as_text(said)
 
 
 def test_what_a_loss_will_be_is_said_with_the_direction_of_the_correction(

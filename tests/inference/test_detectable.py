@@ -200,12 +200,11 @@ def test_at_the_planned_end_next_decides(name: str) -> None:
     assert study.analysis is not None
     mde = study.analysis["ctr"].mde or 0
     assert step.startswith(
-        "Stop and keep a, unless smaller effects matter: this test would have detected "
-        f"±{100 * mde:.2g}% of ctr;"
+        f"Stop and keep a. This test can see ±{100 * mde:.2g}% of ctr. If smaller effects matter, "
     )
-    longer = r"would take about \d+ days in all, [\d.]+ times this test"
+    longer = r"takes about \d+ days in all, [\d.]+ times this test"
     assert re.search(longer, step)
-    anew = "which this test may run on" if "always" in name else "a new test that is planned for it"
+    anew = "which this test may run on" if "always" in name else "in a new test"
     assert step.endswith(f"{anew}.")
     assert "Run on" not in step
 

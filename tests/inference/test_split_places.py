@@ -75,12 +75,10 @@ def test_units_lost_on_one_device_are_named_by_device() -> None:
 def test_units_lost_everywhere_are_named_as_that() -> None:
     result = analysed(log(lambda t, u: u < 0.05))
     assert srm(result).status == "fail"
-    said = (
-        "the same on all days, at all hours of entry and in all segments, so their own checks may"
-    )
-    assert said in srm(result).message
+    assert "the same on all days, at all hours of entry and in all segments" in srm(result).message
+    assert srm(result).remedy.startswith("look for a wrong weight, a redirect, ")
     first = next(one.day for one in result.split_days if one.p_value < 0.01)
-    assert f"a test that may be read at any hour finds it from {first} " in srm(result).message
+    assert f"; it shows from {first} " in srm(result).message
 
 
 def test_units_lost_at_some_hours_of_each_day_are_named_by_the_clock() -> None:

@@ -150,9 +150,9 @@ def test_no_effect_in_several_variants_is_a_line_each_best_first() -> None:
     row = study("without_effect").analysis["ctr", best_first[0]]  # type: ignore[index]
     detected = f"{float(f'{100 * row.mde:.2g}'):g}"
     assert re.fullmatch(
-        rf"Stop and keep A, unless smaller effects matter: this test would have detected "
-        rf"±{detected}% of ctr of {best_first[0]}; seeing ±\d+% would take about \d+ days in all, "
-        r"[\d.]+ times this test, in a new test that is planned for it\.",
+        rf"Stop and keep A\. This test can see ±{detected}% of ctr of {best_first[0]}\. If smaller "
+        r"effects matter, ±\d+% takes about \d+ days in all, [\d.]+ times this test, "
+        r"in a new test\.",
         shown.actions[0],
     )
     assert len([row for row in shown.rows if row.role == "Guardrails"]) == 3
@@ -165,7 +165,7 @@ def test_failed_trust_is_said_once_with_what_to_look_for() -> None:
     shown = screen("failed_trust")
     (verdict,) = shown.verdicts
     assert verdict.startswith("treatment DO NOT TRUST srm (sample ratio mismatch): control has ")
-    assert shown.actions[0].startswith("Look for units lost after assignment")
+    assert shown.actions[0].startswith("Look for a wrong weight, a redirect")
     assert "Decide nothing" in shown.actions[0]
     assert shown.text.count("were expected") == 1
     assert "Show untrusted numbers" in shown.text
@@ -190,7 +190,7 @@ def test_sixteen_units_are_too_little_and_it_says_how_many_are_not() -> None:
     (verdict,) = shown.verdicts
     assert verdict.startswith("pilot UNDECIDED, TEST ANEW ctr has too little data")
     few = "pilot has 16; to judge ctr at all takes 30, to decide far more."
-    assert shown.actions == (f"Get more units, in a new test that is planned for it: {few}",)
+    assert shown.actions == (f"Get more units, in a new test: {few}",)
     assert all(
         re.search(rf"{INTERVAL} too little data(margin 5%)?$", row.text) for row in shown.rows
     )
@@ -205,7 +205,7 @@ def test_hostile_names_are_read_as_they_are() -> None:
     assert len(shown.verdicts) == 3
     assert shown.verdicts[-1].startswith("</script><script>window.pwned=1</script> DO NOT SHIP")
     assert all(" UNDECIDED, STOP " in line for line in shown.verdicts[:2])
-    assert re.search(r"seeing ±\d+% would take about [\d\u202f]+ units in all", shown.actions[0])
+    assert re.search(r"matter, ±\d+% takes about [\d\u202f]+ units in all", shown.actions[0])
     assert "left \ufffdto right" in shown.text
     assert len(shown.rows) == 18
     for row in shown.rows:
@@ -217,7 +217,7 @@ def test_seventy_two_rows_say_how_many_units_are_too_few() -> None:
     (verdict,) = shown.verdicts
     assert verdict.startswith("treatment UNDECIDED, TEST ANEW ctr has too little data")
     few = "treatment has 8; to judge ctr at all takes 30, to decide far more."
-    assert shown.actions == (f"Get more units, in a new test that is planned for it: {few}",)
+    assert shown.actions == (f"Get more units, in a new test: {few}",)
     assert "e+" not in shown.text
     page = words(parse(whole(page_html(study("small_csv")))).all("header")[0])
     assert page.count("2026-03-02") == page.count("day 3 of 3 (2026-03-02 to 2026-03-04)") == 1

@@ -131,8 +131,8 @@ def test_an_agreement_makes_its_parts_of_the_page_by_itself(folder: Path, study:
     assert list(sections) == ["verdict", "causes", "quadrant", "traffics", "position"]
     assert "offline and online contradict each other" in sections["verdict"].lower()
     assert "auc is worse offline" in sections["verdict"]
-    assert "Why: Position: the candidate's AUC differs" in sections["verdict"]
-    assert "Next: Decide by the online result. Compare models" in sections["verdict"]
+    assert "Why: Position accounts for 100% of the gap: the" in sections["verdict"]
+    assert "Next: Decide by the online result. A model looks best" in sections["verdict"]
     assert "1. Position: found, 100% of the gap" in sections["causes"]
     assert "Logged difference" in sections["traffics"]
     figure = study.agreement.figures["quadrant", "treatment"]

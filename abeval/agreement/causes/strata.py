@@ -14,8 +14,8 @@ _MODELS = ("baseline", "candidate")
 @CauseWords(
     HALF,
     "at least half of the models' difference on control's traffic is gone within positions",
-    "Compare models within positions, or on traffic whose order is random; do not compare AUC "
-    "on lists that one of them ordered.",
+    "A model looks best on lists that it ordered: compare models within positions, or on traffic "
+    "whose order is random.",
     queries=("pairs:position", "positions"),
     columns=("position", *_MODELS),
     shows="whether clicks follow position rather than the models",
@@ -36,8 +36,8 @@ def position(case: Case) -> Finding | Unchecked:
     return Finding(
         exceeds=abs(change.value) >= HALF * abs(raw.value),
         message=f"Position: the candidate's AUC differs by {raw.value:+.3f} on control's "
-        f"traffic and {own_raw.value:+.3f} on its own; within positions by {even.value:+.3f} and "
-        f"{own_even.value:+.3f}.",
+        f"traffic and {own_raw.value:+.3f} on its own; at the same position by {even.value:+.3f} "
+        f"and {own_even.value:+.3f}.",
         evidence=(
             *case.sides("AUC difference within positions", even, own_even),
             *case.sides("AUC difference", raw, own_raw),

@@ -165,7 +165,7 @@ def _seen(analysis: Analysis) -> str:
         return ""
     since = next((hour for hour, _, p_value in path if p_value < _NAMED), None)
     if since is not None:
-        return f"; a test that may be read at any hour finds it from {since} on"
+        return f"; it shows from {since} on"
     return (
         "; a test that may be read every day does not see it yet "
         f"(p = {path[-1][2]:.2g}): where `srm` is read every day, it warns of sound splits too"
