@@ -56,9 +56,7 @@ def test_an_analysis_fits_25_lines(capsys: pytest.CaptureFixture[str]) -> None:
     assert [line for line in whole if "201,000 read" in line]
 
 
-def test_skipped_checks_are_one_line(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_skipped_checks_are_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = tmp_path / "experiment.toml"
     text = sample.FILE.read_text().replace('path = "', f'path = "{sample.FILE.parent}/')
     file.write_text(text.replace('[assignment]\nsalt = "sample"', "[trust]\naa_runs = 0"))
