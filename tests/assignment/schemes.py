@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any
 
 import duckdb
@@ -73,15 +74,20 @@ def in_duckdb(rule: Rule, units: list[str]) -> list[str | None] | None:
     sql = rule_sql(rule, "id")
     if sql is None:
         return None
-    with duckdb.connect() as connection:
-        for macro in builders.duckdb_macros():
-            connection.execute(macro)
-        rows = connection.execute(
-            f"select {sql} from (select unnest($ids) as id, generate_subscripts($ids, 1) as place) "
-            "order by place",
-            {"ids": units},
-        ).fetchall()
-    return [row[0] for row in rows]
+    rows = _database().execute(
+        f"select {sql} from (select unnest($ids) as id, generate_subscripts($ids, 1) as place) "
+        "order by place",
+        {"ids": units},
+    )
+    return [row[0] for row in rows.fetchall()]
+
+
+@cache
+def _database() -> duckdb.DuckDBPyConnection:
+    """A database with the calls that rules are written in; to open one takes longer than to ask."""
+    connection = duckdb.connect()
+    connection.execute("; ".join(builders.duckdb_macros()))
+    return connection
 
 
 def draw_of(settings: Scheme) -> Draw:

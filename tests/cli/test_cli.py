@@ -56,7 +56,8 @@ def logs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     simulate(folder, impressions=6_000)
     file = folder / "short.toml"
     text = (folder / "experiment.toml").read_text()
-    chosen = '[[metrics]]\nname = "ctr"\n\n[[metrics]]\nname = "gauc"\n'
+    names = ("ctr", "dwell_per_user", "gauc")
+    chosen = "".join(f'[[metrics]]\nname = "{name}"\n\n' for name in names)
     file.write_text(text[: text.index("[[metrics]]")] + chosen)
     return folder
 
@@ -66,7 +67,7 @@ def analyzed(logs: Path) -> tuple[subprocess.CompletedProcess[str], Path]:
     out = logs / "out"
     out.mkdir()
     paths = ["--json", out / "o.json", "--csv", out / "o.csv", "--report", out / "o.html"]
-    return abeval("analyze", logs / "experiment.toml", *paths, "--profile"), out
+    return abeval("analyze", logs / "short.toml", *paths, "--profile"), out
 
 
 def numbers(part: Any) -> Iterator[float]:

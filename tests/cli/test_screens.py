@@ -7,26 +7,36 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
+import abeval
+from abeval.cli import options
 from abeval.cli.main import app
+from abeval.report.terminal import as_text, print_result
+from abeval.results.analysis import Result
+from tests import sample
 
-SAMPLE = Path(__file__).parents[2] / "sample_logs" / "experiment.toml"
+WIDTH = 80
 
 
 @pytest.fixture(autouse=True)
 def _terminal(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("COLUMNS", "80")
+    monkeypatch.setenv("COLUMNS", str(WIDTH))
 
 
-def lines_of(*arguments: str, file: Path = SAMPLE) -> list[str]:
-    done = CliRunner().invoke(app, [*arguments, str(file)])
-    assert done.exit_code == 0, done.output
-    lines = done.stdout.splitlines()
-    assert max(map(len, lines)) <= 80
+def lines_of(text: str) -> list[str]:
+    lines = text.splitlines()
+    assert max(map(len, lines)) <= WIDTH
     return lines
 
 
-def test_an_analysis_fits_25_lines() -> None:
-    lines, whole = lines_of("analyze"), lines_of("analyze", "--all")
+def shown(result: Result, capsys: pytest.CaptureFixture[str], *, whole: bool) -> list[str]:
+    print_result(result, options.console(), whole)
+    return lines_of(capsys.readouterr().out)
+
+
+def test_an_analysis_fits_25_lines(capsys: pytest.CaptureFixture[str]) -> None:
+    done = CliRunner().invoke(app, ["analyze", str(sample.FILE)])
+    assert done.exit_code == 0, done.output
+    lines, whole = lines_of(done.stdout), shown(sample.analysis(), capsys, whole=True)
     assert len(lines) <= 25
     text = " ".join(" ".join(lines).split())
     assert lines[0].startswith("SHIP: ctr")
@@ -46,17 +56,19 @@ def test_an_analysis_fits_25_lines() -> None:
     assert [line for line in whole if "201,000 read" in line]
 
 
-def test_skipped_checks_are_one_line(tmp_path: Path) -> None:
+def test_skipped_checks_are_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = tmp_path / "experiment.toml"
-    text = SAMPLE.read_text().replace('path = "', f'path = "{SAMPLE.parent}/')
+    text = sample.FILE.read_text().replace('path = "', f'path = "{sample.FILE.parent}/')
     file.write_text(text.replace('[assignment]\nsalt = "sample"', "[trust]\naa_runs = 0"))
-    lines, whole = lines_of("analyze", file=file), lines_of("analyze", "--all", file=file)
+    result = abeval.load(file).analyze()
+    lines, whole = shown(result, capsys, whole=False), shown(result, capsys, whole=True)
     assert "Not checked: served and assignment (--all says what each needs)" in lines
     assert [line for line in whole if "map timeout, fallback, stale" in line]
 
 
 def test_an_agreement_fits_60_lines() -> None:
-    lines, whole = lines_of("agree"), lines_of("agree", "--all")
+    agreement = sample.agreement()
+    lines, whole = (lines_of(as_text(agreement, WIDTH, all_of)) for all_of in (False, True))
     assert len(lines) <= 60
     text = " ".join(" ".join(lines).split())
     said = (

@@ -275,6 +275,9 @@ PEOPLE = {
         {"name": "order", "numerator": "spent", "denominator": "orders", "missing": "zero"},
     ],
 }
+FEW = [m for m in BASE["metrics"] if m["name"] in ("ctr", "sessions_per_user", "share")]
+"""Enough where a world is of its rows and units: `first` has every metric."""
+
 CUPED = {"inference": {"adjust": "cuped"}}
 
 WORLDS: dict[str, dict[str, Any]] = {
@@ -283,13 +286,16 @@ WORLDS: dict[str, dict[str, Any]] = {
     "excluded, by day in Berlin": {
         "cleaning": {"crossover": "exclude"},
         "timezone": "Europe/Berlin",
+        "metrics": FEW,
     },
     "uneven, with duplicates": {
         "variants": {"a": {"weight": 0.9}, "b": {"weight": 0.1, "of": ["b", "b2"]}},
         "cleaning": {"duplicates": "keep"},
+        "metrics": FEW,
     },
     "filtered": {
-        "logs": {"impressions": {**SHOWN, "where": "Device <> 'tv' and price is not null"}}
+        "logs": {"impressions": {**SHOWN, "where": "Device <> 'tv' and price is not null"}},
+        "metrics": FEW,
     },
     "clicks by id": {"logs": {"impressions": UNCLICKED, "clicks": BY_ID}, "metrics": DWELT},
     "clicks by unit": {"logs": {"impressions": UNCLICKED, "clicks": BY_UNIT}, "metrics": DWELT},
@@ -298,6 +304,7 @@ WORLDS: dict[str, dict[str, Any]] = {
             "impressions": SHOWN,
             "exposures": {"table": "exposures", "columns": {"variant": "arm", "ts": "at"}},
         },
+        "metrics": FEW,
     },
     "no time": {
         "logs": {

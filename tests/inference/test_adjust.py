@@ -179,12 +179,21 @@ class TestPlannedLooks:
         """The planned half of the sample."""
         return TestPlannedLooks().looks(7)
 
+    @staticmethod
+    def few(**inference):
+        """The sample with few metrics."""
+        metrics = [{"name": m} for m in ("ctr", "clicks_per_user", "dwell_per_user")]
+        return abeval.load(sample.FILE).replace(inference=inference, metrics=metrics)
+
+    @staticmethod
+    @cache
+    def fixed():
+        return TestPlannedLooks.few().analyze()
+
     def looks(self, days: int, **inference):
         """The sample as it was after so many of its 14 days."""
-        loaded = abeval.load(sample.FILE)
         told = {"looks": "group_sequential", "planned_looks": [0.5, 1.0], **inference}
-        metrics = [{"name": m} for m in ("ctr", "clicks_per_user", "dwell_per_user")]
-        loaded = loaded.replace(inference=told, metrics=metrics)
+        loaded = self.few(**told)
         con = duckdb.connect()
         path = sample.FILE.parent / "impressions" / "*.parquet"
         end = pd.Timestamp("2026-09-14") + pd.Timedelta(days=days)
@@ -196,9 +205,8 @@ class TestPlannedLooks:
     def test_bounds_are_those_of_the_statistics(self, spending):
         result = self.looks(14, spending=spending)
         z = sequential.bounds([0.5, 1.0], 0.05, spending).z[-1]
-        fixed = abeval.load(sample.FILE).replace(inference={}).analyze()
         for boundary in result.boundaries:
-            row, plain = result[boundary.metric], fixed[boundary.metric]
+            row, plain = result[boundary.metric], self.fixed()[boundary.metric]
             assert boundary.information == 1.0
             # The days of the sample bring about as much information each.
             assert boundary.boundary == pytest.approx(z, abs=0.02)

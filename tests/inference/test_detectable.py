@@ -168,7 +168,12 @@ def test_scorecard_page_and_power_have_one_number(name: str) -> None:
         assert dict(ahead.points)[7.0] == row.mde
         curve = study.figures["power", plan.metric].data[0]
         assert dict(zip(curve.x, curve.y, strict=True))[7.0] == pytest.approx(100 * (row.mde or 0))
-    assert page_html(study).count('<section id="power"') == 1
+
+
+@pytest.mark.whole
+@pytest.mark.parametrize("name", ["fixed", "three variants, planned looks"])
+def test_the_page_shows_what_lies_ahead_once(name: str) -> None:
+    assert page_html(seen(name).study).count('<section id="power"') == 1
 
 
 @pytest.mark.parametrize("name", WORLDS)

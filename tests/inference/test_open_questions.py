@@ -21,6 +21,7 @@ from abeval.report.page import page_html
 from abeval.report.terminal import as_text
 from abeval.results.analysis import Result, result_from_dict
 from abeval.results.study import read_results, study_of
+from abeval.simulate import simulate
 from tests.report.pages import parse, words
 
 QUESTIONS = ["unit: is it user_id?", "weights: were 1, 1, 1 intended? The counts fit."]
@@ -131,7 +132,14 @@ def test_sums_are_judged_as_a_draft_too(file: Path) -> None:
     assert {verdict.sentence for verdict in result.verdicts} == {SAID}
 
 
-SAMPLE = Path(__file__).parents[2] / "sample_logs" / "experiment.toml"
+@pytest.fixture(scope="module")
+def sample(tmp_path_factory: pytest.TempPathFactory) -> abeval.LoadedExperiment:
+    """Logs with scores, two models and days."""
+    folder = tmp_path_factory.mktemp("sample")
+    simulate(folder, impressions=6_000)
+    return abeval.load(folder / "experiment.toml")
+
+
 SHORT: dict[str, Callable[[abeval.LoadedExperiment], Any]] = {
     "check": lambda sample: sample.check(),
     "compare": lambda sample: sample.compare("ctr"),
@@ -147,12 +155,14 @@ LONG = ("replay", "agree")
 @pytest.mark.parametrize(
     "command", [pytest.param(c, marks=pytest.mark.whole if c in LONG else ()) for c in SHORT]
 )
-def test_other_results_say_it_before_their_tables(command: str) -> None:
-    result = SHORT[command](abeval.load(SAMPLE).replace(questions=QUESTIONS))
+def test_other_results_say_it_before_their_tables(
+    command: str, sample: abeval.LoadedExperiment
+) -> None:
+    result = SHORT[command](sample.replace(questions=QUESTIONS))
     assert " ".join(str(result).split()).startswith(SAID.rstrip("."))
     assert SAID.rstrip(".") in " ".join(result._repr_html_().split())
     assert tuple(result.questions) == tuple(QUESTIONS)
-    answered = SHORT[command](abeval.load(SAMPLE))
+    answered = SHORT[command](sample)
     assert "DRAFT" not in str(answered)
     assert replace(result, **_without(result)) == answered
     if command in ("windows", "replay"):
@@ -184,7 +194,9 @@ def test_the_gates_fail_with_a_code_of_their_own(file: Path) -> None:
     assert "**DRAFT**" in page.read_text()
 
 
-def test_a_draft_does_not_enter_a_history(file: Path, tmp_path: Path) -> None:
+def test_a_draft_does_not_enter_a_history(
+    file: Path, tmp_path: Path, sample: abeval.LoadedExperiment
+) -> None:
     history = abeval.History(tmp_path / "h.parquet")
     draft = drafted(file).analyze()
     (tmp_path / "r.json").write_text(draft.to_json())
@@ -194,7 +206,7 @@ def test_a_draft_does_not_enter_a_history(file: Path, tmp_path: Path) -> None:
         history.add(tmp_path / "r.json", shipped="b")
     assert not (tmp_path / "h.parquet").exists()
     assert read_results([tmp_path / "r.json"]).questions == tuple(QUESTIONS)
-    replayed = SHORT["replay"](abeval.load(SAMPLE).replace(questions=QUESTIONS))
+    replayed = SHORT["replay"](sample.replace(questions=QUESTIONS))
     with pytest.raises(ExperimentError, match="is a draft"):
         history.add(replayed)
     history.add(drafted(file).replace(questions=[]).analyze())

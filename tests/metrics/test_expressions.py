@@ -234,13 +234,12 @@ def test_any_heap_of_sql_is_accepted_or_refused_and_never_calls_or_reads(
 
 
 @settings(max_examples=150, deadline=None)
-@given(st.text(alphabet="'\"\\;-/*$e x", max_size=15))
-def test_quotes_in_a_literal_stay_in_it(content: str) -> None:
+@given(content=st.text(alphabet="'\"\\;-/*$e x", max_size=15))
+def test_quotes_in_a_literal_stay_in_it(row: duckdb.DuckDBPyConnection, content: str) -> None:
     text = "'" + content.replace("'", "''") + "'"
     with contextlib.suppress(ExperimentError):
         sql = parse_expression(text).sql(dialect="duckdb", identify=True)
-        with duckdb.connect() as con:
-            assert con.execute(f"select {sql}").fetchall() == [(content,)]
+        assert row.execute(f"select {sql}").fetchall() == [(content,)]
 
 
 def test_what_a_row_set_aside_holds_stops_no_run() -> None:

@@ -11,9 +11,10 @@ import numpy as np
 import pandas as pd
 import pytest
 from pydantic import TypeAdapter
+from typer.testing import CliRunner
 
 import abeval
-from abeval.cli.main import main
+from abeval.cli.main import app, main
 from abeval.history.entries import Addable, rows_of
 from abeval.history.table import changing
 from abeval.report.replay_page import chosen
@@ -332,13 +333,14 @@ def test_brackets_of_a_help_text_are_printed(command_: str) -> None:
     assert {"audit": "by the rule of assignment", "replay": "ndcg@10[exp]"}[command_] in text
 
 
-def test_metrics_are_listed_whole_at_any_width() -> None:
+def test_metrics_are_listed_whole_at_any_width(monkeypatch: pytest.MonkeyPatch) -> None:
     from abeval.experiment.sections import Clicks, Sessions
     from abeval.metrics.builtin import builtin_metrics
 
     names = builtin_metrics(Clicks().long_seconds, Sessions().gap_minutes)
     for width in ("40", "80", "200"):
-        done = command("tools", "metrics", COLUMNS=width)
+        monkeypatch.setenv("COLUMNS", width)
+        done = CliRunner().invoke(app, ["tools", "metrics"])
         words = done.stdout.split()
         assert all(name in words for name in names)
         assert "…" not in done.stdout

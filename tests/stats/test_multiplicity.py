@@ -1,3 +1,4 @@
+import gc
 import subprocess
 import sys
 from collections.abc import Callable
@@ -23,6 +24,13 @@ THEIRS = {
     "by": "fdr_by",
 }
 families = st.lists(st.floats(0, 1) | st.sampled_from([0.0, 0.01, 1.0]), min_size=1, max_size=20)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _little_to_collect() -> None:
+    """Leave the caches of other tests alone: statsmodels collects at each call of Holm's method."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.mark.parametrize("method", THEIRS)
