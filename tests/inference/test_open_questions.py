@@ -90,7 +90,7 @@ def test_who_reads_the_first_screen_reads_draft_first(file: Path) -> None:
     draft = drafted(file).analyze()
     text = as_text(draft)
     # Once for all variants.
-    assert text.startswith(f"b, c: {SAID[:60]}")
+    assert text.startswith(SAID[:60])
     assert text.count("DRAFT:") == 1
     assert "Scorecard (DRAFT)" in text
     page = parse(page_html(study_of(draft)))
