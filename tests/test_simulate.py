@@ -11,8 +11,11 @@ import duckdb
 import numpy as np
 import pandas as pd
 import pytest
+from typer.testing import CliRunner
 
+import abeval
 from abeval.assignment import Assignment
+from abeval.cli.main import app
 from abeval.errors import ExperimentError
 from abeval.simulate import DEFAULT_IMPRESSIONS, Truth, run, simulate
 from abeval.simulate.run import WRITTEN, experiment_of
@@ -413,3 +416,13 @@ def test_sizes_follow_from_the_number_of_impressions() -> None:
     plans = [Plan(n) for n in (5_000, 200_000, 2_000_000, 20_000_000, 50_000_000)]
     assert [plan.users for plan in plans] == [83, 3_333, 40_000, 500_000, 1_250_000]
     assert [plan.items for plan in plans] == [400, 2_000, 20_000, 100_000, 100_000]
+
+
+def test_cities_in_turn_are_judged_in_two_commands(tmp_path: Path) -> None:
+    run = CliRunner().invoke(app, ["tools", "simulate", str(tmp_path), "--design", "switchback"])
+    assert run.output.strip() == str(tmp_path / "experiment.toml")
+    result = abeval.load(tmp_path / "experiment.toml").analyze()
+    row = result["ctr"]
+    assert (row.status, row.units + row.units_control) == ("better", 4 * 14 * 12)
+    assert row.lift_low < json.loads((tmp_path / "truth.json").read_text())["lift"]["ctr"]
+    assert all(check.status != "fail" for check in result.trust)

@@ -3,7 +3,7 @@
 import json
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
@@ -126,26 +126,29 @@ def simulate(
     past: Annotated[
         int, typer.Option(help="Small experiments that came before, in past/.", min=0, max=100)
     ] = 0,
-    interleaving: Annotated[
-        bool, typer.Option("--interleaving", help="A small log of lists that two rankers share.")
-    ] = False,
+    design: Annotated[
+        Literal["ab", "interleaving", "switchback"],
+        typer.Option(help="An A/B test; or a small log of shared lists, of cities in turn."),
+    ] = "ab",
 ) -> None:
     """Simulate logs with known effects: write the logs, experiment.toml and truth.json.
 
     Examples:
     abeval tools simulate logs --impressions 50000 --seed 3 --past 5
-    abeval tools simulate lists --interleaving
+    abeval tools simulate lists --design interleaving
     """
     from abeval.progress import steps
-    from abeval.simulate import DEFAULT_IMPRESSIONS, simulate_lists
+    from abeval.simulate import DEFAULT_IMPRESSIONS, simulate_lists, simulate_turns
     from abeval.simulate import simulate as write_logs
 
-    if interleaving and (past or impressions != DEFAULT_IMPRESSIONS):
-        raise ExperimentError("--interleaving has one size, and no past", "give --seed alone")
+    if design != "ab" and (past or impressions != DEFAULT_IMPRESSIONS):
+        raise ExperimentError(f"--design {design} has one size, and no past", "give --seed alone")
     with steps() as step:
         step("simulating")
-        if interleaving:
+        if design == "interleaving":
             simulate_lists(directory, seed)
+        elif design == "switchback":
+            simulate_turns(directory, seed)
         else:
 
             def count(done: int, total: int) -> None:

@@ -1,7 +1,7 @@
 """Interleaved lists of known rankers: level, sign, users beside an A/B test, biased drafts.
 
-The click model is that of `abeval tools simulate --interleaving` (`simulate/interleaved.py`):
-position bias, and users with 1 to 200 lists, each drafted by `abeval.interleave`.
+The click model is that of `abeval tools simulate --design interleaving`: position bias, and users
+with 1 to 200 lists, each drafted by `abeval.interleave`.
 """
 
 import sys

@@ -12,17 +12,15 @@ import argparse
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import Any, NamedTuple
 from unittest.mock import patch
 
 import numpy as np
-import pandas as pd
-from scipy.special import expit
 
 import abeval
 from abeval.aggregates.aggregates import Aggregates
-from abeval.assignment.switchbacks import Schedule, schedule_of
+from abeval.assignment.switchbacks import Schedule
 from abeval.experiment.load import parse_experiment
 from abeval.experiment.metrics import chosen_metrics
 from abeval.inference.compare import Analysis, compare
@@ -31,15 +29,25 @@ from abeval.inference.switchbacks import carry_over
 from abeval.logs.clusters import PARTS, slots_of
 from abeval.logs.unit_arrays import Labels
 from abeval.results.analysis import Result
+from abeval.simulate.turns import (
+    ARMS,
+    CITIES,
+    DAYS,
+    HOURS,
+    LIFT,
+    MINUTES,
+    SLOT,
+    SLOTS,
+    START,
+    Minutes,
+    draw_minutes,
+    log_of,
+)
 from abeval.stats import randomisation
 from abeval.stats.distributions import two_sided_quantile
-from abeval.stats.records import Bools, Integers
 
-LIFT, CITIES, DAYS, HOURS = 0.1, 4, 14, 2
-ARMS = Arms("control", "treatment")
-START = datetime(2026, 9, 14)
-MINUTES, SLOT = DAYS * 1440, HOURS * 60
-SLOTS = MINUTES // SLOT
+ROWS = 0.4
+"""Impressions a city and minute of the logs that go through the whole command."""
 
 
 class World(NamedTuple):
@@ -61,35 +69,6 @@ WORLDS = (
     World("coin", 30, 30),
     World("alternating", 0, 20),
 )
-
-
-class Minutes(NamedTuple):
-    """Clicks and impressions of each city and minute, and who is treated in each slot."""
-
-    y: Integers
-    x: Integers
-    treated: Bools
-
-
-def minutes(world: World, seed: int, lift: float, rows: float = 2.0) -> Minutes:
-    """Draw an experiment of so many impressions a city and minute; shape (cities, minutes)."""
-    rng = np.random.default_rng([seed, 33])
-    names, period = [str(city) for city in range(CITIES)], (START, START + timedelta(DAYS))
-    length = timedelta(hours=HOURS)
-    drawn = schedule_of(names, ARMS, period, length, f"s{seed}", world.schedule)
-    treated = np.array([one.variant == "treatment" for one in drawn]).reshape(CITIES, SLOTS)
-    minute = np.arange(MINUTES)
-    slot, since = np.divmod(minute, SLOT)
-    before = np.hstack([np.zeros((CITIES, 1), bool), treated[:, :-1]])
-    acts = np.where(since < world.carry, before[:, slot], treated[:, slot])
-    size = rows * rng.uniform(0.5, 1.5, (CITIES, 1))
-    x = rng.poisson(size * (1 + 0.8 * np.sin(minute / 1440 * 2 * np.pi)))
-    wander = np.zeros((CITIES, DAYS * 24))
-    for hour in range(1, DAYS * 24):
-        wander[:, hour] = 0.9 * wander[:, hour - 1] + rng.normal(0, 0.15, CITIES)
-    logit = -1.4 + rng.normal(0, 0.2, (CITIES, 1)) + np.repeat(wander, 60, axis=1)
-    rate = expit(logit + 0.4 * np.sin(minute / 1440 * 2 * np.pi + 1)) * (1 + lift * acts)
-    return Minutes(rng.binomial(x, np.minimum(rate, 1)), x, treated)
 
 
 def entries(world: World) -> dict[str, Any]:
@@ -165,10 +144,10 @@ def judged(world: World, seed: int) -> Judged:
     """Judge one experiment without an effect, and one with."""
     outcomes = []
     for lift in (0.0, LIFT):
-        drawn = minutes(world, seed, lift)
+        drawn = draw_minutes(world.schedule, world.carry, seed, lift)
         analysis = analysis_of(world, drawn)
         metric = analysis.metrics[0]
-        own = compare(analysis, metric, ARMS)
+        own = compare(analysis, metric, Arms(*ARMS))
         if own.effect is None or own.lift is None:
             raise ValueError(f"{world}: no effect")
         p_carried = carry_over(metric, analysis.aggregates)
@@ -198,27 +177,10 @@ def _by_rows(drawn: Minutes) -> tuple[float, float]:
     return float(np.expm1(value - error)), float(np.expm1(value + error))
 
 
-def log_of(world: World, seed: int, lift: float, rows: float = 0.4) -> pd.DataFrame:
-    """Write an experiment as a log of impressions."""
-    drawn = minutes(world, seed, lift, rows)
-    rng = np.random.default_rng(seed)
-    city, minute = np.divmod(np.repeat(np.arange(drawn.x.size), drawn.x.ravel()), MINUTES)
-    place = np.arange(len(city)) - np.repeat(np.cumsum(drawn.x) - drawn.x.ravel(), drawn.x.ravel())
-    at = pd.to_timedelta(minute * 60 + rng.integers(0, 60, len(city)), unit="s")
-    return pd.DataFrame(
-        {
-            "city": city,
-            "user_id": rng.integers(0, 3_000, len(city)),
-            "ts": pd.Timestamp(START) + at,
-            "variant": np.where(drawn.treated[city, minute // SLOT], "treatment", "control"),
-            "click": (place < drawn.y[city, minute]).astype(int),
-        }
-    )
-
-
 def through_command(world: World, seed: int, lift: float) -> Result:
     """Analyse an experiment through the whole command."""
-    return abeval.define(entries(world)).analyze(logs={"impressions": log_of(world, seed, lift)})
+    log = log_of(draw_minutes(world.schedule, world.carry, seed, lift, ROWS), seed)
+    return abeval.define(entries(world)).analyze(logs={"impressions": log})
 
 
 @contextmanager

@@ -8,16 +8,10 @@ import numpy as np
 import pytest
 
 from abeval.inference.compare import compare
+from abeval.inference.comparison import Arms
+from abeval.simulate.turns import ARMS, draw_minutes
 from benchmarks.calibration import switchbacks
-from benchmarks.calibration.switchbacks import (
-    ARMS,
-    WORLDS,
-    World,
-    analysis_of,
-    judged,
-    log_of,
-    minutes,
-)
+from benchmarks.calibration.switchbacks import WORLDS, World, analysis_of, judged
 
 
 @pytest.mark.slow
@@ -44,12 +38,13 @@ def test_carry_over_is_found_where_the_burn_in_is_too_short() -> None:
 def test_arrays_are_what_the_whole_command_makes_of_the_log() -> None:
     world = World("balanced", 0, 20)
     result = switchbacks.through_command(world, 3, 0.1)
-    analysis = analysis_of(world, minutes(world, 3, 0.1, 0.4))
-    own = compare(analysis, analysis.metrics[0], ARMS)
+    drawn = draw_minutes("balanced", 0, 3, 0.1, switchbacks.ROWS)
+    analysis = analysis_of(world, drawn)
+    own = compare(analysis, analysis.metrics[0], Arms(*ARMS))
     assert own.effect is not None
     assert result["ctr"].difference == pytest.approx(own.effect.difference)
     assert result["ctr"].p_value == own.effect.p_value
-    assert len(log_of(world, 3, 0.1)) == result.accounting[0].read
+    assert drawn.x.sum() == result.accounting[0].read
 
 
 def test_the_command_prints_a_line_a_world(

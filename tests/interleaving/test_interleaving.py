@@ -304,7 +304,7 @@ def test_a_plan_is_refused_in_days_and_of_what_is_not_credited(better: pd.DataFr
 
 
 def test_simulated_lists_are_judged_in_two_commands(tmp_path: Path):
-    run = CliRunner().invoke(app, ["tools", "simulate", str(tmp_path), "--interleaving"])
+    run = CliRunner().invoke(app, ["tools", "simulate", str(tmp_path), "--design", "interleaving"])
     assert run.output.strip() == str(tmp_path / "experiment.toml")
     judged = CliRunner().invoke(app, ["analyze", str(tmp_path / "experiment.toml"), "--gate"])
     assert judged.exit_code == 0, judged.output
@@ -315,9 +315,11 @@ def test_simulated_lists_are_judged_in_two_commands(tmp_path: Path):
     rows = pd.read_parquet(tmp_path / "impressions.parquet")
     assert rows.groupby("user_id").request_id.nunique().min() == 1
     before = rows.request_id.nunique()
-    CliRunner().invoke(app, ["tools", "simulate", str(tmp_path), "--interleaving", "--seed", "8"])
+    CliRunner().invoke(
+        app, ["tools", "simulate", str(tmp_path), "--design", "interleaving", "--seed", "8"]
+    )
     assert pd.read_parquet(tmp_path / "impressions.parquet").request_id.nunique() != before
     refused = CliRunner().invoke(
-        app, ["tools", "simulate", str(tmp_path / "x"), "--interleaving", "--past", "2"]
+        app, ["tools", "simulate", str(tmp_path / "x"), "--design", "interleaving", "--past", "2"]
     )
     assert refused.exit_code != 0

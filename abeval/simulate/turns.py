@@ -1,0 +1,133 @@
+"""Simulate cities that take turns between two variants, of known lift.
+
+Traffic and click rate have a rhythm of the day, and the rate of a city wanders hour by hour (an
+autoregressive process of .9). After a switch the variant before may act for some minutes more.
+"""
+
+import json
+from datetime import datetime, time, timedelta
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import pandas as pd
+from scipy.special import expit
+
+from abeval.assignment.switchbacks import Schedule, schedule_of
+from abeval.bounds import check_seed
+from abeval.simulate import world
+from abeval.simulate.run import copy_frame, filled_folder
+from abeval.simulate.visits import Bools
+from abeval.simulate.world import Ints
+
+ARMS = ("control", "treatment")
+LIFT, CITIES, DAYS, HOURS = 0.1, 4, 14, 2
+MINUTES, SLOT = DAYS * 1440, HOURS * 60
+SLOTS = MINUTES // SLOT
+START = datetime.combine(world.START, time())
+
+
+class Minutes(NamedTuple):
+    """Clicks and impressions of each city and minute, and who is treated in each slot."""
+
+    y: Ints
+    x: Ints
+    treated: Bools
+
+
+def draw_minutes(
+    schedule: Schedule, carry: int, seed: int, lift: float, rows: float = 2.0
+) -> Minutes:
+    """Draw so many impressions a city and minute; shape (cities, minutes).
+
+    The variant before acts for the first `carry` minutes of a slot.
+
+    >>> draw_minutes("balanced", 0, 7, 0.1).x.shape
+    (4, 20160)
+    """
+    rng = np.random.default_rng([seed, 33])
+    names, period = [str(city) for city in range(CITIES)], (START, START + timedelta(DAYS))
+    drawn = schedule_of(names, ARMS, period, timedelta(hours=HOURS), f"s{seed}", schedule)
+    treated = np.array([one.variant == ARMS[1] for one in drawn]).reshape(CITIES, SLOTS)
+    minute = np.arange(MINUTES)
+    slot, since = np.divmod(minute, SLOT)
+    before = np.hstack([np.zeros((CITIES, 1), bool), treated[:, :-1]])
+    acts = np.where(since < carry, before[:, slot], treated[:, slot])
+    size = rows * rng.uniform(0.5, 1.5, (CITIES, 1))
+    x = rng.poisson(size * (1 + 0.8 * np.sin(minute / 1440 * 2 * np.pi)))
+    wander = np.zeros((CITIES, DAYS * 24))
+    for hour in range(1, DAYS * 24):
+        wander[:, hour] = 0.9 * wander[:, hour - 1] + rng.normal(0, 0.15, CITIES)
+    logit = -1.4 + rng.normal(0, 0.2, (CITIES, 1)) + np.repeat(wander, 60, axis=1)
+    rate = expit(logit + 0.4 * np.sin(minute / 1440 * 2 * np.pi + 1)) * (1 + lift * acts)
+    return Minutes(rng.binomial(x, np.minimum(rate, 1)), x, treated)
+
+
+def log_of(drawn: Minutes, seed: int) -> pd.DataFrame:
+    """Write minutes as a log of impressions."""
+    rng = np.random.default_rng(seed)
+    city, minute = np.divmod(np.repeat(np.arange(drawn.x.size), drawn.x.ravel()), MINUTES)
+    place = np.arange(len(city)) - np.repeat(np.cumsum(drawn.x) - drawn.x.ravel(), drawn.x.ravel())
+    at = pd.to_timedelta(minute * 60 + rng.integers(0, 60, len(city)), unit="s")
+    return pd.DataFrame(
+        {
+            "city": city,
+            "user_id": rng.integers(0, 3_000, len(city)),
+            "ts": pd.Timestamp(START) + at,
+            "variant": np.where(drawn.treated[city, minute // SLOT], ARMS[1], ARMS[0]),
+            "click": (place < drawn.y[city, minute]).astype(int),
+        }
+    )
+
+
+def simulate_turns(directory: Path | str, seed: int = 7) -> float:
+    """Write a small log of cities that took turns; return the true lift of CTR.
+
+    The folder gets `impressions.parquet`, `experiment.toml` and `truth.json`. An earlier simulation
+    is replaced, unless its experiment file was edited.
+
+    Raises:
+        ExperimentError: If the seed or the folder cannot be used.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     simulate_turns(folder)
+    0.1
+    """
+    check_seed(seed)
+    log = log_of(draw_minutes("balanced", 0, seed, LIFT), seed)
+    with filled_folder(Path(directory), _EXPERIMENT, _WRITTEN) as folder:
+        copy_frame(_IMPRESSIONS, log, folder / _WRITTEN[0], {})
+        truth = {"seed": seed, "lift": {"ctr": LIFT}}
+        (folder / "truth.json").write_text(json.dumps(truth, indent=2) + "\n", encoding="utf-8")
+    return LIFT
+
+
+_WRITTEN = ("impressions.parquet", "experiment.toml", "truth.json")
+_IMPRESSIONS = """
+copy (
+    select 'city ' || city as city, 'u' || lpad(user_id::varchar, 4, '0') as user_id, ts, variant,
+        click
+    from chunk order by ts, city, user_id
+) to $file (format parquet, compression zstd)
+"""
+_EXPERIMENT = f"""\
+name = "cities"
+unit = "user_id"
+control = "control"
+variants = {{ control = {{}}, treatment = {{}} }}
+
+[period]
+start = {world.START}
+end = {world.END}
+
+[design]
+switchback = {{ cluster = "city", slot = "{HOURS}h", burn_in = "20m" }}
+
+[logs.impressions]
+path = "impressions.parquet"
+
+[[metrics]]
+name = "ctr"
+role = "goal"
+"""
