@@ -144,7 +144,7 @@ def test_few_clusters_ask_for_more_of_them_and_not_for_days() -> None:
     loaded = abeval.define(entries(metrics=METRICS[:1], **period))
     study = loaded.study(logs={"impressions": log(8)})
     step = next_step(study.analysis, study.outlook)
-    assert re.search(r"seeing ±20% would take about \d+ clusters \(store\) in all", step)
+    assert re.search(r"±20% takes about \d+ clusters \(store\) in all", step)
     longer = {"period": {"start": "2026-09-01", "end": "2026-09-21"}}
     shown = " ".join(str(analyze(log(8), metrics=METRICS[:1], **longer)).split())
     assert "More days bring no clusters (store): assign more of them." in shown
