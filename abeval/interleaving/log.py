@@ -309,9 +309,11 @@ def _events_sql(engine: Engine, metric: Metric, shape: LogShape, weight: str) ->
     engine.view("span", f"select cast({within} as bigint) as ms")
     engine.table(
         "interleaved_events",
-        f"select row_number() over () as event_id, unit_id, cast({item} as varchar) as item, "
-        f"time_ms, cast({value} as bigint) as v_0 from {relation(values[0].log)} "
-        f"where set_aside is null and in_period and {value} is not null and {item} is not null",
+        "select row_number() over (order by unit_id, time_ms, item, v_0) as event_id, * "
+        f"from (select unit_id, cast({item} as varchar) as item, time_ms, "
+        f"cast({value} as bigint) as v_0 from {relation(values[0].log)} "
+        f"where set_aside is null and in_period and {value} is not null and {item} is not null"
+        ") as events",
     )
     engine.table("interleaved_touched", query("interleaving/touched"))
     worth = f"case when alike then 0 else {_whole('e.v_0', weight)} end as v_0, e.v_0 as v_all_0"

@@ -119,7 +119,9 @@ def mixed_slots(experiment: Experiment, engine: Engine) -> dict[str, int]:
     """Count the slots with rows, and those that show several variants, of which some are named."""
     if (plan := experiment.switchback) is None:
         return {}
-    every = engine.rows("select cluster, slot, is_mixed from slots order by cluster, slot")
+    every = engine.rows(
+        "select of_cluster, of_slot, is_mixed from slots order by of_cluster, of_slot"
+    )
     rows = [row[:2] for row in every if row[2]]
     start = datetime(1970, 1, 1) if experiment.period is None else experiment.period.bounds[0]
     at = [(str(name), start + whole(slot) * plan.slot_ms * _MS) for name, slot in rows[:_NAMED]]

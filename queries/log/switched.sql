@@ -13,7 +13,7 @@ with placed as (
     end as part
   from dated
   cross join experiment
-  left join slots using (cluster, slot)
+  left join slots on cluster = of_cluster and slot = of_slot
 )
 select
   columns(*),

@@ -69,6 +69,12 @@ def relations() -> dict[str, Types]:
     metrics += [{"name": "returned", "retention": 1}, {"name": "bought", "log": "orders"}]
     metrics.append({"name": "funnel", "funnel": [{"log": "clicks"}, {"log": "orders"}]})
     found: dict[str, Types] = {}
+    engine = Recorder(found)
+    turns = {"switchback": {"cluster": "city", "slot": "12h", "schedule": "coin"}}
+    in_turn = _experiment({"design": turns, "metrics": [{"name": "ctr"}], "period": PERIOD})
+    cities = {"impressions": log.assign(city=log.variant)}
+    collect(Run(in_turn, engine, cities), chosen_metrics(in_turn))
+    engine.close()
     for cleaning in ({}, {"duplicate_key": ["request_id", "position"]}):
         entries = {
             "logs": {

@@ -26,6 +26,7 @@ from abeval.errors import LogError, QueryError
 from abeval.experiment.metrics import chosen_metrics
 from abeval.experiment.model import Experiment
 from abeval.experiment.sources import LogSource
+from abeval.interleaving.log import dealt, read_lists
 from abeval.logs.prepare import prepare
 from abeval.logs.run import Run
 from abeval.logs.units import expected_by_rule, places_of_hashes
@@ -44,6 +45,8 @@ from tests.engines import nasty, test_copies
 from tests.engines.expressions import EXPRESSIONS, NASTY, REFUSED, listed
 from tests.engines.parity import Both, difference, first_difference
 from tests.engines.sessions import INTERPRETED, spark_session
+from tests.inference import test_switchbacks
+from tests.interleaving import world as interleaved
 from tests.logs.small import small_log
 
 # pyspark warns about pandas and about sockets, all along.
@@ -144,6 +147,25 @@ def _planted(engine: Any) -> None:
         read_offline(Run(experiment, engine, frames), ReplayOptions(metrics=["auc"]))
 
 
+def _interleaved(engine: Any) -> None:
+    """Lists drafted again, credit by position, and orders of what was seen."""
+    shown = interleaved.log(users=40)
+    orders = shown.loc[shown.click == 1, ["user_id", "item_id", "time"]].assign(price=2.5)
+    orders["time"] += pd.Timedelta(minutes=5)
+    source = {"path": "none.parquet", "columns": {"ts": "time"}}
+    experiment = interleaved.experiment(
+        interleaving={"debias": True},
+        logs={"impressions": source, "events": {"orders": source}},
+        metrics=[
+            {"name": "clicks_per_user"},
+            {"name": "revenue", "log": "orders", "value": "price", "per_unit": "sum"},
+        ],
+    ).experiment
+    assert experiment.interleaving is not None
+    run = Run(dealt(experiment), engine, {"impressions": shown, "orders": orders})
+    assert read_lists(run, experiment.interleaving).credit.keys() == {"clicks_per_user", "revenue"}
+
+
 RUNS: dict[str, Callable[[Any], object]] = {
     "analysis of words": lambda e: analyze_on(Run(WORDS, e, nasty.words())),
     "analysis of numbers": lambda e: analyze_on(Run(NUMBERS, e, nasty.numbers())),
@@ -214,6 +236,13 @@ RUNS: dict[str, Callable[[Any], object]] = {
         Run(AGREED, e, nasty.words()), ReplayOptions(k=(3,), metrics=["auc", "q_ctr"])
     ),
     "agreement of a planted log": _planted,
+    "interleaved lists": _interleaved,
+    "cities in turn": lambda e: analyze_on(
+        Run(
+            abeval.define(test_switchbacks.entries()).experiment,
+            *(e, {"impressions": test_switchbacks.log()}),
+        )
+    ),
     "policy of words": lambda e: off_policy(
         *(Run(WORDS, e, nasty.words()), "Ä", PolicyChoice(to="it's \\b")),
         OffPolicyOptions((10.0,), (10.0,), (100.0,), min_ess=1.0),

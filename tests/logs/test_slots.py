@@ -33,7 +33,7 @@ def test_a_slot_is_mixed_where_it_shows_both_variants_after_the_burn_in() -> Non
 
 
 def test_rows_of_a_slot_are_early_late_or_set_aside() -> None:
-    slots = relation("cluster, slot, is_mixed", ("Rome", 0, False), ("Rome", 1, True))
+    slots = relation("of_cluster, of_slot, is_mixed", ("Rome", 0, False), ("Rome", 1, True))
     dated = relation(
         "cluster, slot, since_ms, reason",
         *[("Rome", 0, since, None) for since in (0, 19, 20, 59, 60)],
