@@ -79,7 +79,7 @@ def verdict(result: HistoryReport) -> VerdictLine:
         action = "Decide by tests online, and compare other offline metrics (abeval replay)."
     else:
         word = "TOO FEW EXPERIMENTS TO SAY"
-        sentence = "None of the offline metrics can be told to predict a metric online yet"
+        sentence = "No offline metric can be told to predict a metric online yet"
         lacking = min(filter(None, map(_needs, result.predictions)), default=1)
         more = f"{fmt.count(lacking)} more experiment{'s' * (lacking > 1)}"
         action = f"Add at least {more} with both (abeval history add); until then decide by tests."

@@ -153,6 +153,10 @@ def _trust(result: Result, width: int, whole: bool) -> Iterator[Text | Padding]:
         yield from text_table(tables.checks_table("", "", doubtful), width)
 
 
+_HEAD = 16
+"""A longer name of a variant is no head of a column of numbers: it would leave them no room."""
+
+
 def _scorecard(
     result: Result, width: int, metrics: Collection[str] | None = None
 ) -> Iterator[Text | Padding]:
@@ -165,7 +169,9 @@ def _scorecard(
     yield _heading(f"Scorecard{doubt}: lift with {level} interval, p {after}")
     variants = {row.variant for row in result.scorecard}
     several = len(variants) > 1
-    names = (plain(result.experiment.control), "variant value" if several else plain(*variants))
+    names = [plain(result.experiment.control), "variant value" if several else plain(*variants)]
+    if max(map(len, names)) > _HEAD:
+        names = ["control", "treatment"]
     every = [row for row in result.scorecard if metrics is None or row.metric in metrics]
     shown = printed(result, in_order(result, every))
 

@@ -15,7 +15,7 @@ from abeval.report.markdown import MOST_LINES
 from tests.cli.test_apart import ALL
 from tests.cli.test_outputs import EXPERIMENT
 from tests.logs.small import small_log
-from tests.test_docs_run import prepare, world
+from tests.test_docs_run import log, prepare, world
 
 __all__ = ["world"]
 
@@ -215,6 +215,8 @@ HERE = {
 def test_the_examples_of_the_help_run(world: Path) -> None:
     prepare(world)
     (world / "ids.csv").write_text("user\n1\n2\n")
+    clicked = log().query("click == 1")
+    clicked[["user_id", "item_id", "time"]].to_csv(world / "clicks.csv", index=False)
     (world / "policy.csv").write_text(
         "item_id,probability\n" + "".join(f"{i},0.025\n" for i in range(40))
     )

@@ -134,7 +134,7 @@ def in_order(result: Record, text: str) -> None:
                 (r for r in rows if r.status in order), key=lambda r: order.index(r.status)
             )
         # What is the same in every row has no column.
-        one = field == "scorecard" and len({row.variant for row in rows}) == 1
+        one = field in ("scorecard", "stability") and len({row.variant for row in rows}) == 1
         keys = tuple(key for key in keys if not (one and key == "variant"))
         place = max(whole.find(squeezed("Scorecard")), 0)
         for row in rows:
