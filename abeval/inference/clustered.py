@@ -95,9 +95,7 @@ def _past(y: Floats, x: Floats, y0: Floats, x0: Floats) -> Floats | None:
 def alike_of(metric: Metric, aggregates: Aggregates) -> clusters.Alike | None:
     """Return how alike the units of clusters are in a metric; None where it cannot be told."""
     own, sums = aggregates.clusters, aggregates.cluster_sums.get(metric.name)
-    if own is None or sums is None:
-        return None
-    if own.turns is not None:
+    if own is None or own.turns is not None or sums is None:
         return None
     y, x, _, _, yy, yx, xx, units = sums.T
     above, below = (np.bincount(own.variant, one) for one in (y, x))

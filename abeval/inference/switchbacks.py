@@ -38,14 +38,14 @@ def carry_over(metric: Metric, aggregates: Aggregates) -> float | None:
     early, early_x, late, late_x = sums[:, 8:].T
     chosen = np.flatnonzero((own.turns.before >= 0) & (early_x > 0) & (late_x > 0))
     before, treated = own.turns.before[chosen], own.variant == 1
+    if len(np.unique(own.variant[chosen] == treated[before])) < 2:
+        return None
     weight = (early_x * late_x / np.maximum(early_x + late_x, 1))[chosen]
     change = (early[chosen] / early_x[chosen] - late[chosen] / late_x[chosen]) * weight
     within = 2 * own.stratum[chosen].astype(np.int64) + own.variant[chosen]
     drawn = tossed(treated, own.turns.coin)
     lagged = drawn._replace(treated=drawn.treated[:, before])
     test = Randomised(change, weight, treated[before], lagged, within)
-    if not len(chosen) or len(np.unique(own.variant[chosen] == treated[before])) < 2:
-        return None
     return or_none(test.p_value)
 
 

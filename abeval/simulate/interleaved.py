@@ -5,7 +5,6 @@ their own readiness (Craswell, Zoeter, Taylor & Ramsey, WSDM 2008). Rankers sort
 with noise; the less noise, the better. Most users have few lists, some up to 200.
 """
 
-import json
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -16,7 +15,7 @@ import pandas as pd
 from abeval.assignment.interleaving import Drafted, Method, interleave
 from abeval.bounds import check_seed
 from abeval.simulate import world
-from abeval.simulate.run import copy_frame, filled_folder, timestamps
+from abeval.simulate.run import timestamps, write_small
 from abeval.simulate.visits import Bools
 from abeval.simulate.world import Floats, Ints
 
@@ -24,7 +23,6 @@ RANKERS = ("old", "new")
 LENGTH, ITEMS, MOST_LISTS = 6, 20, 200
 LOOKS = np.arange(1, LENGTH + 1) ** -0.7
 USERS, QUERIES, NOISE = 200, 100, (1.0, 0.6)
-WRITTEN = ("impressions.parquet", "experiment.toml", "truth.json")
 
 Draft = Callable[[Mapping[str, Sequence[Hashable]], str], Sequence[Drafted]]
 """The list that is shown, from the lists of the rankers and the id of a request."""
@@ -120,10 +118,8 @@ def simulate_lists(directory: Path | str, seed: int = 7) -> float:
     check_seed(seed)
     queries = draw_queries(seed, NOISE, QUERIES)
     shown = show(seed, queries, drafted("team_draft", "lists"), USERS)
-    with filled_folder(Path(directory), _EXPERIMENT, WRITTEN) as folder:
-        copy_frame(_IMPRESSIONS, _rows(seed, queries, shown), folder / WRITTEN[0], {})
-        truth = {"seed": seed, "lift": {"clicks_per_list": queries.lift}}
-        (folder / "truth.json").write_text(json.dumps(truth, indent=2) + "\n", encoding="utf-8")
+    lift, rows = {"clicks_per_list": queries.lift}, _rows(seed, queries, shown)
+    write_small(directory, _EXPERIMENT, _IMPRESSIONS, rows, seed, lift)
     return queries.lift
 
 

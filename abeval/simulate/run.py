@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager
@@ -97,6 +98,24 @@ def filled_folder(
             if (folder / name).is_dir():
                 shutil.rmtree(folder / name)
             (scratch.path / name).replace(folder / name)
+
+
+SMALL = ("impressions.parquet", "experiment.toml", "truth.json")
+
+
+def write_small(
+    folder: Path | str,
+    experiment: str,
+    sql: str,
+    rows: pd.DataFrame,
+    seed: int,
+    lift: Mapping[str, float],
+) -> None:
+    """Write a simulation of one log: its rows through SQL, the experiment file and true lifts."""
+    with filled_folder(Path(folder), experiment, SMALL) as filled:
+        copy_frame(sql, rows, filled / SMALL[0], {})
+        truth = {"seed": seed, "lift": lift}
+        (filled / SMALL[-1]).write_text(json.dumps(truth, indent=2) + "\n", encoding="utf-8")
 
 
 def rows_of(plan: Plan, requests: Requests, first: int, lists: ServedLists) -> pd.DataFrame:

@@ -4,7 +4,6 @@ Traffic and click rate have a rhythm of the day, and the rate of a city wanders 
 autoregressive process of .9). After a switch the variant before may act for some minutes more.
 """
 
-import json
 from datetime import datetime, time, timedelta
 from pathlib import Path
 from typing import NamedTuple
@@ -16,7 +15,7 @@ from scipy.special import expit
 from abeval.assignment.switchbacks import Schedule, schedule_of
 from abeval.bounds import check_seed
 from abeval.simulate import world
-from abeval.simulate.run import copy_frame, filled_folder
+from abeval.simulate.run import write_small
 from abeval.simulate.visits import Bools
 from abeval.simulate.world import Ints
 
@@ -96,14 +95,10 @@ def simulate_turns(directory: Path | str, seed: int = 7) -> float:
     """
     check_seed(seed)
     log = log_of(draw_minutes("balanced", 0, seed, LIFT), seed)
-    with filled_folder(Path(directory), _EXPERIMENT, _WRITTEN) as folder:
-        copy_frame(_IMPRESSIONS, log, folder / _WRITTEN[0], {})
-        truth = {"seed": seed, "lift": {"ctr": LIFT}}
-        (folder / "truth.json").write_text(json.dumps(truth, indent=2) + "\n", encoding="utf-8")
+    write_small(directory, _EXPERIMENT, _IMPRESSIONS, log, seed, {"ctr": LIFT})
     return LIFT
 
 
-_WRITTEN = ("impressions.parquet", "experiment.toml", "truth.json")
 _IMPRESSIONS = """
 copy (
     select 'city ' || city as city, 'u' || lpad(user_id::varchar, 4, '0') as user_id, ts, variant,

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import sys
+from types import ModuleType
 
 import numpy as np
 import pytest
 
-from benchmarks.calibration import clusters
+from benchmarks.calibration import clusters, switchbacks
 from benchmarks.calibration.clusters import WORLDS, World, judged
 
 
@@ -23,12 +24,13 @@ def test_clusters_keep_their_level_and_users_do_not(world: World) -> None:
     assert np.mean(of_users) >= 0.2
 
 
+@pytest.mark.parametrize("module", [clusters, switchbacks])
 def test_the_command_prints_a_line_a_world(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    module: ModuleType, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(sys, "argv", ["clusters", "--seeds", "1", "--runs", "1"])
-    monkeypatch.setattr(clusters, "WORLDS", WORLDS[:1])
-    clusters.main()
+    monkeypatch.setattr(module, "WORLDS", module.WORLDS[:1])
+    module.main()
     printed = capsys.readouterr().out.splitlines()
     assert len(printed) == 3
     assert len({line.count("|") for line in printed}) == 1

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import sys
-
 import numpy as np
 import pytest
 
@@ -45,14 +43,3 @@ def test_arrays_are_what_the_whole_command_makes_of_the_log() -> None:
     assert result["ctr"].difference == pytest.approx(own.effect.difference)
     assert result["ctr"].p_value == own.effect.p_value
     assert drawn.x.sum() == result.accounting[0].read
-
-
-def test_the_command_prints_a_line_a_world(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setattr(sys, "argv", ["switchbacks", "--seeds", "1", "--runs", "1"])
-    monkeypatch.setattr(switchbacks, "WORLDS", WORLDS[:1])
-    switchbacks.main()
-    printed = capsys.readouterr().out.splitlines()
-    assert len(printed) == 3
-    assert len({line.count("|") for line in printed}) == 1
