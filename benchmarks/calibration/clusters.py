@@ -7,6 +7,8 @@ of impressions, and clicks with the chance of the store. `--seeds` experiments o
 through arrays and the inference of an analysis, `--runs` through the whole command.
 """
 
+import argparse
+import sys
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
@@ -24,7 +26,6 @@ from abeval.inference.comparison import Arms
 from abeval.logs.unit_arrays import Clusters
 from abeval.stats.distributions import two_sided
 from abeval.stats.records import Bools, Floats, Integers
-from benchmarks.calibration.outcome import print_worlds
 
 RATE, LIFT = 0.2, 0.1
 ARMS = Arms("control", "treatment")
@@ -187,17 +188,21 @@ def line(world: World, seeds: int, runs: int) -> str:
     return f"| {world} | {' | '.join(cells)} |\n"
 
 
-HEAD = (
-    "| clusters | ICC | drawn | level, % | coverage, % | level of t, % | median width, % "
-    "of control | by users: "
-    "level, % | coverage, % | whole command: significant / warned / decided |\n"
-    "|--:|--:|---|--:|--:|--:|--:|--:|--:|--:|\n"
-)
-
-
 def main() -> None:
     """Print the table."""
-    print_worlds(__doc__, HEAD, line, WORLDS, 1000)
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--seeds", type=int, default=1000)
+    parser.add_argument("--runs", type=int, default=40)
+    options = parser.parse_args()
+    sys.stdout.write(
+        "| clusters | ICC | drawn | level, % | coverage, % | level of t, % | median width, % "
+        "of control | by users: "
+        "level, % | coverage, % | whole command: significant / warned / decided |\n"
+        "|--:|--:|---|--:|--:|--:|--:|--:|--:|--:|\n"
+    )
+    for world in WORLDS:
+        sys.stdout.write(line(world, options.seeds, options.runs))
+        sys.stdout.flush()
 
 
 if __name__ == "__main__":

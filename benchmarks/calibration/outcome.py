@@ -1,38 +1,16 @@
 """Outcomes of a calibration, and their table."""
 
-import argparse
 import math
-import sys
-from collections.abc import Callable, Iterable
-from typing import Literal, NamedTuple, TypeVar
+from collections.abc import Iterable
+from typing import Literal, NamedTuple
 
 import numpy as np
 
 from abeval.stats.records import Bools
 
-World = TypeVar("World")
-
 ALPHA = 0.05
 Promise = Literal["nominal", "at_most"]
 """`nominal`: the error rate is alpha; `at_most`: it may be lower, as for exact tests."""
-
-
-def print_worlds(
-    description: str | None,
-    head: str,
-    line: Callable[[World, int, int], str],
-    worlds: Iterable[World],
-    seeds: int,
-) -> None:
-    """Print a table as its worlds are measured, with the options `--seeds` and `--runs`."""
-    parser = argparse.ArgumentParser(description=description)
-    parser.add_argument("--seeds", type=int, default=seeds)
-    parser.add_argument("--runs", type=int, default=40)
-    options = parser.parse_args()
-    sys.stdout.write(head)
-    for world in worlds:
-        sys.stdout.write(line(world, options.seeds, options.runs))
-        sys.stdout.flush()
 
 
 class Rate(NamedTuple):

@@ -8,6 +8,8 @@ for some minutes more. `--seeds` experiments go through arrays and the inference
 with 1,999 schedules drawn in place of 9,999; `--runs` go through the whole command.
 """
 
+import argparse
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import timedelta
@@ -43,7 +45,6 @@ from abeval.simulate.turns import (
 )
 from abeval.stats import randomisation
 from abeval.stats.distributions import two_sided_quantile
-from benchmarks.calibration.outcome import print_worlds
 
 ROWS = 0.4
 """Impressions a city and minute of the logs that go through the whole command."""
@@ -210,17 +211,21 @@ def line(world: World, seeds: int, runs: int) -> str:
     return f"| {world} | {' | '.join(cells)} |\n"
 
 
-HEAD = (
-    "| schedule | carry-over, minutes | burn-in | level, % | coverage, % | median width, % | "
-    "carry-over found without an effect, % | with one, % | by rows: level, % | coverage, % | "
-    "whole command, no effect: significant / carry-over / other warnings | with one |\n"
-    "|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|\n"
-)
-
-
 def main() -> None:
     """Print the table."""
-    print_worlds(__doc__, HEAD, line, WORLDS, 500)
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--seeds", type=int, default=500)
+    parser.add_argument("--runs", type=int, default=40)
+    options = parser.parse_args()
+    sys.stdout.write(
+        "| schedule | carry-over, minutes | burn-in | level, % | coverage, % | median width, % | "
+        "carry-over found without an effect, % | with one, % | by rows: level, % | coverage, % | "
+        "whole command, no effect: significant / carry-over / other warnings | with one |\n"
+        "|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|\n"
+    )
+    for world in WORLDS:
+        sys.stdout.write(line(world, options.seeds, options.runs))
+        sys.stdout.flush()
 
 
 if __name__ == "__main__":
