@@ -33,22 +33,43 @@ def is_few(experiment: Experiment, aggregates: Aggregates, arms: Arms) -> bool:
     return bool(design.blocks or design.switchback) or min(arms.units(aggregates)) < MIN_UNITS
 
 
+def own_sums(metric: Metric, aggregates: Aggregates) -> Floats:
+    """Return y and x of each cluster, and both before, shape (clusters, 4)."""
+    return aggregates.cluster_sums[metric.name][:, :4] * [*scales(metric), *scales(metric)]
+
+
+def sums_per_unit(metric: Metric, aggregates: Aggregates, place: int) -> Floats:
+    """Return the numerator of each cluster (place 0), or its denominator (1), and its units.
+
+    The shape is that of `own_sums`. Of slots of time each is one unit.
+    """
+    own, of = aggregates.clusters, aggregates.cluster_sums[metric.name]
+    units = of[:, 7] if own is None or own.turns is None else np.ones(len(of))
+    scale = scales(metric)[place]
+    return np.stack([of[:, place] * scale, units, of[:, 2 + place] * scale, units], axis=1)
+
+
 def compare_clusters(
-    metric: Metric, experiment: Experiment, aggregates: Aggregates, arms: Arms, rule: Rule
+    sums: Floats, experiment: Experiment, aggregates: Aggregates, arms: Arms, rule: Rule
 ) -> Comparison:
-    """Compare two variants by drawing the assignment of their clusters again."""
+    """Compare two variants by drawing the assignment of their clusters again.
+
+    `sums` are y and x of each cluster, and both before, shape (clusters, 4).
+    """
     units, own = arms.units(aggregates), aggregates.clusters
     if own is None or 0 in units:
         return of.refused(*units, "no_units")
     places = [[*experiment.variants].index(name) for name in arms]
     chosen = np.isin(own.variant, places)
-    scale = np.array([*scales(metric), *scales(metric)])
-    y, x, y0, x0 = (aggregates.cluster_sums[metric.name][chosen, :4] * scale).T
+    y, x, y0, x0 = sums[chosen].T
     treated, prefix = own.variant[chosen] == places[1], ""
+    stratum = own.stratum[chosen].astype(np.int64)
     if own.turns is None:
-        drawn, within = randomisation.assignments(treated, own.stratum[chosen]), None
+        # A pair or a stratum is drawn by a coin, or by more.
+        coin, within, drawn = stratum, None, randomisation.assignments(treated, stratum)
     else:
-        drawn, within = switchbacks.tossed(treated, own.turns.coin), own.stratum.astype(np.int64)
+        coin, within = own.turns.coin, stratum
+        drawn = switchbacks.tossed(treated, coin)
     try:
         bare = Comparison(*units, *Randomised(y, x, treated, drawn).ratios, least=2)
         past = _past(y, x, y0, x0)
@@ -57,7 +78,8 @@ def compare_clusters(
         test = Randomised(y, x, treated, drawn, within)
         difference = test.difference
         if test.least > rule.alpha:
-            return replace(bare, reason="too_few_units")
+            needed = randomisation.fewest(rule.alpha, coin)
+            return replace(bare, reason="too_few_units", units_needed=needed)
         control, treatment = (
             means.estimate_ratio(Moments.of(y[arm], x[arm])) for arm in (~treated, treated)
         )

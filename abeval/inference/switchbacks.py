@@ -28,20 +28,22 @@ def tossed(treated: Bools, coin: Integers) -> randomisation.Assignments:
 def carry_over(metric: Metric, aggregates: Aggregates) -> float | None:
     """Test whether a slot soon after its start still shows the variant of the slot before.
 
-    What a slot has soon after its start, less what it has later, is compared by the variant of the
-    slot before, within cluster, time of day and the slot's own variant; schedules are drawn again.
-    None where the two variants cannot be told apart, or no slot follows another.
+    Its change over its quarters, by a line over 1 / quarter, so that the first counts most, is
+    compared by the variant of the slot before, within cluster, time of day and the slot's own
+    variant; schedules are drawn again. None where the two variants cannot be told apart, or no slot
+    follows another.
     """
     own, sums = aggregates.clusters, aggregates.cluster_sums.get(metric.name)
     if own is None or own.turns is None or sums is None:
         return None
-    early, early_x, late, late_x = sums[:, 8:].T
-    chosen = np.flatnonzero((own.turns.before >= 0) & (early_x > 0) & (late_x > 0))
+    chosen = np.flatnonzero((own.turns.before >= 0) & (sums[:, 9::2].sum(axis=1) > 0))
     before, treated = own.turns.before[chosen], own.variant == 1
     if len(np.unique(own.variant[chosen] == treated[before])) < 2:
         return None
-    weight = (early_x * late_x / np.maximum(early_x + late_x, 1))[chosen]
-    change = (early[chosen] / early_x[chosen] - late[chosen] / late_x[chosen]) * weight
+    y, x = sums[chosen, 8::2], sums[chosen, 9::2]
+    score = 1 / np.arange(1, y.shape[1] + 1)
+    centred = score - (x @ score / x.sum(axis=1))[:, None]
+    change, weight = (y * centred).sum(axis=1), (x * centred**2).sum(axis=1)
     within = 2 * own.stratum[chosen].astype(np.int64) + own.variant[chosen]
     drawn = tossed(treated, own.turns.coin)
     lagged = drawn._replace(treated=drawn.treated[:, before])

@@ -14,6 +14,7 @@ from abeval.assignment.switchbacks import Schedule, schedule_of
 from abeval.errors import ExperimentError, LogError
 from abeval.results.analysis import Result
 from abeval.results.trust import Check
+from abeval.simulate.turns import ARMS, LIFT, draw_minutes, log_of
 from abeval.stats.randomisation import Randomised, tossed
 
 START = datetime(2026, 9, 14)
@@ -138,6 +139,13 @@ def test_carry_over_is_named_and_a_longer_burn_in_takes_it_out() -> None:
     assert "carries over" in named(short, "carry_over").message
     assert faults(long) == set()
     assert (short["ctr"].lift or 0) < 0.5 < (long["ctr"].lift or 0)
+
+
+def test_carry_over_of_the_first_quarter_is_found_in_a_log_of_usual_size() -> None:
+    drawn = [log_of(draw_minutes("balanced", 30, seed, LIFT), seed) for seed in range(4)]
+    plan = {"variants": {name: {} for name in ARMS}, "control": ARMS[0]}
+    results = [analyze(table, burn_in="0m", **plan) for table in drawn]
+    assert sum("carry_over" in faults(result) for result in results) >= 3
 
 
 def test_a_slot_of_both_variants_fails_and_is_named() -> None:
