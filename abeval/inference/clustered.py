@@ -7,6 +7,7 @@ With fewer, and always with strata, pairs or slots of time, the assignment is dr
 """
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 
 import numpy as np
@@ -18,6 +19,7 @@ from abeval.inference import switchbacks
 from abeval.inference.comparison import MIN_UNITS, Arms, Comparison, Comparisons, Rule
 from abeval.metrics.definition import Metric, scales
 from abeval.results import format as fmt
+from abeval.results.analysis import ClusterCost
 from abeval.stats import clusters, effects, means, randomisation
 from abeval.stats.distributions import two_sided
 from abeval.stats.moments import Moments
@@ -114,16 +116,21 @@ def _past(y: Floats, x: Floats, y0: Floats, x0: Floats) -> Floats | None:
     return None if square == 0 else before * float(before @ now) / square
 
 
-def alike_of(metric: Metric, aggregates: Aggregates) -> clusters.Alike | None:
-    """Return how alike the units of clusters are in a metric; None where it cannot be told."""
-    own, sums = aggregates.clusters, aggregates.cluster_sums.get(metric.name)
-    if own is None or own.turns is not None or sums is None:
-        return None
-    y, x, _, _, yy, yx, xx, units = sums.T
-    above, below = (np.bincount(own.variant, one) for one in (y, x))
-    ratio = (above / np.where(below == 0, 1.0, below))[own.variant]
-    squares = yy - 2 * ratio * yx + ratio**2 * xx
-    return of.or_none(lambda: clusters.alike(units, y - ratio * x, squares, len(below)))
+def costs(metrics: Sequence[Metric], aggregates: Aggregates) -> Iterator[ClusterCost]:
+    """Say how alike the units of clusters are in each metric of which it can be told."""
+    own = aggregates.clusters
+    for metric in metrics:
+        sums = aggregates.cluster_sums.get(metric.name)
+        if own is None or own.turns is not None or sums is None or not metric.is_mean_or_ratio:
+            continue
+        y, x, _, _, yy, yx, xx, units = sums.T
+        above, below = (np.bincount(own.variant, one) for one in (y, x))
+        ratio = (above / np.where(below == 0, 1.0, below))[own.variant]
+        squares = yy - 2 * ratio * yx + ratio**2 * xx
+        with suppress(Refusal):
+            icc, effect = clusters.alike(units, y - ratio * x, squares, len(below))
+            size = len(own.of_unit)
+            yield ClusterCost(metric.name, len(y), size, icc, effect, size / effect)
 
 
 Note = tuple[str, Mapping[str, object]]
@@ -173,7 +180,5 @@ def notes_of(
         yield "by_draws", {**named, "t": fmt.listing(by_t)}
         if experiment.inference.family != "none" and least * goals > experiment.alpha:
             yield "too_few_draws", {"variant": variant, "least": least, "goals": goals}
-    for name, metric in judged.items():
-        if (one := alike_of(metric, aggregates)) is not None:
-            worth = {"icc": one.icc, "effect": one.effect, "worth": units / one.effect}
-            yield "alike", {**slots, "metric": name, **worth}
+    for cost in costs([*judged.values()], aggregates):
+        yield "alike", {"unit": unit, **vars(cost)}

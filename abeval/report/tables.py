@@ -294,6 +294,33 @@ def segment_tables(result: Result) -> tuple[TextTable, ...]:
     return with_rows(_segment_tests(result), _contrasts(result))
 
 
+def design_tables(result: Result) -> tuple[TextTable, ...]:
+    """List the tables about what was randomised, where that are not single units."""
+    costs = table(
+        "Clusters",
+        "how alike the units of one cluster are, and how many independent ones say as much.",
+        result.cluster_costs,
+        called(result),
+        ("clusters", lambda one: fmt.count(one.clusters)),
+        ("units", lambda one: fmt.count(one.units)),
+        ("ICC", lambda one: fmt.mean(one.icc)),
+        ("design effect", lambda one: fmt.mean(one.design_effect)),
+        ("worth", lambda one: fmt.count(round(one.worth))),
+    )
+    quarters = table(
+        "After a switch",
+        "slots after one of treatment less slots after one of control, within cluster, time of day "
+        "and own variant, by schedules drawn again; p unadjusted.",
+        result.slot_quarters,
+        called(result),
+        ("minutes", lambda one: f"{one.start:g} to {one.end:g}"),
+        ("value", lambda one: fmt.mean(one.value, result.info(one.metric).unit)),
+        ("difference", lambda one: difference_of(one, result.info(one.metric).unit)),
+        ("p", lambda one: fmt.p_value(one.p_value)),
+    )
+    return with_rows(costs, quarters)
+
+
 def called(result: Result) -> tuple[str, Filling[Any]]:
     """Return the column of the metrics, as people call them."""
     return "metric", lambda row: result.label(row.metric)

@@ -115,7 +115,8 @@ def _ahead(result: Result, outlook: "PowerOutlook | None", whole: bool) -> Itera
 
 
 def _tables(result: Result) -> tuple[TextTable, ...]:
-    return (*tables.tables(result), *tables.segment_tables(result), *tables.cut_tables(result))
+    of_parts = *tables.segment_tables(result), *tables.cut_tables(result)
+    return (*tables.tables(result), *tables.design_tables(result), *of_parts)
 
 
 def _verdicts(result: Result, outlook: "PowerOutlook | None") -> Iterator[Text]:

@@ -25,7 +25,7 @@ from abeval.experiment.load import parse_experiment
 from abeval.experiment.metrics import chosen_metrics
 from abeval.inference.compare import Analysis, compare
 from abeval.inference.comparison import Arms
-from abeval.inference.switchbacks import carry_over
+from abeval.inference.switchbacks import Lagged, carry_over
 from abeval.logs.clusters import PARTS, slots_of
 from abeval.logs.unit_arrays import Labels
 from abeval.results.analysis import Result
@@ -148,7 +148,8 @@ def judged(world: World, seed: int) -> Judged:
         own = compare(analysis, metric, Arms(*ARMS))
         if own.effect is None or own.lift is None:
             raise ValueError(f"{world}: no effect")
-        p_carried = carry_over(metric, analysis.aggregates)
+        slots = Lagged.of(metric, analysis.aggregates)
+        p_carried = slots and carry_over(slots)
         carried = p_carried is not None and p_carried <= analysis.experiment.alpha
         outcomes.append((own, carried, _by_rows(drawn)))
     (null, carries, rows_null), (own, found, rows) = outcomes
