@@ -12,6 +12,7 @@ import pytest
 import abeval
 from abeval.errors import ExperimentError, LogError
 from abeval.report.next_step import next_step
+from abeval.report.page import page_html
 from abeval.results.analysis import Result
 from abeval.results.trust import Check
 from abeval.stats.randomisation import Randomised, assignments
@@ -108,6 +109,28 @@ def test_few_clusters_are_judged_by_the_draws_of_the_design() -> None:
         assert row.p_value == pytest.approx(test.p_value())
         assert (row.difference_low, row.difference_high) == pytest.approx(test.interval())
         assert result.verdicts[0].decision == "ship"
+
+
+def test_what_clusters_cost_is_a_row_a_note_and_a_section_of_the_page() -> None:
+    table = log(40)
+    result = analyze(table, metrics=METRICS[:1])
+    (cost,) = result.cluster_costs
+    users = table.groupby(["variant", "store", "user_id"])["click"].agg(y="sum", x="size")
+    rates = users.groupby("variant").sum()
+    ratio = (rates["y"] / rates["x"]).reindex(users.index.get_level_values("variant")).to_numpy()
+    rest = users["y"] - ratio * users["x"]
+    stores = rest.groupby("store").agg(["sum", "size"])
+    own = (stores["sum"] ** 2 / stores["size"]).sum()
+    between, within = own / 38, ((rest**2).sum() - own) / (len(rest) - 40)
+    repeated = (stores["size"] ** 2).sum() / len(rest)
+    size = (len(rest) - 2 * repeated) / 38
+    icc = max(0.0, (between - within) / (between + (size - 1) * within))
+    assert cost.icc == pytest.approx(icc)
+    assert (cost.clusters, cost.units) == (40, len(rest))
+    assert cost.worth == pytest.approx(len(rest) / (1 + (repeated - 1) * icc))
+    assert f"design effect {cost.design_effect:.2g}" in " ".join(result.notes)
+    study = abeval.define(entries(metrics=METRICS[:1])).study(logs={"impressions": table})
+    assert "What was randomised" in page_html(study)
 
 
 def test_strata_are_drawn_apart() -> None:

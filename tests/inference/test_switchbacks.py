@@ -146,6 +146,13 @@ def test_carry_over_of_the_first_quarter_is_found_in_a_log_of_usual_size() -> No
     plan = {"variants": {name: {} for name in ARMS}, "control": ARMS[0]}
     results = [analyze(table, burn_in="0m", **plan) for table in drawn]
     assert sum("carry_over" in faults(result) for result in results) >= 3
+    # Half an hour of carry-over is the first quarter of two hours.
+    first, *later = np.mean(
+        [[one.difference / one.value for one in result.slot_quarters] for result in results], axis=0
+    )
+    assert first == pytest.approx(LIFT, abs=0.04)
+    assert np.abs(later).max() < 0.04
+    assert [one.start for one in results[0].slot_quarters] == [0, 30, 60, 90]
 
 
 def test_a_slot_of_both_variants_fails_and_is_named() -> None:
