@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 from abeval.agreement.case import Case, CauseCheck, Finding, Frames, Unchecked
-from abeval.agreement.causes import CAUSES
+from abeval.agreement.causes import CAUSES, serving
 from abeval.results.agreement import AgreementRow
 from tests import builders
 from tests.history.past import replayed
@@ -187,6 +187,10 @@ def test_a_cause_without_its_rows_says_what_it_needs() -> None:
     found = CHECKS["serving"].judge(of(empty))
     assert isinstance(found, Unchecked)
     assert found.needs == ("timeout", "fallback", "agreement.empty", "agreement.latency")
+
+
+def test_rounding_has_one_limit() -> None:
+    assert [*CHECKS["half_precision"].limits] == [serving.FEW]
 
 
 NONE = [name for name in HEALTHY if name.endswith("_known")]
