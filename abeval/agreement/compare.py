@@ -23,8 +23,6 @@ from abeval.stats import effects
 from abeval.stats.multiplicity import adjust
 from abeval.stats.records import Estimate
 
-__all__ = ["Agreement", "ReplayResult", "Result", "compare"]
-
 LEAST_SHARE = 0.25
 """A cause that is known to account for less of the gap does not explain it."""
 
