@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import tomllib
 from collections.abc import Mapping
+from pathlib import Path
+from typing import get_args, get_type_hints
 
 import numpy as np
 import pandas as pd
 import pytest
 
+from abeval.agreement import causes
 from abeval.agreement.case import Case, CauseCheck, Finding, Frames, Unchecked
 from abeval.agreement.causes import CAUSES, serving
 from abeval.results.agreement import AgreementRow
@@ -191,6 +195,14 @@ def test_a_cause_without_its_rows_says_what_it_needs() -> None:
 
 def test_rounding_has_one_limit() -> None:
     assert [*CHECKS["half_precision"].limits] == [serving.FEW]
+
+
+def test_every_table_of_causes_has_its_function_and_words_where_that_returns_none() -> None:
+    text = Path(causes.__file__).with_name("causes.toml").read_text("utf-8")
+    assert [*tomllib.loads(text)] == [*CHECKS]
+    for name, check in CHECKS.items():
+        returned = get_args(get_type_hints(check.function)["return"])
+        assert (type(None) in returned) == bool(check.unknown), name
 
 
 NONE = [name for name in HEALTHY if name.endswith("_known")]
