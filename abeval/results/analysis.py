@@ -8,7 +8,7 @@ import numpy as np
 
 from abeval.results import effects
 from abeval.results import format as fmt
-from abeval.results.record import DrawnRecord, Frozen, Record, Tabled, csv_text, read_back
+from abeval.results.record import DrawnRecord, Frozen, Tabled, csv_text, read_back
 from abeval.results.trust import AAMetric, Check, Influence, SplitDay, SplitPlace, Verdict
 from abeval.views import view
 
@@ -149,24 +149,13 @@ class Account(Frozen):
 SCHEMA_VERSION = "1"
 
 
-class OfExperiment(Record):
-    """A result of an experiment, whose file may ask questions."""
-
-    experiment: ExperimentInfo
-
-    @property
-    def questions(self) -> tuple[str, ...]:
-        """Return what nobody has answered yet; with any, this is a draft that decides nothing."""
-        return self.experiment.questions
-
-
-class Result(Tabled[effects.Row], OfExperiment, DrawnRecord):
+class Result(Tabled[effects.Row], DrawnRecord):
     """Everything that an analysis computes and its report shows."""
 
     ROWS: ClassVar = ("scorecard", "metric", "variant")
-    FIRST: ClassVar = ("schema_version",)
 
     schema_version: str
+    experiment: ExperimentInfo
     verdicts: tuple[Verdict, ...]
     trust: tuple[Check, ...]
     scorecard: tuple[effects.Row, ...]
@@ -261,6 +250,11 @@ class Result(Tabled[effects.Row], OfExperiment, DrawnRecord):
         return self.info(metric).shown
 
     @property
+    def questions(self) -> tuple[str, ...]:
+        """Return what nobody has answered yet; with any, this is a draft that decides nothing."""
+        return self.experiment.questions
+
+    @property
     def trusted(self) -> bool:
         """Tell whether no failed check touches a goal or a guardrail, nor all rows."""
         judged = {row.metric for row in self.scorecard if row.role != "diagnostic"}
@@ -298,16 +292,22 @@ def result_from_dict(raw: dict[str, Any]) -> Result:
     return read_back(raw, Result, SCHEMA_VERSION)
 
 
-class CheckResult(Tabled[Check], OfExperiment):
+class CheckResult(Tabled[Check]):
     """What the trust checks say, without a scorecard."""
 
     ROWS: ClassVar = ("trust", "name")
 
+    experiment: ExperimentInfo
     trust: tuple[Check, ...]
     accounting: tuple[Account, ...]
     notes: tuple[str, ...]
     split_days: tuple[SplitDay, ...] = ()
     split_places: tuple[SplitPlace, ...] = ()
+
+    @property
+    def questions(self) -> tuple[str, ...]:
+        """Return what nobody has answered yet; with any, this is a draft."""
+        return self.experiment.questions
 
     @property
     def failed(self) -> tuple[str, ...]:

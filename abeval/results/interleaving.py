@@ -3,7 +3,7 @@
 from typing import ClassVar
 
 from abeval.results import format as fmt
-from abeval.results.analysis import Account, OfExperiment
+from abeval.results.analysis import Account, ExperimentInfo
 from abeval.results.effects import Status
 from abeval.results.record import Frozen, PageRecord, Tabled
 from abeval.results.trust import Check, Verdict
@@ -67,7 +67,7 @@ class PreferenceRow(Frozen):
 INTERLEAVING_SCHEMA_VERSION = "1"
 
 
-class InterleavingResult(Tabled[PreferenceRow], OfExperiment, PageRecord):
+class InterleavingResult(Tabled[PreferenceRow], PageRecord):
     """Which ranker users prefer, of those whose items share each list.
 
     Attributes:
@@ -77,6 +77,7 @@ class InterleavingResult(Tabled[PreferenceRow], OfExperiment, PageRecord):
 
     ROWS: ClassVar = ("preferences", "metric", "ranker", "base")
 
+    experiment: ExperimentInfo
     method: str
     verdicts: tuple[Verdict, ...]
     preferences: tuple[PreferenceRow, ...]
@@ -87,6 +88,11 @@ class InterleavingResult(Tabled[PreferenceRow], OfExperiment, PageRecord):
     accounting: tuple[Account, ...]
     notes: tuple[str, ...]
     schema_version: str = INTERLEAVING_SCHEMA_VERSION
+
+    @property
+    def questions(self) -> tuple[str, ...]:
+        """Return what nobody has answered yet; with any, this is a draft that decides nothing."""
+        return self.experiment.questions
 
     @property
     def trusted(self) -> bool:
