@@ -60,10 +60,6 @@ def judge(experiment: Experiment, metrics: Sequence[Metric], aggregates: Aggrega
         questions=experiment.questions,
     )
 
-    notes = (
-        *scorecard.winners_curse(analysis, comparisons, rows),
-        *context.notes(analysis, comparisons),
-    )
     return Result(
         schema_version=SCHEMA_VERSION,
         experiment=context.experiment_info(experiment, aggregates),
@@ -79,7 +75,10 @@ def judge(experiment: Experiment, metrics: Sequence[Metric], aggregates: Aggrega
         ),
         left_out=context.left_out(metrics, aggregates),
         accounting=context.accounting(aggregates),
-        notes=tuple(masked(worded(note, experiment.language)) for note in notes),
+        notes=tuple(
+            masked(worded(note, experiment.language))
+            for note in context.notes(analysis, comparisons, rows)
+        ),
         adjustments=tuple(scorecard.adjustments(analysis, comparisons)),
         segment_tests=segments.segment_tests(analysis),
         segment_contrasts=tuple(segments.segment_contrasts(analysis, moved)),
