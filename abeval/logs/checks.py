@@ -1,6 +1,8 @@
 """Refuse logs that do not fit the experiment; each error says how to mend it."""
 
+import tomllib
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 
 from abeval.engines.sql import Engine, quoted
 from abeval.errors import LogError
@@ -14,6 +16,11 @@ from abeval.metrics.definition import Metric
 USED = "used"
 USED_BEFORE = "used_before_the_period"
 """Reasons in an account for rows that were not set aside: in the period, and before it."""
+
+REMEDIES: Mapping[str, Mapping[str, str]] = tomllib.loads(
+    Path(__file__).with_name("remedies.toml").read_text("utf-8")
+)
+"""What to do where every row is set aside, by reason, or an expression fails, by the error."""
 
 
 def check_frames(experiment: Experiment, frames: Mapping[str, object]) -> None:
@@ -153,23 +160,8 @@ def _remedy(reason: str, shape: LogShape, timezone: str, engine: Engine) -> str:
             rows = engine.rows("select distinct variant from seen order by variant limit 10")
             names = ", ".join(repr(name) for (name,) in rows if name is not None)
             return f"the log's variants are {names}; give [variants] these names"
-        case "not_exposed":
-            return (
-                "no unit of the exposures is in the impressions: are the ids written the same "
-                "way in both?"
-            )
-        case "repeated_unit":
-            return (
-                "every unit has several rows that differ: make one row of each, such as its sums, "
-                "or draft an experiment of such rows (abeval init, abeval.draft)"
-            )
-        case "crossover":
-            return '[cleaning] crossover = "first" keeps units that were seen in two variants'
-        case "tied_crossover":
-            return (
-                "every unit is in several variants, and no time says which was first: map ts, or "
-                "set [assignment] salt, by which abeval computes the variant"
-            )
+    if (known := REMEDIES["set_aside"].get(reason)) is not None:
+        return known
     named = {"null_unit": "unit_id", "null_variant": "variant", "null_time": "ts"}.get(reason)
     if named is None:
         return f"check logs.{shape.impressions.log}.path and the mapping of its columns"

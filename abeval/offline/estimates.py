@@ -120,7 +120,7 @@ class Estimates:
         sums, definition = self._sums, metric.definition
         if model not in sums.models:
             return "no_scores"
-        if definition.same_for_all and sums.same_lists and metric.cutoff >= sums.longest > 0:
+        if definition.same and sums.same_lists and metric.cutoff >= sums.longest > 0:
             return "k_covers_list"
         if definition.name in _OF_PROBABILITIES and not sums.models[model].probabilities:
             return "not_probabilities"
