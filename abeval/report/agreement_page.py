@@ -59,10 +59,8 @@ def agreement_tables(result: Agreement, whole: bool) -> tuple[TextTable | str, .
 
 def standing_table(result: Agreement) -> TextTable:
     """Tabulate how each offline metric stands to goals, those of one standing together."""
-    together: dict[tuple[str, str, str], list[AgreementRow]] = {}
-    for row in result.rows:
-        if row.role == "goal":
-            together.setdefault((row.offline, row.variant, row.standing), []).append(row)
+    goals = (row for row in result.rows if row.role == "goal")
+    together = fig.grouped(goals, lambda row: (row.offline, row.variant, row.standing))
 
     def lifted(row: AgreementRow) -> str:
         shown = shown_lift(row)
@@ -122,9 +120,8 @@ def trust_lines(result: Agreement) -> Iterator[tuple[str, str]]:
 
 def _directions(result: Agreement) -> str:
     """Say of which offline metrics not more is better."""
-    names: dict[str, list[str]] = {}
-    for metric in dict.fromkeys(row.offline for row in result.rows):
-        names.setdefault(codes.direction_words(direction_of(metric)), []).append(metric)
+    metrics = dict.fromkeys(row.offline for row in result.rows)
+    names = fig.grouped(metrics, lambda metric: codes.direction_words(direction_of(metric)))
     names.pop("higher is better", None)
     return "".join(f"; {words} for {fmt.listing(of)}" for words, of in names.items())
 

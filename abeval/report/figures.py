@@ -3,11 +3,10 @@
 import html
 import json
 import re
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from math import ceil, floor, log10
 from statistics import median_low
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, TypeVar
 
 from markupsafe import Markup
 
@@ -55,8 +54,7 @@ Trace = dict[str, Any]
 """What a figure draws: a trace, or a shape of its layout."""
 
 
-@dataclass(frozen=True)
-class FigureView:
+class FigureView(NamedTuple):
     """A figure on a page.
 
     `takeaway` says in one sentence what it shows; it may be empty. `key` is how `figures` of a
@@ -414,13 +412,11 @@ def value_axis(title: str, **more: object) -> dict[str, object]:
     return {**axis(title), "gridcolor": GRID, "zeroline": False, "nticks": 7, **more}
 
 
-def line_at(
-    axis: str, value: float, tone: str = GREY, width: float = 1, dash: str = "dash"
-) -> Trace:
+def line_at(axis: str, value: float, width: float = 1, dash: str = "dash") -> Trace:
     """Draw a line behind the points, right across where an axis (`x` or `y`) has a value."""
     other = "x" if axis == "y" else "y"
     line = dashed(*(((value, value), (0, 1)) if axis == "x" else ((0, 1), (value, value))))
-    style = {"color": tone, "width": width, "dash": dash}
+    style = {"color": GREY, "width": width, "dash": dash}
     return line | {f"{other}ref": f"{other} domain", "line": style}
 
 
@@ -431,8 +427,7 @@ def dashed(x: Sequence[float], y: Sequence[float], tone: str = GREY, width: floa
     return {"type": "line", **ends, "line": line, "layer": "below"}
 
 
-@dataclass(frozen=True)
-class Closed:
+class Closed(NamedTuple):
     """What is shown when it is opened; `is_open` from the start."""
 
     summary: str
@@ -440,8 +435,7 @@ class Closed:
     is_open: bool = False
 
 
-@dataclass(frozen=True)
-class OfMetric:
+class OfMetric(NamedTuple):
     """What is shown while its metric is chosen."""
 
     metric: str
@@ -470,12 +464,24 @@ def info_of(study: Study, metric: str) -> MetricInfo:
     return MetricInfo(metric, "mean", "", unit, "increase", "diagnostic", None, None)
 
 
+Record = TypeVar("Record")
+Key = TypeVar("Key")
+
+
+def grouped(records: Iterable[Record], key: Callable[[Record], Key]) -> dict[Key, list[Record]]:
+    """Put the records of each key together, keys in the order in which they appear."""
+    groups: dict[Key, list[Record]] = {}
+    for record in records:
+        groups.setdefault(key(record), []).append(record)
+    return groups
+
+
 def of_metrics(blocks: Iterable[tuple[str, Block]]) -> tuple["OfMetric", ...]:
     """Put the blocks of each metric together, in the order of the metrics."""
-    by_metric: dict[str, list[Block]] = {}
-    for metric, block in blocks:
-        by_metric.setdefault(metric, []).append(block)
-    return tuple(OfMetric(metric, tuple(inside)) for metric, inside in by_metric.items())
+    return tuple(
+        OfMetric(metric, tuple(block for _, block in own))
+        for metric, own in grouped(blocks, lambda one: one[0]).items()
+    )
 
 
 _LONG = 40
