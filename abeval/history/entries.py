@@ -59,13 +59,10 @@ def add(
     if twice is not None:
         what = f"two results of the same kind ({twice}) of {experiment_of(read[0])!r} were named"
         raise ExperimentError(what, "name one of each: analyze, replay, agree")
-    return _put(path, experiment_of(read[0]), parts)
-
-
-def _put(path: Path, name: str, parts: Sequence[Sequence[HistoryRow]]) -> Added:
     with changing(path) as rows:
-        sources = tuple(_put_source(rows, new) for new in parts if new)
-        return Added(str(path), name, sources, len({row.experiment for row in rows}))
+        put = tuple(_put_source(rows, new) for new in parts if new)
+        experiments = len({row.experiment for row in rows})
+        return Added(str(path), experiment_of(read[0]), put, experiments)
 
 
 def _put_source(rows: list[HistoryRow], new: Sequence[HistoryRow]) -> AddedSource:
@@ -113,21 +110,22 @@ def rows_of(result: Addable, shipped: frozenset[str] | None) -> tuple[HistoryRow
     content: dict[str, Any] = {"result": result.to_dict()}
     match result:
         case Result():
-            rows = tuple(_of_analysis(result, shipped))
+            rows = [*_of_analysis(result, shipped)]
             content |= {} if shipped is None else {"shipped": sorted(shipped)}
         case ReplayResult():
-            rows = tuple(_of_replay(result))
+            rows = [_offline(result, "replay", pair, variant=pair.model) for pair in result.pairs]
         case Agreement():
-            rows = tuple(_of_agreement(result))
+            # The offline differences of variants, which are on control's traffic.
+            of_variants = {(row.variant, row.offline): row for row in result.rows}.values()
+            rows = [
+                _offline(result, "agreement", row, metric=row.offline, role=None)
+                for row in of_variants
+            ]
         case InterleavingResult():
-            rows = tuple(_of_preferences(result))
-    text = json.dumps(content, sort_keys=True, default=str)
-    digest = _digest(text.encode("utf-8", "backslashreplace"))
+            rows = [*_of_preferences(result)]
+    text = json.dumps(content, sort_keys=True, default=str).encode("utf-8", "backslashreplace")
+    digest = hashlib.sha256(text).hexdigest()[:32]
     return tuple(replace(row, **_writable(row) | {"digest": digest}) for row in rows)
-
-
-def _digest(content: bytes) -> str:
-    return hashlib.sha256(content).hexdigest()[:32]
 
 
 def _writable(row: HistoryRow) -> dict[str, Any]:
@@ -184,17 +182,6 @@ def _of_analysis(result: Result, shipped: frozenset[str] | None) -> Iterator[His
             decision=decision,
             shipped=decision == "ship" if shipped is None else row.variant in shipped,
         )
-
-
-def _of_replay(result: ReplayResult) -> Iterator[HistoryRow]:
-    for pair in result.pairs:
-        yield _offline(result, "replay", pair, variant=pair.model)
-
-
-def _of_agreement(result: Agreement) -> Iterator[HistoryRow]:
-    """Return the offline differences of variants, which are on control's traffic."""
-    for row in {(row.variant, row.offline): row for row in result.rows}.values():
-        yield _offline(result, "agreement", row, metric=row.offline, role=None)
 
 
 def _of_preferences(result: InterleavingResult) -> Iterator[HistoryRow]:

@@ -137,11 +137,7 @@ def skewed_tails(z: Floats, skew: Floats) -> Floats:
 
 
 def brentq(
-    of: Callable[[float], float],
-    low: float,
-    high: float,
-    xtol: float = 2e-12,
-    rtol: float = 2**-50,
+    of: Callable[[float], float], low: float, high: float, xtol: float = 2e-12, rtol: float = 2**-50
 ) -> float:
     """Find where a continuous function is 0, between two numbers where its signs differ.
 

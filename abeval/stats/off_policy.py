@@ -115,9 +115,8 @@ def columns(*arrays: ArrayLike) -> tuple[Floats, ...]:
     doubles = tuple(np.asarray(array, dtype=np.float64) for array in arrays)
     if any(column.ndim != 1 for column in doubles) or len({column.size for column in doubles}) > 1:
         shapes = ", ".join(str(column.shape) for column in doubles)
-        raise Refusal(
-            "inconsistent", f"columns must be one-dimensional and of equal length: {shapes}"
-        )
+        message = f"columns must be one-dimensional and of equal length: {shapes}"
+        raise Refusal("inconsistent", message)
     if doubles[0].size == 0:
         raise Refusal("too_few_units", "the log has no rows")
     return doubles
