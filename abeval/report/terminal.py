@@ -182,9 +182,8 @@ def _scorecard(
         return fmt.pair(row.control, row.treatment, units.get(row.metric, ""))
 
     def lift(row: Row) -> str:
-        return tables.text_of(fmt.effect(row, units.get(row.metric, ""))) + " abs" * _in_own_unit(
-            row
-        )
+        shown = tables.text_of(fmt.effect(row, units.get(row.metric, "")))
+        return shown + " abs" * _in_own_unit(row)
 
     rows = tables.numbers(
         shown,
