@@ -261,22 +261,22 @@ def _check_rates(table: CountTable, name: str) -> None:
             raise LogError(what, f"correct one of them, or leave {column} out")
 
 
-def _added(cells: Iterable[_Cell]) -> dict[tuple[str, str], tuple[int, dict[str, Fraction]]]:
-    """Return metric and variant → units, and sums."""
-    added: dict[tuple[str, str], tuple[int, dict[str, Fraction]]] = {}
+def _added(cells: Iterable[_Cell]) -> dict[tuple[str, str], tuple[int, Fraction, Fraction]]:
+    """Return metric and variant → units, Σy and Σy²."""
+    added: dict[tuple[str, str], tuple[int, Fraction, Fraction]] = {}
     for one in cells:
-        n, sums = added.get((one.metric, one.variant), (0, {}))
-        total = {"sum_y": one.y, "sum_yy": one.yy}
-        sums = {key: sums.get(key, Fraction(0)) + value for key, value in total.items()}
-        added[one.metric, one.variant] = n + one.n, sums
+        n, y, yy = added.get((one.metric, one.variant), (0, Fraction(0), Fraction(0)))
+        added[one.metric, one.variant] = n + one.n, y + one.y, yy + one.yy
     return added
 
 
 def _rows(
     cells: Iterable[_Cell], day: str | None = None, segment: tuple[str, str] | None = None
 ) -> list[Summary]:
-    added = _added(cells)
-    return [Summary(*key, day, n, sums, segment) for key, (n, sums) in added.items()]
+    return [
+        Summary(*key, day, n, {"sum_y": y, "sum_yy": yy}, segment)
+        for key, (n, y, yy) in _added(cells).items()
+    ]
 
 
 def _by_unit(cells: Sequence[_Cell], table: CountTable) -> list[Summary]:
@@ -312,8 +312,8 @@ def _by_day(cells: Sequence[_Cell], name: str) -> list[Summary]:
             what = f"{name} has no {metric} of {variant} on {day}"
             hint = "variants are compared on the same days: add it, or leave out the day"
             raise LogError(what, hint)
-        for key, (n, sums) in of_day.items():
-            rows.append(Summary(*key, day, n, {"sum_y": sums["sum_y"], "sum_x": Fraction(n)}))
+        for key, (n, y, _) in of_day.items():
+            rows.append(Summary(*key, day, n, {"sum_y": y, "sum_x": Fraction(n)}))
     return rows
 
 
