@@ -3,6 +3,7 @@
 import html
 import json
 import re
+import tomllib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from math import ceil, floor, log10
 from statistics import median_low
@@ -18,34 +19,14 @@ from abeval.results.analysis import ExperimentInfo
 from abeval.results.format import typographic
 from abeval.results.study import Study
 
-# Of control, then of the variants. Each has a contrast of 3:1 on the white and on the dark page;
-# readers without red, green or blue cones tell any two apart (`tests/report/test_colours.py`), and
-# none is the green or red of what is good or bad. Each has its own symbol too.
-COLOURS = ("#64748B", "#0072B2", "#C46A00", "#8526FC", "#159CEC", "#948453")
-SYMBOLS = ("circle", "square", "diamond", "triangle-up", "cross", "x")
-GREY = "#7a8699"
-GRID = "rgba(128,140,160,0.25)"
-
-TOOLTIP: Mapping[str, object] = {
-    "bgcolor": "#1c2430",
-    "bordercolor": "#9aa8bd",
-    "font": {"color": "#ffffff"},
-}
-"""Colours of a label that shows on hovering: the same on every mark and in both modes."""
-
-EFFECT_AXIS: Mapping[str, Any] = {
-    "tickformat": "+~g",
-    "zeroline": True,
-    "zerolinewidth": 1.5,
-    "zerolinecolor": GREY,
-    "gridcolor": GRID,
-    "nticks": 7,
-}
-"""Style of an axis of effects: signed numbers, and a strong line at zero."""
-
-DAYS: Mapping[str, object] = {"type": "date", "tickformat": "%a %d %b", "showgrid": False}
-"""Style of an axis of days."""
-
+_STYLES = tomllib.loads(assets.text("figures.toml"))
+COLOURS: Sequence[str] = _STYLES["colours"]
+SYMBOLS: Sequence[str] = _STYLES["symbols"]
+GREY: str = _STYLES["grey"]
+GRID: str = _STYLES["grid"]
+LAYOUT: Mapping[str, Any] = _STYLES["layout"]
+EFFECT_AXIS: Mapping[str, Any] = _STYLES["effect_axis"]
+DAYS: Mapping[str, object] = _STYLES["days"]
 
 Figure = dict[str, Any]
 """Its traces as `data`, and its `layout`."""
@@ -172,21 +153,8 @@ def figure(
     **layout: object,
 ) -> Figure:
     """Lay traces out: transparent, in the page's font, with a horizontal legend; in pixels."""
-    plain = {
-        "template": {},
-        "paper_bgcolor": "rgba(0,0,0,0)",
-        "plot_bgcolor": "rgba(0,0,0,0)",
-        "height": height,
-        "margin": {"l": 72, "r": 16, "t": 34, "b": 44} | (margin or {}),
-        "font": {"family": "system-ui, -apple-system, 'Segoe UI', sans-serif", "size": 12.5},
-        "showlegend": True,
-        "legend": {"orientation": "h", "x": 0, "y": 1.02, "yanchor": "bottom"},
-        # Dragging would catch the finger that scrolls the page.
-        "dragmode": False,
-        "hovermode": "closest",
-        "hoverlabel": TOOLTIP,
-    }
-    return {"data": traces, "layout": plain | layout}
+    size = {"height": height, "margin": LAYOUT["margin"] | (margin or {})}
+    return {"data": traces, "layout": {**LAYOUT, **size, **layout}}
 
 
 def scatter(said: Sequence[str] | None = None, **entries: object) -> Trace:

@@ -261,7 +261,7 @@ def coverage(result: ReplayResult) -> TextTable:
         ("units", lambda one: _part(one.scored_units, one.units), "number"),
         (
             "pairs of a request and an item",
-            lambda one: _part(one.rows - one.unscored_rows, one.rows),
+            lambda c: _part(c.rows - c.unscored_rows, c.rows),
             "number",
         ),
         ("without a usable score", lambda one: fmt.count(one.unscored_rows), "spare"),

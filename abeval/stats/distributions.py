@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable
+from functools import cache
 from statistics import NormalDist
 from typing import NamedTuple
 
@@ -134,6 +135,12 @@ def skewed_tails(z: Floats, skew: Floats) -> Floats:
     x = np.maximum(shape + z * np.sqrt(shape) * np.sign(skew), 0.0)
     p = np.where(skew > 0, scipy.special.gammaincc(shape, x), scipy.special.gammainc(shape, x))
     return np.asarray(np.where(is_normal, scipy.special.ndtr(-z), p))
+
+
+@cache
+def legendre(count: int) -> tuple[Floats, Floats]:
+    """Return nodes and weights of Gauss and Legendre, slower than what they integrate."""
+    return np.polynomial.legendre.leggauss(count)
 
 
 def brentq(

@@ -8,7 +8,6 @@ from numpy.typing import ArrayLike
 from scipy import special
 
 from abeval.stats import distributions
-from abeval.stats.proportions import clopper_pearson
 from abeval.stats.records import Floats, Refusal, finite
 
 THIN = 16
@@ -135,8 +134,9 @@ def aa_summary(p_values: ArrayLike, alpha: float = 0.05) -> AASummary:
     root = math.sqrt(replays)
     x = distance * root
     of_distance = float(special.kolmogorov(x + 1 / (6 * root) + (x - 1) / (4 * replays)))
-    ends = clopper_pearson(count, replays)
-    return AASummary(count, replays, count / replays, *ends, distance, of_distance)
+    low = float(special.betaincinv(count, replays - count + 1, 0.025)) if count else 0.0
+    high = float(special.betaincinv(count + 1, replays - count, 0.975)) if count < replays else 1.0
+    return AASummary(count, replays, count / replays, low, high, distance, of_distance)
 
 
 def _centred(n: Floats, s: Floats, means: Floats) -> Floats:
