@@ -59,18 +59,17 @@ class Explanation:
 
     def __str__(self) -> str:
         head, tail = self.digest[:HEX_DIGITS], self.digest[HEX_DIGITS:]
-        return "\n".join(
-            (
-                f"unit        {self.unit}",
-                f"salt        {self.salt}",
-                f"digest      md5('{self.salt}:{self.unit}') = {head}·{tail}",
-                f"h           0x{head} = {self.h}",
-                f"slot        h mod {SLOTS:,} = {self.slot}",
-                f"range       {self.range} is {self.variant}",
-                f"variant     {self.variant}",
-                f"sub_bucket  (h div {SLOTS:,}) mod {self.sub_buckets} = {self.sub_bucket}",
-            )
+        lines = (
+            f"unit        {self.unit}",
+            f"salt        {self.salt}",
+            f"digest      md5('{self.salt}:{self.unit}') = {head}·{tail}",
+            f"h           0x{head} = {self.h}",
+            f"slot        h mod {SLOTS:,} = {self.slot}",
+            f"range       {self.range} is {self.variant}",
+            f"variant     {self.variant}",
+            f"sub_bucket  (h div {SLOTS:,}) mod {self.sub_buckets} = {self.sub_bucket}",
         )
+        return "\n".join(lines)
 
 
 @dataclass(frozen=True)
