@@ -8,7 +8,7 @@ from numpy.typing import ArrayLike
 from scipy import special
 
 from abeval.stats.distributions import brentq, legendre, quantile, two_sided
-from abeval.stats.records import Floats, Refusal
+from abeval.stats.records import Floats, Refusal, finite
 
 Method = Literal["bonferroni", "sidak", "holm", "hochberg", "hommel", "bh", "by"]
 
@@ -65,9 +65,7 @@ def weighted(p_values: ArrayLike, weights: ArrayLike) -> Floats:
         >>> weighted([0.01, 0.01], [4, 1]).tolist()
         [0.0125, 0.05]
     """
-    p, shares = _checked(p_values), np.asarray(weights, dtype=float)
-    if not np.isfinite(shares).all():
-        raise Refusal("not_finite", "weights must be finite")
+    p, shares = _checked(p_values), finite(weights, "weights must be finite")
     if shares.shape != p.shape or np.any(shares < 0) or (len(p) and shares.sum() == 0):
         raise Refusal("not_applicable", "one weight per p-value, not negative, one positive")
     adjusted = np.ones_like(p)

@@ -156,8 +156,7 @@ def spread(value: float, influence: Floats, clusters: ArrayLike | None = None) -
     sums = by_cluster(influence, clusters)
     if sums.size < 2:
         raise Refusal("too_few_units", f"a variance needs at least two units, got {sums.size}")
-    if not np.isfinite(sums).all():
-        raise Refusal("not_finite", "an estimate or its variance is not finite")
+    finite(sums, "an estimate or its variance is not finite")
     centred = sums - sums.mean()
     second = float((centred**2).mean())
     se = math.sqrt(second / (sums.size - 1)) * sums.size / influence.size
