@@ -7,14 +7,7 @@ from typing import Any, Literal, NamedTuple, TypeVar
 
 from markupsafe import Markup
 
-from abeval.results import (
-    Adjustment,
-    MetricInfo,
-    Row,
-    SegmentContrast,
-    SegmentTest,
-    codes,
-)
+from abeval.results import Adjustment, MetricInfo, Row, SegmentContrast, SegmentTest, codes
 from abeval.results import format as fmt
 from abeval.results.analysis import Pair, Result
 from abeval.results.effects import CutRow, CutSplit
