@@ -10,7 +10,7 @@ from typing import Any
 from abeval.errors import ExperimentError
 from abeval.history.table import changing
 from abeval.offline.metrics import direction_of
-from abeval.results import codes
+from abeval.results import codes, study
 from abeval.results.agreement import Agreement, AgreementRow
 from abeval.results.analysis import ExperimentInfo, Result
 from abeval.results.effects import Row
@@ -18,23 +18,14 @@ from abeval.results.history import Added, AddedSource, HistoryRow, Source
 from abeval.results.interleaving import InterleavingResult, PreferenceRow
 from abeval.results.record import columns_of
 from abeval.results.replay import PairRow, ReplayResult
-from abeval.results.study import (
-    AGREEMENT,
-    ANALYSIS,
-    PREFERENCES,
-    REPLAY,
-    STUDY,
-    Study,
-    Wanted,
-    read_result,
-)
+from abeval.results.study import Study, Wanted, read_result
 from abeval.stats.distributions import quantile, two_sided_quantile
 
 Addable = Result | ReplayResult | Agreement | InterleavingResult
 """What a history takes; of a study, these of its results."""
 
 _WANTED = Wanted(
-    (ANALYSIS, REPLAY, AGREEMENT, PREFERENCES, STUDY),
+    (study.ANALYSIS, study.REPLAY, study.AGREEMENT, study.PREFERENCES, study.STUDY),
     "it has no effects for a history",
     "name the JSON of abeval analyze or report, beside it that of agree and replay",
 )

@@ -4,21 +4,10 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from abeval.offline.metrics import direction_of
-from abeval.report import assets
+from abeval.report import assets, tables
 from abeval.report import figures as fig
 from abeval.report.figures import Block, Closed, FigureView
-from abeval.report.tables import (
-    WHY_NOT,
-    Kind,
-    TextTable,
-    VerdictLine,
-    interval,
-    lift_of,
-    shown_lift,
-    table,
-    text_lines,
-    with_rows,
-)
+from abeval.report.tables import Kind, TextTable, VerdictLine, interval, lift_of, table, with_rows
 from abeval.results import codes
 from abeval.results import format as fmt
 from abeval.results.agreement import Agreement, AgreementRow, Cause, Explanation
@@ -63,7 +52,7 @@ def standing_table(result: Agreement) -> TextTable:
     together = fig.grouped(goals, lambda row: (row.offline, row.variant, row.standing))
 
     def lifted(row: AgreementRow) -> str:
-        shown = shown_lift(row)
+        shown = tables.shown_lift(row)
         return row.online if shown is None else f"{row.online} {shown.estimate}"
 
     return table(
@@ -99,7 +88,8 @@ def conclusions(result: Agreement) -> tuple[VerdictLine, ...]:
 def conclusion_lines(result: Agreement) -> Iterator[str]:
     """Write the conclusions, then trust and guardrails, as lines of text."""
     for one in conclusions(result):
-        yield from text_lines(one, f"{one.variant}: " if len(result.explanations) > 1 else "")
+        before = f"{one.variant}: " if len(result.explanations) > 1 else ""
+        yield from tables.text_lines(one, before)
     for name, words in trust_lines(result):
         yield f"{name}: {words}"
 
@@ -194,7 +184,7 @@ def pair_table(result: Agreement) -> TextTable:
         ("difference", lambda r: number(r.difference, r.low, r.high, signed=True), "number"),
         ("lift", lift_of, "number"),
         "standing",
-        WHY_NOT,
+        tables.WHY_NOT,
     )
 
 

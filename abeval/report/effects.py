@@ -8,16 +8,7 @@ from typing import NamedTuple
 from abeval.report import assets, glyph, tables
 from abeval.report.figures import Block, Closed, of_metrics, places
 from abeval.report.next_step import in_order
-from abeval.report.tables import (
-    ROLES,
-    Cell,
-    Printed,
-    estimate_of,
-    full,
-    interval_of,
-    printed,
-    spans,
-)
+from abeval.report.tables import Cell, Printed, full, spans
 from abeval.results import MetricInfo, Row, SliceRow, codes
 from abeval.results import format as fmt
 from abeval.results.analysis import ExperimentInfo, Result
@@ -29,7 +20,7 @@ DECIDED = frozenset({"better", "worse", "equivalent", "non_inferior"})
 def effect_of(row: Row | SliceRow, unit: str, note: str = "") -> Cell:
     """Show the lift of a row, or its difference if there is no lift; the tooltip has all digits."""
     shown = tables.shown_lift(row) or tables.shown_difference(row, unit)
-    html = spans(estimate=estimate_of(shown), interval=interval_of(shown), note=note)
+    html = spans(estimate=tables.estimate_of(shown), interval=tables.interval_of(shown), note=note)
     exact = f"lift {full(row.lift)} [{full(row.lift_low)}, {full(row.lift_high)}]"
     return Cell(tables.text_of(shown), html, "effect", exact)
 
@@ -107,13 +98,13 @@ Rows = tuple[glyph.Axis, list[RowView]]
 def by_role(result: Result) -> list[tuple[str, str, str, Rows]]:
     """Show the scorecard: role, title and hint, and the rows of each on one axis."""
     ordered = in_order(result, result.scorecard)
-    of_role = [(one, [row for row in ordered if row.role == one[0]]) for one in ROLES]
+    of_role = [(one, [row for row in ordered if row.role == one[0]]) for one in tables.ROLES]
     return [(*one, row_views(result, rows)) for one, rows in of_role if rows]
 
 
 def row_views(result: Result, rows: Sequence[Row]) -> Rows:
     """Show rows on one axis."""
-    order, shown = places(result.experiment), printed(result, rows)
+    order, shown = places(result.experiment), tables.printed(result, rows)
     metrics = {row.metric: result.info(row.metric) for row in rows}
     # A control is printed alike beside every variant.
     values: dict[str, list[float | None]] = {}

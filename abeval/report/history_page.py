@@ -5,25 +5,11 @@ from collections.abc import Iterator, Sequence
 from itertools import islice
 
 from abeval.report import figures as fig
+from abeval.report import tables
 from abeval.report.figures import FigureView
-from abeval.report.tables import (
-    TextTable,
-    VerdictLine,
-    interval,
-    scaled,
-    table,
-    text_lines,
-    with_rows,
-)
+from abeval.report.tables import TextTable, VerdictLine, interval, scaled, table, with_rows
 from abeval.results import format as fmt
-from abeval.results.history import (
-    FEWEST,
-    Added,
-    Gained,
-    HistoryEffect,
-    HistoryReport,
-    Prediction,
-)
+from abeval.results.history import FEWEST, Added, Gained, HistoryEffect, HistoryReport, Prediction
 
 _LISTED = 3
 """Metrics that a sentence names."""
@@ -46,8 +32,8 @@ def added_parts(result: Added) -> tuple[str, ...]:
 
 def history_tables(result: HistoryReport) -> tuple[TextTable | str, ...]:
     """Write the verdict, what was learned and cannot be said; then every table that has rows."""
-    tables = with_rows(prediction_table(result), sensitivity_table(result))
-    return (*text_lines(verdict(result)), *sentences(result), *tables)
+    shown = with_rows(prediction_table(result), sensitivity_table(result))
+    return (*tables.text_lines(verdict(result)), *sentences(result), *shown)
 
 
 def verdict(result: HistoryReport) -> VerdictLine:

@@ -3,21 +3,12 @@
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from abeval.report import tables
 from abeval.report.agreement_page import conclusion_lines, standings
 from abeval.report.next_step import ORDER, in_order, next_step, verdict_lines
 from abeval.report.short import notes, parts
 from abeval.report.spread_page import moved_sentences
-from abeval.report.tables import (
-    Printed,
-    TextTable,
-    could_see,
-    decisive_p,
-    filled,
-    lift_of,
-    numbers,
-    printed,
-    tally,
-)
+from abeval.report.tables import Printed, TextTable, decisive_p, filled, lift_of
 from abeval.results import codes
 from abeval.results import format as fmt
 from abeval.results.analysis import Result
@@ -105,7 +96,7 @@ def _decision(study: Study, result: Result) -> Iterator[str]:
 
 def _trust(result: Result) -> Iterator[str]:
     unmet = worst_first(result.trust, "fail", "warn")
-    yield f"Trust: {tally(result.trust)}." + "".join(
+    yield f"Trust: {tables.tally(result.trust)}." + "".join(
         f"\n- **{check.status}** {escaped(check.name)}: {escaped(check.message)}"
         for check in unmet[:_OPEN_CHECKS]
     )
@@ -115,12 +106,12 @@ def _scorecard(result: Result, most: int) -> str:
     """Tabulate goals and guardrails; one more line says how many there are no rows for."""
     rows = in_order(result, (row for row in result.scorecard if row.role != "diagnostic"))
     several = len(result.verdicts) > 1
-    cells = numbers(
-        printed(result, rows[:most]),
+    cells = tables.numbers(
+        tables.printed(result, rows[:most]),
         ("metric", lambda one: f"{result.label(one.row.metric)} ({one.row.role})"),
         ("variant", lambda one: one.row.variant if several else ""),
         ("lift", lambda one: lift_of(one.row)),
-        ("detectable", lambda one: could_see(one.row)),
+        ("detectable", lambda one: tables.could_see(one.row)),
         ("p", lambda one: fmt.p_value(decisive_p(one.row))),
         ("status", _status),
     )

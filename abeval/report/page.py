@@ -11,18 +11,12 @@ from markupsafe import Markup
 
 from abeval.report import agreement_page as agreement
 from abeval.report import analysis_parts as parts
-from abeval.report import (
-    assets,
-    daily_page,
-    first_part,
-    methods_part,
-    replay_page,
-    short,
-    time_page,
-)
+from abeval.report import assets, daily_page, replay_page, short, time_page
 from abeval.report import spread_page as spread
 from abeval.report.effects import by_role
 from abeval.report.figures import Block, Figure, OfMetric, figures_of
+from abeval.report.first_part import verdict_part
+from abeval.report.methods_part import methods_part
 from abeval.report.next_step import ORDER, next_step, verdict_lines
 from abeval.report.tables import TextTable, filled
 from abeval.results import codes
@@ -56,19 +50,13 @@ PARTS = tuple(
 )
 
 _BUILDERS: tuple[Callable[[Any], Iterable[Block]], ...] = (
-    *(first_part.verdict_part, parts.scorecard_part, parts.heat_part, time_page.cumulative_part),
+    *(verdict_part, parts.scorecard_part, parts.heat_part, time_page.cumulative_part),
     *(daily_page.daily_part, time_page.windows_part, parts.segments_part, parts.cuts_part),
     *(parts.power_part, parts.replays_part, spread.dwell_part, spread.gauc_part),
     *(spread.catalog_part, agreement.causes_part, agreement.quadrant_part, agreement.traffics_part),
     *(parts.position_part, replay_page.offline_part, replay_page.calibration_part),
-    *(
-        parts.trust_part,
-        parts.design_part,
-        daily_page.srm_part,
-        daily_page.before_part,
-        time_page.stability_part,
-    ),
-    *(parts.quality_part, parts.aa_part, methods_part.methods_part),
+    *(parts.trust_part, parts.design_part, daily_page.srm_part, daily_page.before_part),
+    *(time_page.stability_part, parts.quality_part, parts.aa_part, methods_part),
 )
 _BUILD = {build.__name__.removesuffix("_part"): build for build in _BUILDERS}
 """Part → its blocks, of the study or the result that it is built from; none without data."""

@@ -6,21 +6,10 @@ from math import sqrt
 from typing import NamedTuple
 
 from abeval.offline.metrics import DEFINITIONS
-from abeval.report import assets
+from abeval.report import assets, tables
 from abeval.report import figures as fig
 from abeval.report.figures import Block, Closed, FigureView
-from abeval.report.tables import (
-    Cell,
-    Kind,
-    TextTable,
-    estimate_of,
-    full,
-    interval_of,
-    scaled,
-    spans,
-    table,
-    text_of,
-)
+from abeval.report.tables import Cell, Kind, TextTable, full, scaled, spans, table
 from abeval.results import codes, replay
 from abeval.results import format as fmt
 from abeval.results.replay import POOLED, CalibrationBin, Curve, PairRow, ReplayResult, ReplayRow
@@ -242,9 +231,9 @@ def _difference(change: PairRow | None) -> str:
         return ""
     shown = fmt.difference(change.difference, change.low, change.high)
     reason = codes.reason(change.reason)
-    ends = "" if change.low is None else interval_of(shown)
+    ends = "" if change.low is None else tables.interval_of(shown)
     text = reason or fmt.MISSING if shown is None or change.low is None else shown.text
-    html = spans(estimate=estimate_of(shown), interval=ends, absolute=reason)
+    html = spans(estimate=tables.estimate_of(shown), interval=ends, absolute=reason)
     exact = f"{full(change.difference)} [{full(change.low)}, {full(change.high)}]"
     return Cell(text, html, "effect", exact)
 
@@ -345,7 +334,7 @@ def family_figure(result: ReplayResult, metrics: Sequence[str]) -> fig.Figure | 
         if is_drawn and pair.value_control:
             share = scaled(1 / abs(pair.value_control), pair.difference, pair.low, pair.high)
             name = f"{pair.traffic}, {pair.model}" if len(rivals) > 1 else pair.traffic
-            said = f"{pair.metric}, {name}: {text_of(fmt.lift(*share))}"
+            said = f"{pair.metric}, {name}: {tables.text_of(fmt.lift(*share))}"
             spot = fig.Spot(metrics.index(pair.metric), scaled(100, *share), said)
             series.setdefault(name, []).append(spot)
     across = fig.effect_axis(fig.ends_of(series), "%")
@@ -368,8 +357,8 @@ def offline_part(result: ReplayResult) -> Iterator[Block]:
             said = f"{title}: differences as shares of the baseline's value, by traffic"
             yield FigureView("", said, drawn, ("family", title))
         same = [one for one in every if one.title == title]
-        count, tables = len(same[0].metrics), tuple(one.table for one in same)
-        yield Closed(f"{title}: all {count} metrics, on every traffic", tables)
+        count, of_traffics = len(same[0].metrics), tuple(one.table for one in same)
+        yield Closed(f"{title}: all {count} metrics, on every traffic", of_traffics)
         over_k = tuple(
             FigureView(name, elbows, curve_figure(of), ("curve", of[0].metric, of[0].traffic))
             for name, elbows, of in curves(result)

@@ -7,14 +7,7 @@ from typing import Any, Literal, NamedTuple, TypeVar
 
 from markupsafe import Markup
 
-from abeval.results import (
-    Adjustment,
-    MetricInfo,
-    Row,
-    SegmentContrast,
-    SegmentTest,
-    codes,
-)
+from abeval.results import Adjustment, MetricInfo, Row, SegmentContrast, SegmentTest, codes
 from abeval.results import format as fmt
 from abeval.results.analysis import Pair, Result
 from abeval.results.effects import CutRow, CutSplit
@@ -228,11 +221,8 @@ def printed(result: Result, rows: Iterable[Row]) -> list[Printed]:
     by_row = {(one.metric, one.variant): one for one in result.family_intervals}
     level, shown = fmt.level(result.experiment.alpha), []
     for row in rows:
-        key, reason, mark = (
-            (row.metric, row.variant),
-            codes.reason(row.reason, row.units_needed),
-            "",
-        )
+        key, mark = (row.metric, row.variant), ""
+        reason = codes.reason(row.reason, row.units_needed)
         if key in adjusted and row.control is not None and row.difference is not None:
             row, mark = replace(row, treatment=row.control + row.difference), " adj"
         wide = by_row.get(key)

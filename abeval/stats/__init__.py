@@ -17,10 +17,13 @@ Example:
 """
 
 from importlib import import_module
-from pkgutil import iter_modules
 from types import ModuleType
 
-__all__ = sorted(module.name for module in iter_modules(__path__))
+__all__ = ["distributions", "moments", "records"]
+__all__ += ["effects", "means", "proportions", "quantiles", "skewed", "adjustment", "sequential"]
+__all__ += ["multiplicity", "design", "decisions", "heterogeneity", "composition", "shapes"]
+__all__ += ["catalogue", "replay", "resampling", "latent", "shrinkage", "srm", "off_policy"]
+__all__ += ["clusters", "faults", "influence", "interleaving", "randomisation"]
 
 
 def __getattr__(name: str) -> ModuleType:
