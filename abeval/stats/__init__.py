@@ -20,9 +20,9 @@ from importlib import import_module
 from types import ModuleType
 
 __all__ = ["distributions", "moments", "records"]
-__all__ += ["effects", "means", "proportions", "quantiles", "skewed", "adjustment", "sequential"]
-__all__ += ["multiplicity", "design", "decisions", "heterogeneity", "composition", "shapes"]
-__all__ += ["catalogue", "replay", "resampling", "latent", "shrinkage", "srm", "off_policy"]
+__all__ += ["adjustment", "effects", "means", "proportions", "quantiles", "sequential", "skewed"]
+__all__ += ["composition", "decisions", "design", "heterogeneity", "multiplicity", "shapes"]
+__all__ += ["catalogue", "latent", "off_policy", "replay", "resampling", "shrinkage", "srm"]
 __all__ += ["clusters", "faults", "influence", "interleaving", "randomisation"]
 
 
