@@ -33,43 +33,14 @@ if TYPE_CHECKING:
     from abeval.results.windows import TimeResult
 
 
-__all__ = [
-    "AAResult",
-    "AbevalError",
-    "Added",
-    "Agreement",
-    "AuditResult",
-    "CheckResult",
-    "Draft",
-    "Drafted",
-    "Evaluation",
-    "ExperimentError",
-    "History",
-    "HistoryReport",
-    "InterleavingResult",
-    "JudgedColumns",
-    "LoadedExperiment",
-    "LogError",
-    "OffPolicyResult",
-    "Pairwise",
-    "Plans",
-    "QueryError",
-    "ReplayResult",
-    "Result",
-    "Study",
-    "TimeResult",
-    "__version__",
-    "analyze",
-    "analyze_sums",
-    "define",
-    "draft",
-    "evaluate",
-    "evaluate_log",
-    "interleave",
-    "load",
-    "read_results",
-    "stats",
-]
+__all__ = ["__version__", "stats"]
+__all__ += ["LoadedExperiment", "analyze", "analyze_sums", "define", "load"]
+__all__ += ["Draft", "Drafted", "draft", "interleave"]
+__all__ += ["AbevalError", "ExperimentError", "LogError", "QueryError"]
+__all__ += ["Evaluation", "History", "JudgedColumns", "evaluate", "evaluate_log"]
+__all__ += ["Agreement", "CheckResult", "InterleavingResult", "Pairwise", "Plans", "Result"]
+__all__ += ["AAResult", "AuditResult", "OffPolicyResult", "ReplayResult", "TimeResult"]
+__all__ += ["Added", "HistoryReport", "Study", "read_results"]
 
 _NAMES = {
     "api": ("LoadedExperiment", "analyze", "analyze_sums", "define", "load"),

@@ -39,11 +39,9 @@ def audit(run: Run, others: Mapping[str, "Rule | pd.Series[str]"]) -> AuditResul
     experiment = run.experiment
     rule = experiment.assignment_rule
     if rule is None and not others:
-        raise ExperimentError(
-            "there is nothing to audit by",
-            "add [assignment] with a `salt` or the `scheme` of a platform, or name other "
-            "experiments with --against NAME=FILE.csv",
-        )
+        add = "add [assignment] with a `salt` or the `scheme` of a platform"
+        hint = f"{add}, or name other experiments with --against NAME=FILE.csv"
+        raise ExperimentError("there is nothing to audit by", hint)
     prepared = prepare(run, [])
     run.step("audit")
     matrix = Counter[tuple[str, str | None]]()

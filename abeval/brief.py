@@ -180,13 +180,9 @@ def _holds(metric: MetricInfo) -> str:
     """Say where the interval of a guardrail must end for it to hold."""
     if metric.within is not None:
         return f"the value's interval lies in {fmt.within(*metric.within)}"
-    if metric.margin is None:
+    if (margin := metric.margin) is None:
         return "better; it has no margin"
-    return (
-        f"low > {-metric.margin:g}"
-        if metric.direction == "increase"
-        else f"high < {metric.margin:g}"
-    )
+    return f"low > {-margin:g}" if metric.direction == "increase" else f"high < {margin:g}"
 
 
 def _would_change(result: Result, verdict: Verdict, word: str) -> str:

@@ -202,10 +202,9 @@ def held(file: Path, what: str, seconds: float = 0.0) -> Iterator[None]:
     try:
         descriptor = _taken(file, what, time.monotonic() + seconds)
     except OSError as error:
-        raise ExperimentError(
-            f"{what} cannot be locked: {error.strerror} ({file})",
-            "remove that file if it is a link; use a writable folder, on a disk that has locks",
-        ) from error
+        hint = "remove that file if it is a link; use a writable folder, on a disk that has locks"
+        why = f"{what} cannot be locked: {error.strerror} ({file})"
+        raise ExperimentError(why, hint) from error
     try:
         yield
     finally:

@@ -61,11 +61,8 @@ def provenance_of(experiment: Experiment, inputs: Inputs, queries: Iterable[str]
 
 def experiment_text(experiment: Experiment) -> str:
     """Write the experiment as TOML, with what it includes."""
-    entries = experiment.model_dump(
-        exclude_unset=True,
-        exclude_none=True,
-        exclude={"folder", "include"},
-    )
+    hidden = {"folder", "include"}
+    entries = experiment.model_dump(exclude_unset=True, exclude_none=True, exclude=hidden)
     return tomlkit.dumps(_plain(entries))
 
 

@@ -291,6 +291,11 @@ def test_metrics_and_roles_are_named_as_for_any_table() -> None:
     assert by_name["churned", "new"].direction == "decrease"
 
 
+def test_one_metric_is_named_by_its_text_alone() -> None:
+    result = abeval.analyze(USERS, metrics="conversions")
+    assert result.scorecard == abeval.analyze(USERS, metrics=["conversions"]).scorecard
+
+
 def test_a_long_table_names_its_metrics_in_a_column() -> None:
     long = table(
         """metric,variant,n,mean,sd

@@ -418,11 +418,15 @@ def test_sizes_follow_from_the_number_of_impressions() -> None:
     assert [plan.items for plan in plans] == [400, 2_000, 20_000, 100_000, 100_000]
 
 
-def test_cities_in_turn_are_judged_in_two_commands(tmp_path: Path) -> None:
-    run = CliRunner().invoke(app, ["tools", "simulate", str(tmp_path), "--design", "switchback"])
+@pytest.mark.parametrize(("design", "units"), [("clusters", 60), ("switchback", 4 * 14 * 12)])
+def test_stores_and_cities_are_judged_in_two_commands(
+    design: str, units: int, tmp_path: Path
+) -> None:
+    run = CliRunner().invoke(app, ["tools", "simulate", str(tmp_path), "--design", design])
     assert run.output.strip() == str(tmp_path / "experiment.toml")
     result = abeval.load(tmp_path / "experiment.toml").analyze()
     row = result["ctr"]
-    assert (row.status, row.units + row.units_control) == ("better", 4 * 14 * 12)
+    assert (row.status, row.units + row.units_control) == ("better", units)
+    assert row.method == "randomisation"
     assert row.lift_low < json.loads((tmp_path / "truth.json").read_text())["lift"]["ctr"]
     assert all(check.status != "fail" for check in result.trust)

@@ -299,10 +299,10 @@ class SourceValues:
         return BucketSums(table[:, 0], table[:, 1:])
 
     def of_clusters(self, metric: Metric) -> NDArray[np.float64]:
-        """Return sums of each cluster in counted units, shape (clusters, 8), of slots (slots, 12).
+        """Return sums of each cluster in counted units, shape (clusters, 8), of slots (slots, 16).
 
-        They are of y, x, both before, y², yx, x², and units; of slots, besides, y and x of the half
-        soon after the burn-in, and of the other.
+        They are of y, x, both before, y², yx, x², and units; of slots, besides, y and x of each
+        quarter after the burn-in.
         """
         clusters, among = self.units.clusters, self.among(metric)
         if clusters is None:
@@ -313,8 +313,8 @@ class SourceValues:
         )
         columns = [y, x, *before, y * y, y * x, x * x, np.ones_like(y)]
         if clusters.turns is not None:
-            is_late = self._of_units(clusters.turns.is_late.astype(np.int8), among)
-            columns += [one * (is_late == half) for half in (0, 1) for one in (y, x)]
+            quarter = self._of_units(clusters.turns.quarter, among)
+            columns += [one * (quarter == place) for place in range(4) for one in (y, x)]
         totals = [np.bincount(cluster, one, len(clusters.variant)) for one in columns]
         return np.stack(totals, axis=1)
 

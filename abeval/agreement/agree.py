@@ -99,7 +99,7 @@ def _replayed(
 def _facts(log: AgreementLog, variant: str) -> Frames:
     """Return the rows of every query whose columns the log has, for one variant."""
     has = log.open(variant)
-    chosen = dict.fromkeys(q for _, _, c in CAUSES if has >= {*c.needed} for q in c.queries)
+    chosen = dict.fromkeys(q for c in CAUSES if has >= {*c.needed} for q in c.queries)
     return {COLUMNS: pd.DataFrame(columns=sorted(has)), **{q: log.rows(q) for q in chosen}}
 
 

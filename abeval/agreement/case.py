@@ -1,10 +1,10 @@
 """One variant against control, what a cause says of it, and how a cause is checked.
 
-A cause is a `CauseCheck`: its words, the queries of `queries/agreement/` that it reads, the columns
-that they need, and a pure function from a `Case` to a `Finding`.
+A cause is a `CauseCheck`: a pure function from a `Case` to a `Finding`, and its table in
+`causes/causes.toml`.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
@@ -224,38 +224,30 @@ class Unchecked(NamedTuple):
     needs: tuple[str, ...]
 
 
-Judge = Callable[[Case], Finding | Unchecked]
-"""What a cause says of a case; a pure function."""
+@dataclass(frozen=True, eq=False)
+class CauseCheck:
+    """How one cause is checked: its id, its function, and its table of `causes/causes.toml`.
 
-
-class CauseCheck(NamedTuple):
-    """How one cause is checked: its id, the function that judges it, and its words."""
-
-    name: str
-    judge: Judge
-    words: "CauseWords"
-
-
-@dataclass(frozen=True)
-class CauseWords:
-    """What is said of a cause, and what it reads; decorates the function that judges it.
-
-    Its deciding number has to reach `threshold`, None without one, for a `reason`. Without
-    `columns` of `agreement_rows` it cannot be checked; `shows` says what they would show.
+    The function takes a case and the limits; it returns None where the cause is `unknown`.
     """
 
-    threshold: float | None
+    name: str
+    function: Callable[..., Finding | Unchecked | None]
     reason: str
+    limits: Sequence[float] = ()
     remedy: str = ""
-    queries: tuple[str, ...] = ()
-    columns: tuple[str, ...] = ()
+    queries: Sequence[str] = ()
+    columns: Sequence[str] = ()
     shows: str = ""
+    unknown: str = ""
+    needs: Sequence[str] = ()
 
-    def __call__(self, judge: Judge) -> CauseCheck:
-        """Make the check of a cause; the function's name is its id."""
-        return CauseCheck(judge.__name__, judge, self)
+    def judge(self, case: Case) -> Finding | Unchecked:
+        """Say what the cause is to a case, or why nobody can."""
+        unknown, *needs = (words.format(*self.limits) for words in (self.unknown, *self.needs))
+        return self.function(case, *self.limits) or Unchecked(unknown, tuple(needs))
 
     @property
     def needed(self) -> tuple[str, ...]:
         """Return the columns of `agreement_rows` that the queries need."""
-        return (*self.columns, "click") if self.queries else self.columns
+        return (*self.columns, *(("click",) if self.queries else ()))

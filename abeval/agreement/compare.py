@@ -23,8 +23,6 @@ from abeval.stats import effects
 from abeval.stats.multiplicity import adjust
 from abeval.stats.records import Estimate
 
-__all__ = ["Agreement", "ReplayResult", "Result", "compare"]
-
 LEAST_SHARE = 0.25
 """A cause that is known to account for less of the gap does not explain it."""
 
@@ -139,23 +137,25 @@ def _cause(
         check.name,
         case.variant,
         "found" if is_found else "not found",
-        *(finding.message, finding.evidence, check.words.threshold, check.words.reason),
+        *(finding.message, finding.evidence),
+        check.limits[0] if check.limits else None,
+        check.reason.format(*check.limits),
         *(finding.p_value, p_adjusted, share),
-        remedy=(finding.remedy or check.words.remedy) if is_found else "",
+        remedy=(finding.remedy or check.remedy) if is_found else "",
     )
 
 
 def _lacking(check: CauseCheck, facts: Frames | None) -> Unchecked | None:
     """Say what the logs lack for the queries of a cause; None if nothing."""
     title = check.name.capitalize()
-    if check.words.queries and facts is None:
-        message = f"{title}: the logs would show {check.words.shows}"
+    if check.queries and facts is None:
+        message = f"{title}: the logs would show {check.shows}"
         return Unchecked(message, ("the logs (abeval agree)",))
-    if facts is None or all(name in facts for name in check.words.queries):
+    if facts is None or all(name in facts for name in check.queries):
         return None
-    missing = (name for name in check.words.needed if name not in facts[COLUMNS].columns)
+    missing = (name for name in check.needed if name not in facts[COLUMNS].columns)
     needs = tuple(dict.fromkeys(_IN_WORDS.get(name, name) for name in missing))
-    return Unchecked(f"{title}: {fmt.listing(needs)} would show {check.words.shows}", needs)
+    return Unchecked(f"{title}: {fmt.listing(needs)} would show {check.shows}", needs)
 
 
 def _explains(check: CauseCheck, share: float | None, gap: AgreementRow | None) -> bool:

@@ -48,16 +48,6 @@ def md5(text: str) -> str:
     return hashlib.md5(text.encode(), usedforsecurity=False).hexdigest()
 
 
-def sha1(text: str) -> str:
-    """Return the 40 hex digits of sha1 over utf-8."""
-    return hashlib.sha1(text.encode(), usedforsecurity=False).hexdigest()
-
-
-def sha256(text: str) -> str:
-    """Return the 64 hex digits of sha256 over utf-8."""
-    return hashlib.sha256(text.encode()).hexdigest()
-
-
 def fnv1a32(text: str) -> int:
     """Hash by FNV-1a of 32 bits over UTF-16 code units, as JavaScript's `charCodeAt` gives them.
 
@@ -144,8 +134,6 @@ HEX_HASHES: Mapping[HashName, tuple[HexHash, int]] = {
 }
 """The hash, and how many of its hex digits make the number."""
 
-_HEXADECIMAL: Mapping[HexHash, Callable[[str], str]] = {"md5": md5, "sha1": sha1, "sha256": sha256}
-
 LONG_SCALE = 2.0**60
 """What PlanOut, LaunchDarkly and PostHog divide 60 bits by; the quotient can be exactly 1.
 
@@ -177,7 +165,8 @@ class Draw(NamedTuple):
         text = f"{self.before}{unit_text(unit)}{self.after}"
         if self.hash in HEX_HASHES:
             algorithm, digits = HEX_HASHES[self.hash]
-            whole = int(_HEXADECIMAL[algorithm](text)[:digits], 16)
+            hashed = hashlib.new(algorithm, text.encode(), usedforsecurity=False)
+            whole = int(hashed.hexdigest()[:digits], 16)
         else:
             whole = _HASHES[self.hash](text, self.seed)
         rest = whole if self.modulus is None else whole % self.modulus

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from abeval.assignment import draws
 from abeval.assignment.draws import HEX_DIGITS, SLOTS, SUB_BUCKETS, Rule, Stage, unit_text
-from abeval.bounds import MAX_WEIGHT
+from abeval.bounds import MAX_WEIGHT, check_between
 from abeval.errors import ExperimentError, LogError
 
 if TYPE_CHECKING:
@@ -59,18 +59,17 @@ class Explanation:
 
     def __str__(self) -> str:
         head, tail = self.digest[:HEX_DIGITS], self.digest[HEX_DIGITS:]
-        return "\n".join(
-            (
-                f"unit        {self.unit}",
-                f"salt        {self.salt}",
-                f"digest      md5('{self.salt}:{self.unit}') = {head}·{tail}",
-                f"h           0x{head} = {self.h}",
-                f"slot        h mod {SLOTS:,} = {self.slot}",
-                f"range       {self.range} is {self.variant}",
-                f"variant     {self.variant}",
-                f"sub_bucket  (h div {SLOTS:,}) mod {self.sub_buckets} = {self.sub_bucket}",
-            )
+        lines = (
+            f"unit        {self.unit}",
+            f"salt        {self.salt}",
+            f"digest      md5('{self.salt}:{self.unit}') = {head}·{tail}",
+            f"h           0x{head} = {self.h}",
+            f"slot        h mod {SLOTS:,} = {self.slot}",
+            f"range       {self.range} is {self.variant}",
+            f"variant     {self.variant}",
+            f"sub_bucket  (h div {SLOTS:,}) mod {self.sub_buckets} = {self.sub_bucket}",
         )
+        return "\n".join(lines)
 
 
 @dataclass(frozen=True)
@@ -153,22 +152,15 @@ def check_salt(salt: str) -> None:
     """Refuse a salt that could be mistaken for another."""
     # A salt without ":" keeps "a:b" + "c" and "a" + "b:c" apart.
     if not _SALT.fullmatch(salt):
-        raise ExperimentError(
-            f"salt {salt!r} cannot be used", hint="use letters, digits, '_', '.' and '-' only"
-        )
+        hint = "use letters, digits, '_', '.' and '-' only"
+        raise ExperimentError(f"salt {salt!r} cannot be used", hint)
 
 
 def _check_weights(weights: Mapping[str, float]) -> None:
     for variant, weight in weights.items():
-        if not 0 <= weight <= MAX_WEIGHT:
-            raise ExperimentError(
-                f"weight of variant {variant!r} is {weight}",
-                hint=f"use a number from 0 to {MAX_WEIGHT:g}",
-            )
+        check_between(f"weight of variant {variant!r}", weight, 0, MAX_WEIGHT)
     if not sum(weights.values()) > 0:
-        raise ExperimentError(
-            "no variant has a weight above 0", hint="set at least one weight above 0"
-        )
+        raise ExperimentError("no variant has a weight above 0", "set at least one weight above 0")
 
 
 def _ranges(weights: Mapping[str, float]) -> tuple[SlotRange, ...]:
@@ -178,10 +170,8 @@ def _ranges(weights: Mapping[str, float]) -> tuple[SlotRange, ...]:
     ranges = tuple(map(SlotRange, weights, [0, *stops], stops))
     for owned in ranges:
         if owned.start == owned.stop and weights[owned.variant] > 0:
-            raise ExperimentError(
-                f"weight of variant {owned.variant!r} is less than one slot in {SLOTS:,}",
-                hint="give it a larger weight, or 0",
-            )
+            what = f"weight of variant {owned.variant!r} is less than one slot in {SLOTS:,}"
+            raise ExperimentError(what, "give it a larger weight, or 0")
     return ranges
 
 
@@ -210,7 +200,7 @@ class Holdout:
 
     def __post_init__(self) -> None:
         check_salt(self.salt)
-        _check_share("share of the holdout", self.share)
+        check_between("share of the holdout", self.share, 0, 1)
 
     @property
     def stop(self) -> int:
@@ -235,18 +225,14 @@ class Layer:
         check_salt(self.salt)
         for name, (start, stop) in self.owned.items():
             if not 0 <= start < stop <= SLOTS:
-                raise ExperimentError(
-                    f"slots {start} to {stop} of {name!r} in layer {self.salt!r}",
-                    hint=f"use whole numbers from 0 to {SLOTS:,}",
-                )
+                what = f"slots {start} to {stop} of {name!r} in layer {self.salt!r}"
+                raise ExperimentError(what, f"use whole numbers from 0 to {SLOTS:,}")
         by_start = sorted((*slots, name) for name, slots in self.owned.items())
         for (_, stop, one), (start, _, other) in pairwise(by_start):
             if start < stop:
-                raise ExperimentError(
-                    f"{one!r} and {other!r} share slots {start:,} to {stop:,} of layer "
-                    f"{self.salt!r}",
-                    hint="experiments of one layer must own separate slots",
-                )
+                shared = f"slots {start:,} to {stop:,} of layer {self.salt!r}"
+                hint = "experiments of one layer must own separate slots"
+                raise ExperimentError(f"{one!r} and {other!r} share {shared}", hint)
 
 
 @dataclass(frozen=True)
@@ -273,15 +259,13 @@ class Plan:
     sticky: Mapping[str, str] = field(default_factory=dict, hash=False)
 
     def __post_init__(self) -> None:
-        _check_share("traffic", self.traffic)
+        check_between("traffic", self.traffic, 0, 1)
         salts = [self.split.salt]
         salts += [self.layer[0].salt] if self.layer else []
         salts += [self.holdout.salt] if self.holdout else []
         if len({*salts}) < len(salts):
-            raise ExperimentError(
-                "split, layer and holdout share a salt",
-                hint="give each its own, or the variants get unlike units",
-            )
+            hint = "give each its own, or the variants get unlike units"
+            raise ExperimentError("split, layer and holdout share a salt", hint)
         if self.layer is not None and self.layer[1] not in self.layer[0].owned:
             raise ExperimentError(f"layer {self.layer[0].salt!r} has no {self.layer[1]!r}")
         for variant in {*self.overrides.values(), *self.sticky.values()}:
@@ -378,11 +362,6 @@ def _stage(salt: str, *ranges: tuple[str, int, int]) -> Stage:
     return Stage(draw, tuple(draws.Range(*owned) for owned in ranges))
 
 
-def _check_share(what: str, share: float) -> None:
-    if not 0 <= share <= 1:
-        raise ExperimentError(f"{what} is {share}", hint="use a number from 0 to 1")
-
-
 def read_plan(
     split: Assignment,
     traffic: float,
@@ -401,9 +380,8 @@ def _layer(text: str) -> tuple[Layer, str]:
     salt, _, slots = text.rpartition(":")
     start, _, stop = slots.partition("-")
     if not (salt and start.isdecimal() and stop.isdecimal()):
-        raise ExperimentError(
-            f"--layer {text!r} is not SALT:START-STOP", hint="write --layer ranker:0-300000"
-        )
+        hint = "write --layer ranker:0-300000"
+        raise ExperimentError(f"--layer {text!r} is not SALT:START-STOP", hint)
     return Layer(salt, {"this": (int(start), int(stop))}), "this"
 
 
@@ -427,9 +405,7 @@ def read_assignment(file: Path) -> pd.Series[str]:
     if rows.shape[1] < 2:
         raise LogError(f"{file} has fewer than two columns", "give unit and variant, with a header")
     units, variants = rows.iloc[:, 0], rows.iloc[:, 1]
-    if units.duplicated().any():
-        raise LogError(
-            f"{file} names a unit twice, such as {units[units.duplicated()].iloc[0]!r}",
-            "keep one row a unit",
-        )
+    if not (twice := units[units.duplicated()]).empty:
+        what = f"{file} names a unit twice, such as {twice.iloc[0]!r}"
+        raise LogError(what, "keep one row a unit")
     return pd.Series(variants.to_numpy(dtype=object), units.to_numpy(dtype=object))

@@ -302,10 +302,8 @@ class Unleash(Scheme):
     def _stages(self, weights: Weights) -> Iterator[Stage]:
         total = math.fsum(weights.values())
         if total != int(total):
-            raise ExperimentError(
-                f"the weights of an Unleash scheme sum to {total:g}",
-                hint="write them as Unleash does: whole numbers, usually 1000 in all",
-            )
+            hint = "write them as Unleash does: whole numbers, usually 1000 in all"
+            raise ExperimentError(f"the weights of an Unleash scheme sum to {total:g}", hint)
         draw = Draw("murmur3", f"{self.group}:", modulus=100)
         yield _between(draw, 0, math.floor(self.rollout))
         draw = draw._replace(modulus=int(total), seed=UNLEASH_VARIANT_SEED)

@@ -127,8 +127,8 @@ def simulate(
         int, typer.Option(help="Small experiments that came before, in past/.", min=0, max=100)
     ] = 0,
     design: Annotated[
-        Literal["ab", "interleaving", "switchback"],
-        typer.Option(help="An A/B test; or a small log of shared lists, of cities in turn."),
+        Literal["ab", "clusters", "interleaving", "switchback"],
+        typer.Option(help="An A/B test; or a small log of stores, shared lists, cities in turn."),
     ] = "ab",
 ) -> None:
     """Simulate logs with known effects: write the logs, experiment.toml and truth.json.
@@ -137,24 +137,26 @@ def simulate(
     abeval tools simulate logs --impressions 50000 --seed 3 --past 5
     abeval tools simulate lists --design interleaving
     """
+    from abeval import simulate as worlds
     from abeval.progress import steps
-    from abeval.simulate import DEFAULT_IMPRESSIONS, simulate_lists, simulate_turns
-    from abeval.simulate import simulate as write_logs
 
-    if design != "ab" and (past or impressions != DEFAULT_IMPRESSIONS):
+    if design != "ab" and (past or impressions != worlds.DEFAULT_IMPRESSIONS):
         raise ExperimentError(f"--design {design} has one size, and no past", "give --seed alone")
     with steps() as step:
         step("simulating")
-        if design == "interleaving":
-            simulate_lists(directory, seed)
-        elif design == "switchback":
-            simulate_turns(directory, seed)
-        else:
+        if design == "ab":
 
             def count(done: int, total: int) -> None:
                 step(f"simulating {done / total:.0%}")
 
-            write_logs(directory, impressions, seed, count, past)
+            worlds.simulate(directory, impressions, seed, count, past)
+        else:
+            written = {
+                "clusters": worlds.simulate_stores,
+                "interleaving": worlds.simulate_lists,
+                "switchback": worlds.simulate_turns,
+            }
+            written[design](directory, seed)
     typer.echo(f"{directory / 'experiment.toml'}")
 
 

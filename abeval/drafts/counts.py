@@ -248,26 +248,16 @@ def _units_of(numbers: Mapping[str, Role]) -> str:
 
 def questions_of(table: CountTable, unit: str) -> Iterator[str]:
     """Yield what a table of counts leaves open, and how to answer it."""
-    n, by_user = table.outcomes[0].n, "bring sums by user (docs/data.md)"
+    n = table.outcomes[0].n
     if unit == ROW_UNIT or (table.day is not None and unit == DAY_UNIT):
         return
     if table.day is not None:
-        yield (
-            f"unit: do the {n} of one day come back on others? If hardly, the days are the units: "
-            "unit = 'day' (--unit day). If they do, by days alone chance looks like an effect: "
-            f"{by_user}"
-        )
+        yield words.question("days", n=n)
         return
     if any(one.of_views for one in table.outcomes):
-        yield (
-            f"unit: was each of the {n} assigned by itself? If so, unit = 'row' (--unit row); if "
-            f"users were, {by_user}"
-        )
+        yield words.question("views", n=n)
     for one in table.outcomes:
         is_once = words.says(one.column, "once", "persons")
         is_once = is_once or words.has_word(one.column, ("unique", "distinct"))
         if one.spread is None and not (one.is_rate or is_once or one.of_views):
-            yield (
-                f"{one.metric}: does each of the {n} count at most once in {one.column}? If so, "
-                f"unit = 'row' (--unit row); if not, {by_user}"
-            )
+            yield words.question("once", metric=one.metric, n=n, column=one.column)

@@ -145,10 +145,8 @@ def staged(engine: Engine, table: Table) -> Table:
             continue
         where = f"cast({quoted(column.name)} as varchar) in ({', '.join(map(literal, own))})"
         left = table.rows - sum(column.values[value] for value in own)
-        question = (
-            f"rows: are those of the experiment the ones with {column.name} {' or '.join(own)}? "
-            f"`where` leaves out the other {left:,} of {table.rows:,}"
-        )
+        slots = {"own": " or ".join(own), "left": left, "rows": table.rows}
+        question = words.question("rows", column=column.name, **slots)
         return asked(rows_where(engine, table, f"{table.relation}_own", where), question)
     return table
 

@@ -106,10 +106,7 @@ def experiment_file(name: str, findings: Findings) -> File:
         file.entry("control", "?")
         has_files = len(findings.main.table.origin.files) > 1
         by_file = " Or is each file of one variant: path = { NAME = FILE, … }?" if has_files else ""
-        file.ask(
-            f"variant: {variant.reason}{by_file} Name it in `columns`, and its values as "
-            "[variants.NAME]; if units are assigned by hash, give [assignment] a `salt`"
-        )
+        file.ask(words.question("variant", reason=variant.reason, by_file=by_file))
     else:
         file.ask(variant.question)
         by_name = "likely: by its name" if findings.arms.is_sure else "not sure: the first by name"
@@ -143,9 +140,8 @@ def _write_variants(file: File, arms: Arms, models: Models | None) -> None:
         file.ask(f"weights: was this split planned: {listed}? Write the planned shares as `weight`")
     for spelled in spelled_alike(arms.units):
         names = ", ".join(map(repr, spelled))
-        file.ask(
-            f"variants: are {names} one variant? Then write {joined_line(spelled[0], spelled)}"
-        )
+        line = joined_line(spelled[0], spelled)
+        file.ask(words.question("variants", names=names, line=line))
     for value, weight in weights.items():
         file.section("variants", value)
         share = f"{arms.units[value] / total:.2%} of the units"
@@ -181,11 +177,7 @@ def _write_logs(file: File, findings: Findings) -> None:
         named = ", ".join(origin.files) + (f" where {origin.where}" if origin.where else "")
         named += f", table {origin.name}" if "table" in origin.read else ""
         if log.kind is None:
-            file.ask(
-                f"{named} is not used: {log.reason}. Are its rows [logs.clicks] (unit, item and "
-                "time), [logs.exposures] (unit, variant and time), [logs.units] (one row a unit) "
-                "or [logs.events.NAME] (unit and time)?"
-            )
+            file.ask(words.question("unused", named=named, reason=log.reason))
             continue
         file.section("logs", log.kind, *filter(None, [log.alias]))
         _write_log(file, log, findings)

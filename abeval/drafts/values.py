@@ -72,8 +72,7 @@ def _value_guess(column: Column, table: Table, names: Set[str]) -> Guess | None:
     if is_known and not is_value:
         return None
     if _is_either(column, is_cost, table):
-        question = f"direction: is more {column.name} better, or less? Give it a `role`"
-        question += " and a `direction`"
+        question = words.question("direction", column=column.name)
         return Guess("outcome", column, "not sure", EITHER, question, decreases=is_cost)
     if not is_value:
         return Guess("outcome", column, "not sure", DOUBT)
@@ -94,10 +93,7 @@ def _missing(column: Column, table: Table) -> str:
     empty = table.rows - column.rows
     if empty <= FEW_EMPTY * table.rows:
         return ""
-    return (
-        f"missing: {column.name} is empty in {empty:,} of {table.rows:,} rows: does an empty "
-        'one count as 0 (missing = "zero"), or not at all ("drop")?'
-    )
+    return words.question("missing", column=column.name, empty=empty, rows=table.rows)
 
 
 def _is_either(column: Column, is_cost: bool, table: Table) -> bool:

@@ -15,6 +15,14 @@ LISTS: Mapping[str, Mapping[str, int]] = {
 """Role → its words, written as one, each with its place: the first ones say it best."""
 
 
+_QUESTIONS = tomllib.loads(Path(__file__).with_name("questions.toml").read_text(encoding="utf-8"))
+
+
+def question(key: str, **slots: object) -> str:
+    """Write a question to a person."""
+    return str(_QUESTIONS[key]).format(**slots)
+
+
 @cache
 def words(name: str) -> tuple[str, ...]:
     """Split a name into words, in lower case.

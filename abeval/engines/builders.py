@@ -7,104 +7,32 @@ other dialects. Looking up offsets of zones is ten times as fast as DuckDB's con
 from __future__ import annotations
 
 import math
+import tomllib
 from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from functools import cache
-from typing import TYPE_CHECKING, NamedTuple, get_args
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
 from zoneinfo import ZoneInfo
 
 import numpy as np
 from numpy.typing import NDArray
 
 from abeval.assignment import SLOTS, SUB_BUCKETS, draws
-from abeval.assignment.draws import Draw, HexHash, Rule
+from abeval.assignment.draws import Draw, Rule
 from abeval.engines.sql import Engine, literal
 
 if TYPE_CHECKING:
     from sqlglot import exp
 
-EPOCH_MS, LOCAL_TIME, HASH60 = "abeval_epoch_ms", "abeval_local_time", "abeval_hash60"
-UTC_TIME = "abeval_utc_time"
-MD5_HEX, SHA1_HEX, SHA256_HEX = _HEX = [f"abeval_{name}_hex" for name in get_args(HexHash)]
+_TABLE = tomllib.loads(Path(__file__).with_name("calls.toml").read_text("utf-8"))
 
-CALLS: Mapping[str, tuple[str, ...]] = {
-    EPOCH_MS: ("t",),
-    UTC_TIME: ("t", "zone"),
-    LOCAL_TIME: ("ms", "zone"),
-    HASH60: ("salt", "unit"),
-    **dict.fromkeys(_HEX, ("x", "start", "n")),
-}
+CALLS: Mapping[str, Sequence[str]] = _TABLE.pop("arguments")
 """The calls, with their arguments."""
 
-_SPARK_UTC = "to_utc_timestamp(cast({0} as timestamp), {1})"
-_SPARK_LATER = (
-    f"when from_utc_timestamp({_SPARK_UTC} + interval {{minutes}} minute, {{1}}) "
-    f"= cast({{0}} as timestamp) then {_SPARK_UTC} + interval {{minutes}} minute "
-)
-
-_SPARK = {
-    # Of a time that a clock shows twice, Spark takes the first, DuckDB the second.
-    UTC_TIME: "case "
-    + "".join(_SPARK_LATER.replace("{minutes}", minutes) for minutes in ("60", "30"))
-    + f"else {_SPARK_UTC} end",
-    EPOCH_MS: "unix_millis(cast({0} as timestamp))",
-    LOCAL_TIME: "cast(from_utc_timestamp(timestamp_millis({0}), {1}) as timestamp_ntz)",
-    HASH60: "cast(conv(substring(md5(cast({0} || ':' || {1} as binary)), 1, 15), 16, 10)"
-    " as bigint)",
-    MD5_HEX: "cast(conv(substring(md5(cast({0} as binary)), {1}, {2}), 16, 10) as bigint)",
-    SHA1_HEX: "cast(conv(substring(sha1(cast({0} as binary)), {1}, {2}), 16, 10) as bigint)",
-    SHA256_HEX: "cast(conv(substring(sha2(cast({0} as binary), 256), {1}, {2}), 16, 10) as bigint)",
-}
-
-_TEMPLATES: Mapping[str, Mapping[str, str]] = {
-    "duckdb": {
-        UTC_TIME: "cast(timezone({1}, {0}) as timestamp)",
-        # `epoch_ms` rounds, which moves the last half millisecond of a day to the next one. This
-        # is the most expensive part of a pass over the log.
-        EPOCH_MS: "(case when epoch_us({0}) < 0 then epoch_us({0}) - 999 else epoch_us({0}) end"
-        " // 1000)",
-        LOCAL_TIME: "timezone({1}, timezone('UTC', make_timestamp({0} * 1000)))",
-        HASH60: "cast('0x' || substr(md5({0} || ':' || {1}), 1, 15) as bigint)",
-        MD5_HEX: "cast('0x' || substr(md5({0}), {1}, {2}) as bigint)",
-        SHA1_HEX: "cast('0x' || substr(sha1({0}), {1}, {2}) as bigint)",
-        SHA256_HEX: "cast('0x' || substr(sha256({0}), {1}, {2}) as bigint)",
-    },
-    "spark": _SPARK,
-    "databricks": _SPARK,
-    "bigquery": {
-        UTC_TIME: "timestamp({0}, {1})",
-        EPOCH_MS: "unix_millis(timestamp({0}))",
-        LOCAL_TIME: "datetime(timestamp_millis({0}), {1})",
-        HASH60: "cast(concat('0x', substr(to_hex(md5(concat({0}, ':', {1}))), 1, 15)) as int64)",
-    },
-    "snowflake": {
-        UTC_TIME: "convert_timezone({1}, 'UTC', {0})",
-        EPOCH_MS: "date_part(epoch_millisecond, {0})",
-        LOCAL_TIME: "convert_timezone('UTC', {1}, to_timestamp_ntz({0}, 3))",
-        HASH60: "to_number(substr(md5({0} || ':' || {1}), 1, 15), 'XXXXXXXXXXXXXXX')",
-    },
-    "trino": {
-        UTC_TIME: "cast(at_timezone(with_timezone({0}, {1}), 'UTC') as timestamp)",
-        EPOCH_MS: "cast(floor(to_unixtime(with_timezone({0}, 'UTC')) * 1000) as bigint)",
-        LOCAL_TIME: "cast(from_unixtime({0} / 1000e0, {1}) as timestamp)",
-        HASH60: "from_base(substr(to_hex(md5(to_utf8({0} || ':' || {1}))), 1, 15), 16)",
-    },
-    "postgres": {
-        UTC_TIME: "(({0} at time zone {1}) at time zone 'UTC')",
-        EPOCH_MS: "cast(floor(extract(epoch from {0}) * 1000) as bigint)",
-        LOCAL_TIME: "to_timestamp({0} / 1000e0) at time zone {1}",
-        HASH60: "cast(cast('x0' || substr(md5({0} || ':' || {1}), 1, 15) as bit(64)) as bigint)",
-    },
-    "clickhouse": {
-        EPOCH_MS: "toUnixTimestamp64Milli(toDateTime64({0}, 6, 'UTC'))",
-        # The local time of the zone, as if it were one of UTC.
-        LOCAL_TIME: "fromUnixTimestamp64Milli({0} + 1000 * toInt64(timeZoneOffset("
-        "fromUnixTimestamp64Milli({0}, {1}))), 'UTC')",
-        HASH60: "toInt64(reinterpretAsUInt64(reverse(unhex(concat('0', "
-        "substr(hex(MD5(concat({0}, ':', {1}))), 1, 15))))))",
-    },
-}
+_TEMPLATES: Mapping[str, Mapping[str, str]] = {**_TABLE, "databricks": _TABLE["spark"]}
+"""Dialect → call → its SQL."""
 
 
 def duckdb_macros() -> list[str]:

@@ -12,7 +12,7 @@ from abeval.history.table import changing
 from abeval.offline.metrics import direction_of
 from abeval.results import codes
 from abeval.results.agreement import Agreement, AgreementRow
-from abeval.results.analysis import Result
+from abeval.results.analysis import ExperimentInfo, Result
 from abeval.results.effects import Row
 from abeval.results.history import Added, AddedSource, HistoryRow, Source
 from abeval.results.interleaving import InterleavingResult, PreferenceRow
@@ -59,13 +59,10 @@ def add(
     if twice is not None:
         what = f"two results of the same kind ({twice}) of {experiment_of(read[0])!r} were named"
         raise ExperimentError(what, "name one of each: analyze, replay, agree")
-    return _put(path, experiment_of(read[0]), parts)
-
-
-def _put(path: Path, name: str, parts: Sequence[Sequence[HistoryRow]]) -> Added:
     with changing(path) as rows:
-        sources = tuple(_put_source(rows, new) for new in parts if new)
-        return Added(str(path), name, sources, len({row.experiment for row in rows}))
+        put = tuple(_put_source(rows, new) for new in parts if new)
+        experiments = len({row.experiment for row in rows})
+        return Added(str(path), experiment_of(read[0]), put, experiments)
 
 
 def _put_source(rows: list[HistoryRow], new: Sequence[HistoryRow]) -> AddedSource:
@@ -113,21 +110,22 @@ def rows_of(result: Addable, shipped: frozenset[str] | None) -> tuple[HistoryRow
     content: dict[str, Any] = {"result": result.to_dict()}
     match result:
         case Result():
-            rows = tuple(_of_analysis(result, shipped))
+            rows = [*_of_analysis(result, shipped)]
             content |= {} if shipped is None else {"shipped": sorted(shipped)}
         case ReplayResult():
-            rows = tuple(_of_replay(result))
+            rows = [_offline(result, "replay", pair, variant=pair.model) for pair in result.pairs]
         case Agreement():
-            rows = tuple(_of_agreement(result))
+            # The offline differences of variants, which are on control's traffic.
+            of_variants = {(row.variant, row.offline): row for row in result.rows}.values()
+            rows = [
+                _offline(result, "agreement", row, metric=row.offline, role=None)
+                for row in of_variants
+            ]
         case InterleavingResult():
-            rows = tuple(_of_preferences(result))
-    text = json.dumps(content, sort_keys=True, default=str)
-    digest = _digest(text.encode("utf-8", "backslashreplace"))
+            rows = [*_of_preferences(result)]
+    text = json.dumps(content, sort_keys=True, default=str).encode("utf-8", "backslashreplace")
+    digest = hashlib.sha256(text).hexdigest()[:32]
     return tuple(replace(row, **_writable(row) | {"digest": digest}) for row in rows)
-
-
-def _digest(content: bytes) -> str:
-    return hashlib.sha256(content).hexdigest()[:32]
 
 
 def _writable(row: HistoryRow) -> dict[str, Any]:
@@ -136,18 +134,14 @@ def _writable(row: HistoryRow) -> dict[str, Any]:
     return {name: text.encode("utf-8", "replace").decode() for name, text in texts.items()}
 
 
-def _lift(row: Row, alpha: float, boundary: float | None) -> dict[str, Any]:
-    """Return the numbers of a lift; at looks its interval is wider, by their boundary."""
-    df = max(row.units_control + row.units - 2, 1)
-    critical = -quantile(alpha / 2, df) if boundary is None else boundary
-    se = _se(row.lift, row.lift_low, row.lift_high, critical)
-    return {**_named(row), "alpha": alpha, "se": se}
-
-
-def _named(row: Row | PreferenceRow) -> dict[str, Any]:
-    """Return the fields of a row that a history keeps, by their names there."""
+def _named(row: Row | PreferenceRow, info: ExperimentInfo) -> dict[str, Any]:
+    """Return what a history keeps of a row and its experiment, by the names there."""
     named = {_OF_LIFT.get(name, name): value for name, value in vars(row).items()}
-    return {name: value for name, value in named.items() if name in _FIELDS}
+    return {
+        **{name: value for name, value in named.items() if name in _FIELDS},
+        **{"experiment": info.name, "start": info.start, "end": info.end, "alpha": info.alpha},
+        "trusted": row.status != "untrusted",
+    }
 
 
 def _se(
@@ -170,31 +164,19 @@ def _of_analysis(result: Result, shipped: frozenset[str] | None) -> Iterator[His
     decisions = {verdict.variant: verdict.decision for verdict in result.verdicts}
     bounds = {(b.metric, b.variant): b.boundary for b in result.boundaries}
     for row in result.scorecard:
-        decision = decisions.get(row.variant)
+        decision, df = decisions.get(row.variant), max(row.units_control + row.units - 2, 1)
+        # At looks an interval is wider, by their boundary.
+        critical = bounds.get((row.metric, row.variant)) or -quantile(info.alpha / 2, df)
         yield HistoryRow(
-            **_lift(row, info.alpha, bounds.get((row.metric, row.variant))),
-            experiment=info.name,
+            **_named(row, info),
+            se=_se(row.lift, row.lift_low, row.lift_high, critical),
             source="analysis",
             control=info.control,
             model=models.get(row.variant),
             side="online",
-            start=info.start,
-            end=info.end,
-            trusted=row.status != "untrusted",
             decision=decision,
             shipped=decision == "ship" if shipped is None else row.variant in shipped,
         )
-
-
-def _of_replay(result: ReplayResult) -> Iterator[HistoryRow]:
-    for pair in result.pairs:
-        yield _offline(result, "replay", pair, variant=pair.model)
-
-
-def _of_agreement(result: Agreement) -> Iterator[HistoryRow]:
-    """Return the offline differences of variants, which are on control's traffic."""
-    for row in {(row.variant, row.offline): row for row in result.rows}.values():
-        yield _offline(result, "agreement", row, metric=row.offline, role=None)
 
 
 def _of_preferences(result: InterleavingResult) -> Iterator[HistoryRow]:
@@ -203,15 +185,10 @@ def _of_preferences(result: InterleavingResult) -> Iterator[HistoryRow]:
     for row in result.preferences:
         if row.base == info.control:
             yield HistoryRow(
-                **_named(row) | {"metric": f"preference:{row.metric}"},
-                experiment=info.name,
+                **_named(row, info) | {"metric": f"preference:{row.metric}"},
                 source="preferences",
                 side="offline",
-                start=info.start,
-                end=info.end,
                 scale="difference",
-                alpha=info.alpha,
-                trusted=row.status != "untrusted",
             )
 
 

@@ -9,7 +9,7 @@ from abeval.errors import ExperimentError
 from abeval.files import check_writable
 from abeval.history.entries import Addable, add
 from abeval.history.report import report
-from abeval.history.table import Kept, kind_of, read_rows
+from abeval.history.table import kind_of, read_rows
 from abeval.results.history import Added, HistoryReport, HistoryRow
 from abeval.results.record import frame
 from abeval.results.study import Study
@@ -89,12 +89,7 @@ class History:
             ExperimentError: There are too few experiments, or no such metric.
         """
         check_between("alpha", alpha, 0.0001, 0.5)
-        return report(self.path, self._filled(), metrics, offline, alpha)
-
-    def _filled(self) -> Kept:
         if not self.path.exists():
-            raise ExperimentError(
-                f"there is no history {self.path}",
-                "abeval history add writes it, from the JSON of abeval analyze",
-            )
-        return read_rows(self.path)
+            hint = "abeval history add writes it, from the JSON of abeval analyze"
+            raise ExperimentError(f"there is no history {self.path}", hint)
+        return report(self.path, read_rows(self.path), metrics, offline, alpha)

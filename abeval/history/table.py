@@ -23,7 +23,7 @@ TABLE = "abeval_history"
 
 _TYPES = {float: "double", int: "bigint", bool: "boolean"}
 _COLUMNS: Mapping[str, str] = {
-    **{f.name: _TYPES.get((*get_args(f.type), f.type)[0], "varchar") for f in fields(HistoryRow)},
+    f.name: _TYPES.get((*get_args(f.type), f.type)[0], "varchar") for f in fields(HistoryRow)
 }
 """Name → type, of the fields of `HistoryRow` in their order."""
 
@@ -108,7 +108,10 @@ def _opened(path: Path, scratch: Scratch) -> Iterator[tuple[duckdb.DuckDBPyConne
     check_readable(path, path)
     try:
         if path.exists():
-            _refuse_if_open(path)
+            if path.with_name(f"{path.name}.wal").exists():
+                why = f"{path} is open in another program, or was not closed"
+                hint = "close it there, or open it once with DuckDB and run checkpoint"
+                raise ExperimentError(f"{why}: it has a write-ahead log", hint)
             shutil.copyfile(path, copy)
         connection = duckdb.connect(str(scratch.path / "history.duckdb"), config={**NO_EXTENSIONS})
     except (duckdb.Error, OSError) as error:
@@ -155,11 +158,3 @@ def _digest(values: Sequence[Mapping[str, Any]]) -> str:
 
 
 _MEND = "name a file that abeval history add wrote, or a new one"
-
-
-def _refuse_if_open(path: Path) -> None:
-    if path.with_name(f"{path.name}.wal").exists():
-        what = f"{path} is open in another program, or was not closed: it has a write-ahead log"
-        raise ExperimentError(
-            what, "close it there, or open it once with DuckDB and run checkpoint"
-        )

@@ -56,7 +56,7 @@ BINS = 20
 
 EXACT = "judged by Fisher's exact test with its mid-p, for few successes or failures"
 TOO_SKEWED = "too skewed for a test with so few units"
-DRAWN = "judged by other assignments, drawn as the design draws them"
+DRAWN = "its test draws assignments as the design does, which is what a replay would do"
 RESAMPLED = "judged by resampling of sub-buckets"
 
 AA_UNITS = 200

@@ -7,6 +7,7 @@ With fewer, and always with strata, pairs or slots of time, the assignment is dr
 """
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 
 import numpy as np
@@ -18,6 +19,7 @@ from abeval.inference import switchbacks
 from abeval.inference.comparison import MIN_UNITS, Arms, Comparison, Comparisons, Rule
 from abeval.metrics.definition import Metric, scales
 from abeval.results import format as fmt
+from abeval.results.analysis import ClusterCost
 from abeval.stats import clusters, effects, means, randomisation
 from abeval.stats.distributions import two_sided
 from abeval.stats.moments import Moments
@@ -33,22 +35,43 @@ def is_few(experiment: Experiment, aggregates: Aggregates, arms: Arms) -> bool:
     return bool(design.blocks or design.switchback) or min(arms.units(aggregates)) < MIN_UNITS
 
 
+def own_sums(metric: Metric, aggregates: Aggregates) -> Floats:
+    """Return y and x of each cluster, and both before, shape (clusters, 4)."""
+    return aggregates.cluster_sums[metric.name][:, :4] * [*scales(metric), *scales(metric)]
+
+
+def sums_per_unit(metric: Metric, aggregates: Aggregates, place: int) -> Floats:
+    """Return the numerator of each cluster (place 0), or its denominator (1), and its units.
+
+    The shape is that of `own_sums`. Of slots of time each is one unit.
+    """
+    own, of = aggregates.clusters, aggregates.cluster_sums[metric.name]
+    units = of[:, 7] if own is None or own.turns is None else np.ones(len(of))
+    scale = scales(metric)[place]
+    return np.stack([of[:, place] * scale, units, of[:, 2 + place] * scale, units], axis=1)
+
+
 def compare_clusters(
-    metric: Metric, experiment: Experiment, aggregates: Aggregates, arms: Arms, rule: Rule
+    sums: Floats, experiment: Experiment, aggregates: Aggregates, arms: Arms, rule: Rule
 ) -> Comparison:
-    """Compare two variants by drawing the assignment of their clusters again."""
+    """Compare two variants by drawing the assignment of their clusters again.
+
+    `sums` are y and x of each cluster, and both before, shape (clusters, 4).
+    """
     units, own = arms.units(aggregates), aggregates.clusters
     if own is None or 0 in units:
         return of.refused(*units, "no_units")
     places = [[*experiment.variants].index(name) for name in arms]
     chosen = np.isin(own.variant, places)
-    scale = np.array([*scales(metric), *scales(metric)])
-    y, x, y0, x0 = (aggregates.cluster_sums[metric.name][chosen, :4] * scale).T
+    y, x, y0, x0 = sums[chosen].T
     treated, prefix = own.variant[chosen] == places[1], ""
+    stratum = own.stratum[chosen].astype(np.int64)
     if own.turns is None:
-        drawn, within = randomisation.assignments(treated, own.stratum[chosen]), None
+        # A pair or a stratum is drawn by a coin, or by more.
+        coin, within, drawn = stratum, None, randomisation.assignments(treated, stratum)
     else:
-        drawn, within = switchbacks.tossed(treated, own.turns.coin), own.stratum.astype(np.int64)
+        coin, within = own.turns.coin, stratum
+        drawn = switchbacks.tossed(treated, coin)
     try:
         bare = Comparison(*units, *Randomised(y, x, treated, drawn).ratios, least=2)
         past = _past(y, x, y0, x0)
@@ -57,7 +80,8 @@ def compare_clusters(
         test = Randomised(y, x, treated, drawn, within)
         difference = test.difference
         if test.least > rule.alpha:
-            return replace(bare, reason="too_few_units")
+            needed = randomisation.fewest(rule.alpha, coin)
+            return replace(bare, reason="too_few_units", units_needed=needed)
         control, treatment = (
             means.estimate_ratio(Moments.of(y[arm], x[arm])) for arm in (~treated, treated)
         )
@@ -92,16 +116,21 @@ def _past(y: Floats, x: Floats, y0: Floats, x0: Floats) -> Floats | None:
     return None if square == 0 else before * float(before @ now) / square
 
 
-def alike_of(metric: Metric, aggregates: Aggregates) -> clusters.Alike | None:
-    """Return how alike the units of clusters are in a metric; None where it cannot be told."""
-    own, sums = aggregates.clusters, aggregates.cluster_sums.get(metric.name)
-    if own is None or own.turns is not None or sums is None:
-        return None
-    y, x, _, _, yy, yx, xx, units = sums.T
-    above, below = (np.bincount(own.variant, one) for one in (y, x))
-    ratio = (above / np.where(below == 0, 1.0, below))[own.variant]
-    squares = yy - 2 * ratio * yx + ratio**2 * xx
-    return of.or_none(lambda: clusters.alike(units, y - ratio * x, squares, len(below)))
+def costs(metrics: Sequence[Metric], aggregates: Aggregates) -> Iterator[ClusterCost]:
+    """Say how alike the units of clusters are in each metric of which it can be told."""
+    own = aggregates.clusters
+    for metric in metrics:
+        sums = aggregates.cluster_sums.get(metric.name)
+        if own is None or own.turns is not None or sums is None or not metric.is_mean_or_ratio:
+            continue
+        y, x, _, _, yy, yx, xx, units = sums.T
+        above, below = (np.bincount(own.variant, one) for one in (y, x))
+        ratio = (above / np.where(below == 0, 1.0, below))[own.variant]
+        squares = yy - 2 * ratio * yx + ratio**2 * xx
+        with suppress(Refusal):
+            icc, effect = clusters.alike(units, y - ratio * x, squares, len(below))
+            size = len(own.of_unit)
+            yield ClusterCost(metric.name, len(y), size, icc, effect, size / effect)
 
 
 Note = tuple[str, Mapping[str, object]]
@@ -151,7 +180,5 @@ def notes_of(
         yield "by_draws", {**named, "t": fmt.listing(by_t)}
         if experiment.inference.family != "none" and least * goals > experiment.alpha:
             yield "too_few_draws", {"variant": variant, "least": least, "goals": goals}
-    for name, metric in judged.items():
-        if (one := alike_of(metric, aggregates)) is not None:
-            worth = {"icc": one.icc, "effect": one.effect, "worth": units / one.effect}
-            yield "alike", {**slots, "metric": name, **worth}
+    for cost in costs([*judged.values()], aggregates):
+        yield "alike", {"unit": unit, **vars(cost)}

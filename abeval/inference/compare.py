@@ -73,7 +73,8 @@ def compare(analysis: Analysis, metric: Metric, arms: Arms) -> Comparison:
         return refused(*arms.units(aggregates), why)
     rule = rule_of(analysis, metric, arms)
     if clustered.is_few(analysis.experiment, aggregates, arms):
-        return clustered.compare_clusters(metric, analysis.experiment, aggregates, arms, rule)
+        sums = clustered.own_sums(metric, aggregates)
+        return clustered.compare_clusters(sums, analysis.experiment, aggregates, arms, rule)
     if metric.kind == "catalogue":
         control, treatment = (aggregates.incidence(name) for name in arms)
         return compare_catalogue([metric], (control, treatment), rule.alpha)[metric.name]
@@ -98,10 +99,16 @@ def compare_total(analysis: Analysis, metric: Metric, arms: Arms) -> Comparison:
     It is divided by control's mean denominator, so that the ratio's margin fits it. Averages of a
     quality, and ratios that should meet a value, have no total that is better or worse.
     """
-    moments = _moments(analysis, metric)
+    moments, aggregates = _moments(analysis, metric), analysis.aggregates
     control = means.pair_of(moments, arms).control
     if metric.source in _AVERAGES or metric.has_target or control is None:
-        return refused(*arms.units(analysis.aggregates), "denominator_moved")
+        return refused(*arms.units(aggregates), "denominator_moved")
+    if aggregates.clusters is not None:
+        top, below = (clustered.sums_per_unit(metric, aggregates, place) for place in (0, 1))
+        first = aggregates.clusters.variant == [*analysis.experiment.variants].index(arms.control)
+        top[:, [0, 2]] *= below[first, 1].sum() / below[first, 0].sum()
+        rule = rule_of(analysis, metric, arms)
+        return clustered.compare_clusters(top, analysis.experiment, aggregates, arms, rule)
     base = float(control.mean[1])
     totals = [{name: per_unit(one, base) for name, one in arm.items()} for arm in moments]
     mean = replace(metric, kind="mean", per=None, unit="", covariates=())

@@ -20,9 +20,10 @@ from abeval.logs.accounting import DayRows, other_variants
 from abeval.logs.checks import USED, USED_BEFORE
 from abeval.logs.placing import Stretches
 from abeval.metrics.definition import Metric
-from abeval.results import Account, ExperimentInfo, LeftOut, MetricInfo, Ramp, VariantInfo
+from abeval.results import Account, ExperimentInfo, LeftOut, MetricInfo, Ramp, Row, VariantInfo
 from abeval.results import format as fmt
 from abeval.results.analysis import Schedule
+from abeval.stats import decisions
 
 _USED = (USED, USED_BEFORE)
 _HOUR_MS = 3_600_000
@@ -31,6 +32,9 @@ _NAMED = 8
 
 _LIKELY = 2
 """So many values of a segment in each variant, and none in several, are no chance."""
+
+_ENOUGH_POWER = 0.8
+"""A test with this power for the effect that it shows overstates it by at most an eighth."""
 
 _SMALL_ARM, _UNEVEN = 3_000, 3
 _LARGE = ("auc", "function")
@@ -115,10 +119,11 @@ _Note = tuple[str, Mapping[str, object]]
 _NOTES = tomllib.loads(Path(__file__).with_name("notes.toml").read_text("utf-8"))
 
 
-def notes(analysis: Analysis, comparisons: Comparisons) -> tuple[str, ...]:
+def notes(analysis: Analysis, comparisons: Comparisons, rows: Sequence[Row]) -> tuple[str, ...]:
     """Say in sentences how to read the numbers."""
     experiment, aggregates = analysis.experiment, analysis.aggregates
     said = (
+        *_winners_curse(analysis, comparisons, rows),
         *_of_the_plan(experiment, analysis.metrics),
         *_of_the_rows(experiment, aggregates),
         *_of_the_look(experiment, aggregates),
@@ -129,6 +134,29 @@ def notes(analysis: Analysis, comparisons: Comparisons) -> tuple[str, ...]:
     )
     own = (_NOTES[key].format(**slots) for key, slots in said)
     return (*own, *aggregates.notes)
+
+
+def _winners_curse(
+    analysis: Analysis, comparisons: Comparisons, rows: Sequence[Row]
+) -> Iterator[_Note]:
+    """Name each goal that is significant, though its test has little power for it.
+
+    Were the true effect as large as the estimate, significant estimates would still be larger on
+    average (type M error; Gelman and Carlin 2014). With several looks, none:
+    planned ends have a correction of their own.
+    """
+    is_fixed = analysis.experiment.inference.looks == "fixed"
+    for row in rows if is_fixed else ():
+        effect = comparisons[row.metric, row.variant].effect
+        is_significant = row.role == "goal" and row.status in ("better", "worse")
+        if not is_significant or effect is None or effect.se <= 0:
+            continue
+        errors = decisions.type_s_m(effect.difference, effect.se, analysis.experiment.alpha)
+        if errors.power < _ENOUGH_POWER:
+            shown = fmt.lift(row.lift, row.lift_low, row.lift_high)
+            size = "" if shown is None else f" of {shown.point}"
+            named = {"metric": row.metric, "variant": row.variant, "size": size}
+            yield "curse", {**named, "power": errors.power, "times": errors.exaggeration}
 
 
 def _of_the_plan(experiment: Experiment, metrics: Sequence[Metric]) -> Iterator[_Note]:

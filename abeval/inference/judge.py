@@ -10,7 +10,7 @@ from abeval.errors import masked
 from abeval.experiment.model import Experiment
 from abeval.experiment.problems import worded
 from abeval.experiment.sections import Family
-from abeval.inference import context, scorecard, segments, spreads
+from abeval.inference import clustered, context, scorecard, segments, spreads, switchbacks
 from abeval.inference.aa import aa_of
 from abeval.inference.compare import Analysis, compare, compare_all
 from abeval.inference.comparison import Arms, adjusted_p_values, picked
@@ -60,10 +60,6 @@ def judge(experiment: Experiment, metrics: Sequence[Metric], aggregates: Aggrega
         questions=experiment.questions,
     )
 
-    notes = (
-        *scorecard.winners_curse(analysis, comparisons, rows),
-        *context.notes(analysis, comparisons),
-    )
     return Result(
         schema_version=SCHEMA_VERSION,
         experiment=context.experiment_info(experiment, aggregates),
@@ -79,7 +75,10 @@ def judge(experiment: Experiment, metrics: Sequence[Metric], aggregates: Aggrega
         ),
         left_out=context.left_out(metrics, aggregates),
         accounting=context.accounting(aggregates),
-        notes=tuple(masked(worded(note, experiment.language)) for note in notes),
+        notes=tuple(
+            masked(worded(note, experiment.language))
+            for note in context.notes(analysis, comparisons, rows)
+        ),
         adjustments=tuple(scorecard.adjustments(analysis, comparisons)),
         segment_tests=segments.segment_tests(analysis),
         segment_contrasts=tuple(segments.segment_contrasts(analysis, moved)),
@@ -98,6 +97,10 @@ def judge(experiment: Experiment, metrics: Sequence[Metric], aggregates: Aggrega
         unit_aucs=tuple(spreads.unit_aucs(analysis)),
         catalogue_uses=tuple(spreads.catalogue_uses(analysis)),
         ranges=tuple(scorecard.ranges(analysis, comparisons)),
+        cluster_costs=tuple(clustered.costs(metrics, aggregates)),
+        slot_quarters=tuple(
+            switchbacks.slot_quarters(metrics, experiment.switchback, aggregates, experiment.alpha)
+        ),
         schedule=context.schedule(experiment, aggregates),
     )
 

@@ -12,11 +12,6 @@ from abeval.inference.context import partial_days
 from abeval.inference.means_and_ratios import compare_within
 from abeval.metrics.definition import Metric, scales
 from abeval.results import Adjustment, Boundary, RangeRow, Row, SliceRow, Status
-from abeval.results import format as fmt
-from abeval.stats import decisions
-
-ENOUGH_POWER = 0.8
-"""A test with this power for the effect that it shows overstates it by at most an eighth."""
 
 
 def scorecard(
@@ -178,31 +173,3 @@ def adjustments(analysis: Analysis, comparisons: Comparisons) -> Iterator[Adjust
             cap=None if caps is None else caps[0] * scale,
             cap_denominator=None if caps is None or caps[1] is None else caps[1] * below,
         )
-
-
-def winners_curse(
-    analysis: Analysis, comparisons: Comparisons, rows: Sequence[Row]
-) -> Iterator[str]:
-    """Yield a sentence for each goal that is significant, though its test has little power for it.
-
-    Were the true effect as large as the estimate, significant estimates would still be larger on
-    average (type M error; Gelman and Carlin 2014). With several looks, none:
-    planned ends have a correction of their own.
-    """
-    if analysis.experiment.inference.looks != "fixed":
-        return
-    for row in rows:
-        effect = comparisons[row.metric, row.variant].effect
-        is_significant = row.role == "goal" and row.status in ("better", "worse")
-        if not is_significant or effect is None or effect.se <= 0:
-            continue
-        errors = decisions.type_s_m(effect.difference, effect.se, analysis.experiment.alpha)
-        if errors.power < ENOUGH_POWER:
-            shown = fmt.lift(row.lift, row.lift_low, row.lift_high)
-            size = "" if shown is None else f" of {shown.point}"
-            yield (
-                f"Winner's curse: {row.metric} of {row.variant} is significant by little. If its "
-                f"true effect were the estimate{size}, a test like this would find it in "
-                f"{errors.power:.0%}, and then overstate it {errors.exaggeration:.2f} times on "
-                "average: expect less."
-            )

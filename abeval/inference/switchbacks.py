@@ -4,16 +4,21 @@ The coins of a schedule are independent, whatever the values of slots are: that 
 other, hour by hour and day by day, does no harm (Bojinov, Simchi-Levi and Zhao 2023).
 """
 
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from typing import NamedTuple
+
 import numpy as np
 
 from abeval.aggregates.aggregates import Aggregates
 from abeval.experiment.sections import Switchback
 from abeval.inference.comparison import or_none
 from abeval.logs.unit_arrays import Turns
-from abeval.metrics.definition import Metric
+from abeval.metrics.definition import Metric, scales
+from abeval.results.analysis import SlotQuarter
 from abeval.stats import randomisation
 from abeval.stats.randomisation import Randomised
-from abeval.stats.records import Bools, Integers
+from abeval.stats.records import Bools, Floats, Integers, Refusal
 
 _CELLS = 20_000_000
 """Of slots times draws, which are in memory together."""
@@ -25,28 +30,70 @@ def tossed(treated: Bools, coin: Integers) -> randomisation.Assignments:
     return randomisation.tossed(treated, coin, draws=draws)
 
 
-def carry_over(metric: Metric, aggregates: Aggregates) -> float | None:
+class Lagged(NamedTuple):
+    """Slots that follow another one, by the variant of the slot before.
+
+    Attributes:
+        y: Numerator of each quarter of a slot, shape (slots, 4); so the denominator x.
+        before: Whether the slot before was treated, shape (slots,).
+        drawn: The same of schedules drawn again.
+        within: Group of the same cluster, time of day and own variant.
+    """
+
+    y: Floats
+    x: Floats
+    before: Bools
+    drawn: randomisation.Assignments
+    within: Integers
+
+    @classmethod
+    def of(cls, metric: Metric, aggregates: Aggregates) -> "Lagged | None":
+        """Return the slots of a metric; None where slots before have no variant of their own."""
+        own, sums = aggregates.clusters, aggregates.cluster_sums.get(metric.name)
+        if own is None or own.turns is None or sums is None:
+            return None
+        chosen = np.flatnonzero((own.turns.before >= 0) & (sums[:, 9::2].sum(axis=1) > 0))
+        before, treated = own.turns.before[chosen], own.variant == 1
+        if len(np.unique(own.variant[chosen] == treated[before])) < 2:
+            return None
+        drawn = tossed(treated, own.turns.coin)
+        lagged = drawn._replace(treated=drawn.treated[:, before])
+        within = 2 * own.stratum[chosen].astype(np.int64) + own.variant[chosen]
+        scale = scales(metric)
+        y, x = sums[chosen, 8::2] * scale[0], sums[chosen, 9::2] * scale[1]
+        return cls(y, x, treated[before], lagged, within)
+
+
+def carry_over(slots: Lagged) -> float | None:
     """Test whether a slot soon after its start still shows the variant of the slot before.
 
-    What a slot has soon after its start, less what it has later, is compared by the variant of the
-    slot before, within cluster, time of day and the slot's own variant; schedules are drawn again.
-    None where the two variants cannot be told apart, or no slot follows another.
+    Its change over its quarters, by a line over 1 / quarter, so that the first counts most, is
+    compared by the variant of the slot before.
     """
-    own, sums = aggregates.clusters, aggregates.cluster_sums.get(metric.name)
-    if own is None or own.turns is None or sums is None:
-        return None
-    early, early_x, late, late_x = sums[:, 8:].T
-    chosen = np.flatnonzero((own.turns.before >= 0) & (early_x > 0) & (late_x > 0))
-    before, treated = own.turns.before[chosen], own.variant == 1
-    if len(np.unique(own.variant[chosen] == treated[before])) < 2:
-        return None
-    weight = (early_x * late_x / np.maximum(early_x + late_x, 1))[chosen]
-    change = (early[chosen] / early_x[chosen] - late[chosen] / late_x[chosen]) * weight
-    within = 2 * own.stratum[chosen].astype(np.int64) + own.variant[chosen]
-    drawn = tossed(treated, own.turns.coin)
-    lagged = drawn._replace(treated=drawn.treated[:, before])
-    test = Randomised(change, weight, treated[before], lagged, within)
-    return or_none(test.p_value)
+    score = 1 / np.arange(1, slots.y.shape[1] + 1)
+    centred = score - (slots.x @ score / slots.x.sum(axis=1))[:, None]
+    change, weight = (slots.y * centred).sum(axis=1), (slots.x * centred**2).sum(axis=1)
+    return or_none(Randomised(change, weight, slots.before, slots.drawn, slots.within).p_value)
+
+
+def slot_quarters(
+    metrics: Sequence[Metric], plan: Switchback | None, aggregates: Aggregates, alpha: float
+) -> Iterator[SlotQuarter]:
+    """Compare each quarter of slots by the variant of the slot before, of what is judged."""
+    for metric in metrics:
+        slots = None if metric.role == "diagnostic" else Lagged.of(metric, aggregates)
+        if plan is None or slots is None:
+            continue
+        parts = slots.y.shape[1]
+        ends = np.linspace(plan.burn_in_ms, plan.slot_ms, parts + 1) / 60_000
+        for quarter in range(parts):
+            y, x = slots.y[:, quarter], slots.x[:, quarter]
+            test = Randomised(y, x, slots.before, slots.drawn, slots.within)
+            with suppress(Refusal):
+                low, high = test.interval(alpha)
+                value, (start, end) = y.sum() / x.sum(), ends[quarter : quarter + 2]
+                numbers = value, test.difference, low, high, test.p_value()
+                yield SlotQuarter(metric.name, *map(float, (start, end, *numbers)))
 
 
 _WEEK = 7

@@ -182,7 +182,8 @@ def _verdict(
         said = f"DO NOT SHIP: users prefer {control} to {name}: {worse}{end}"
         return Verdict(name, "do_not_ship", said)
     if better := listed("better"):
-        return Verdict(name, "ship", f"SHIP: users prefer {name} to {control}: {better}{end}")
+        said = f"SHIP: users prefer {name} to {control}: {better}; confirm it by an A/B test{end}"
+        return Verdict(name, "ship", said)
     said = f"UNDECIDED: no preference is shown between {name} and {control}: {listed()}{end}"
     return Verdict(name, "keep_running", said)
 

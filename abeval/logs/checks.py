@@ -1,6 +1,9 @@
 """Refuse logs that do not fit the experiment; each error says how to mend it."""
 
+import tomllib
 from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
 
 from abeval.engines.sql import Engine, quoted
 from abeval.errors import LogError
@@ -15,6 +18,17 @@ USED = "used"
 USED_BEFORE = "used_before_the_period"
 """Reasons in an account for rows that were not set aside: in the period, and before it."""
 
+REMEDIES: Mapping[str, Mapping[str, Any]] = tomllib.loads(
+    Path(__file__).with_name("remedies.toml").read_text("utf-8")
+)
+"""What is refused; what to do where all rows are set aside, by reason, or an expression fails."""
+
+
+def _refused(key: str, **slots: object) -> LogError:
+    """Return the error of logs that do not fit."""
+    own = REMEDIES["refused"][key]
+    return LogError(own["what"].format(**slots), own["hint"].format(**slots))
+
 
 def check_frames(experiment: Experiment, frames: Mapping[str, object]) -> None:
     """Refuse frames that are not named like one of the experiment's logs."""
@@ -26,10 +40,7 @@ def check_frames(experiment: Experiment, frames: Mapping[str, object]) -> None:
             hint = suggestion(name, [*CANONICAL_COLUMNS, *outcomes])
             raise LogError(f"no log is called {name!r}{hint}")
         if getattr(experiment.logs, name) is None:
-            raise LogError(
-                f"there is a frame for {name}, but the experiment file has no [logs.{name}]",
-                f"add an empty [logs.{name}]; it may also map columns",
-            )
+            raise _refused("frame", name=name)
 
 
 def check_opened(experiment: Experiment, logs: Mapping[str, LogColumns]) -> None:
@@ -37,16 +48,9 @@ def check_opened(experiment: Experiment, logs: Mapping[str, LogColumns]) -> None
     impressions = logs[experiment.logs.rows_name]
     placing = (impressions, logs.get("exposures", impressions))
     if not experiment.assigns and not any("variant" in log for log in placing):
-        raise LogError(
-            "the variant of a unit is unknown: the log has no column `variant`",
-            'map it (columns = { variant = "..." }), or set [assignment] salt, so that abeval '
-            "computes it",
-        )
+        raise _refused("variant")
     if experiment.period is not None and "ts" not in impressions:
-        raise LogError(
-            "[period] needs the time of each impression, but the log has no column `ts`",
-            'map it (columns = { ts = "..." }), or remove [period] to use every row',
-        )
+        raise _refused("period")
     for column in experiment.cleaning.duplicate_key or ():
         if column not in impressions.types:
             raise no_column(impressions, column, "cleaning.duplicate_key: ")
@@ -62,17 +66,9 @@ def check_schedule(changes: bool, has_time: bool, by_rule: bool) -> None:
     Splits that change need times of entry, and variants that abeval does not compute (`by_rule`).
     """
     if changes and not has_time:
-        raise LogError(
-            "[[assignment.splits]] need the time at which a unit entered, but the log has no "
-            "column `ts`",
-            'map it (columns = { ts = "..." }), or remove the splits',
-        )
+        raise _refused("splits_without_time")
     if changes and by_rule:
-        raise LogError(
-            "[[assignment.splits]] need the variant in the log: by a rule, other weights would "
-            "move units that came before to another variant",
-            "map the column `variant` of the impressions or the exposures",
-        )
+        raise _refused("splits_by_rule")
 
 
 def check_joinable(left: LogColumns, right: LogColumns | None, names: Sequence[str]) -> None:
@@ -81,12 +77,9 @@ def check_joinable(left: LogColumns, right: LogColumns | None, names: Sequence[s
         if right is None or name not in left or name not in right:
             continue
         if left.is_text(name) != right.is_text(name):
-            raise LogError(
-                f"logs.{right.log}: column {right.mapped[name]!r} is {right.type_of(name)}, but in "
-                f"logs.{left.log} {left.mapped[name]!r} is {left.type_of(name)}: they cannot be "
-                "joined",
-                "store the id with the same type in both logs",
-            )
+            of_right = {"column": right.mapped[name], "kind": right.type_of(name)}
+            of_left = {"own": left.mapped[name], "type": left.type_of(name)}
+            raise _refused("ids", log=right.log, other=left.log, **of_right, **of_left)
 
 
 def check_positions(metrics: Sequence[Metric], shape: LogShape, engine: Engine) -> None:
@@ -96,12 +89,7 @@ def check_positions(metrics: Sequence[Metric], shape: LogShape, engine: Engine) 
     ((least,),) = engine.rows("select min(position) from seen")
     if least is not None and int(least) < 1:
         column = shape.impressions.mapped["position"]
-        raise LogError(
-            f"logs.impressions: positions must start at 1, but the smallest {column!r} is "
-            f"{int(least)}",
-            "set first_position = 0 in [logs.impressions] if positions count from 0; correct "
-            "negative ones in the log",
-        )
+        raise _refused("positions", column=column, least=int(least))
 
 
 def check_clicks(shape: LogShape, engine: Engine) -> None:
@@ -122,12 +110,8 @@ def check_clicks(shape: LogShape, engine: Engine) -> None:
         return
     first = "rename it" if column.lower() == "click" else "remove it from `columns`"
     count = "clicks" if column.lower() == "click" else column
-    raise LogError(
-        f"logs.impressions: a click is 0 or 1, but {rows:,} values of column {column!r} are "
-        f"neither (from {low:g} to {high:g})",
-        f"if it is a count, {first}, and give a metric with "
-        f'numerator = "{count}" and denominator = "the column of impressions"',
-    )
+    slots = {"rows": rows, "column": column, "low": low, "high": high}
+    raise _refused("clicks", first=first, count=count, **slots)
 
 
 def nothing_left(
@@ -136,11 +120,9 @@ def nothing_left(
     """Return the error of logs whose impressions are all set aside, with the reasons."""
     counts = {reason: rows for reason, rows in accounts if rows}
     reasons = ", ".join(f"{reason} {rows:,}" for reason, rows in counts.items())
-    return LogError(
-        f"nothing is left to analyse: all {sum(counts.values()):,} {shape.impressions.log} are "
-        f"set aside ({reasons})",
-        _remedy(max(counts, key=lambda reason: counts[reason]), shape, timezone, engine),
-    )
+    remedy = _remedy(max(counts, key=lambda reason: counts[reason]), shape, timezone, engine)
+    slots = {"rows": sum(counts.values()), "log": shape.impressions.log, "reasons": reasons}
+    return _refused("nothing_left", remedy=remedy, **slots)
 
 
 def _remedy(reason: str, shape: LogShape, timezone: str, engine: Engine) -> str:
@@ -153,23 +135,8 @@ def _remedy(reason: str, shape: LogShape, timezone: str, engine: Engine) -> str:
             rows = engine.rows("select distinct variant from seen order by variant limit 10")
             names = ", ".join(repr(name) for (name,) in rows if name is not None)
             return f"the log's variants are {names}; give [variants] these names"
-        case "not_exposed":
-            return (
-                "no unit of the exposures is in the impressions: are the ids written the same "
-                "way in both?"
-            )
-        case "repeated_unit":
-            return (
-                "every unit has several rows that differ: make one row of each, such as its sums, "
-                "or draft an experiment of such rows (abeval init, abeval.draft)"
-            )
-        case "crossover":
-            return '[cleaning] crossover = "first" keeps units that were seen in two variants'
-        case "tied_crossover":
-            return (
-                "every unit is in several variants, and no time says which was first: map ts, or "
-                "set [assignment] salt, by which abeval computes the variant"
-            )
+    if (known := REMEDIES["set_aside"].get(reason)) is not None:
+        return str(known)
     named = {"null_unit": "unit_id", "null_variant": "variant", "null_time": "ts"}.get(reason)
     if named is None:
         return f"check logs.{shape.impressions.log}.path and the mapping of its columns"

@@ -65,8 +65,8 @@ def clusters_of(
     return Clusters(of_unit.astype(np.int32), own.astype(np.int8), stratum)
 
 
-PARTS = ("early", "late")
-"""Halves of a slot after its burn-in, as `log/switched` names them."""
+PARTS = ("0", "1", "2", "3")
+"""Quarters of a slot after its burn-in, as `log/switched` names them."""
 
 
 def slots_of(
@@ -104,8 +104,8 @@ def slots_of(
     _, stratum = ranked(key_of(city, place % plan.per_day))
     follows = (city[1:] == city[:-1]) & (place[1:] == place[:-1] + 1)
     before = np.append(NONE, np.where(follows, np.arange(len(keys) - 1), NONE))
-    is_late = np.array([name == PARTS[1] for name in part.names])[part.code]
-    of = Turns(place, coin, before, is_late)
+    quarter = np.array([int(name in PARTS and name) for name in part.names], dtype=np.int8)
+    of = Turns(place, coin, before, quarter[part.code])
     return Clusters(of_unit.astype(np.int32), own.astype(np.int8), stratum.astype(np.int32), of)
 
 

@@ -342,7 +342,9 @@ def faulty_expression(
         )
         if _fails(f"select max(v) from ({sums}) as sums", engine):
             what = f"{where}: {text!r} cannot be computed: {reason_of(error)}"
-            return ExperimentError(what, _advice(what.lower()))
+            hints = checks.REMEDIES["expression"].items()
+            hint = next(h for pattern, h in hints if re.search(pattern, what.lower()))
+            return ExperimentError(what, hint)
     return error
 
 
@@ -376,18 +378,3 @@ def _fails(sql: str, engine: Engine) -> bool:
     except QueryError:
         return True
     return False
-
-
-def _advice(what: str) -> str:
-    if "division by zero" in what:
-        return "write nullif(x, 0) for the divisor x"
-    if re.search(r"convert string '[-+]?[0-9.]*[0-9],[0-9]+'", what):
-        return 'if that is a decimal comma of a CSV file, write in [logs.*]: decimal = ","'
-    if "convert string" in what:
-        return "try_cast(x as double) turns text that is not a number into null"
-    if "out of range" in what or "overflow" in what:
-        return (
-            "sums must stay below 9.2e18 steps of `resolution` (1e-6 by default): divide the "
-            "value, or set a coarser resolution"
-        )
-    return "check the types of its columns; the value must be a number (text in a segment or a cut)"

@@ -92,13 +92,13 @@ class Turns(NamedTuple):
         number: Number of the slot, counted from the start of the period.
         coin: Number of the coin that decided it; slots of one coin changed their variants together.
         before: Place of the slot before it of the same cluster, `NONE` where that has no rows.
-        is_late: Whether each unit is of the second half of its slot after the burn-in.
+        quarter: Of the slot after its burn-in, from 0, which each unit is.
     """
 
     number: NDArray[np.int64]
     coin: NDArray[np.int64]
     before: NDArray[np.int64]
-    is_late: NDArray[np.bool_]
+    quarter: NDArray[np.int8]
 
 
 class Units(NamedTuple):

@@ -218,15 +218,9 @@ def columns_of_metric(metric: Metric) -> frozenset[str]:
         ['day', 'in_period', 'time_ms', 'ts', 'unit']
     """
     terms = (*row_terms(metric), *event_terms(metric))
-    texts = {column for term in terms for column in _columns(term.expression)}
+    texts = {column.lower() for term in terms for column in columns_of(term.expression)}
     parts = (columns_of_metric(part) for part in metric.parts)
     return frozenset(texts).union(metric.needs, metric.source.reads, *parts)
-
-
-@lru_cache(maxsize=4096)
-def _columns(expression: str) -> frozenset[str]:
-    """Return the columns of one expression: every check asks for those of all metrics."""
-    return frozenset(column.lower() for column in columns_of(expression))
 
 
 def reading(metrics: Iterable[Metric], columns: Collection[str]) -> tuple[str, ...]:

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -38,11 +39,8 @@ class PolicyChoice:
     def __post_init__(self) -> None:
         """Refuse any number of policies but one."""
         if sum(x is not None for x in (self.to, self.probability, self.table)) != 1:
-            raise ExperimentError(
-                "choose exactly one policy to evaluate: a variant, a probability column, or a "
-                "table",
-                "to = NAME, probability = COLUMN or policy = FILE",
-            )
+            what = "choose one policy to evaluate: a variant, a probability column, or a table"
+            raise ExperimentError(what, "to = NAME, probability = COLUMN or policy = FILE")
 
     def __str__(self) -> str:
         if self.to is not None:
@@ -50,8 +48,7 @@ class PolicyChoice:
         return "table" if self.probability is None else f"column {self.probability}"
 
 
-@dataclass(frozen=True, eq=False)
-class PolicyLog:
+class PolicyLog(NamedTuple):
     """The source variant's log, as sorted arrays with one entry per impression.
 
     Attributes:
@@ -83,9 +80,8 @@ def read_policy_log(
     experiment, engine = run.experiment, run.engine
     for name in (source, choice.to):
         if name is not None and name not in experiment.variants:
-            raise ExperimentError(
-                f"no variant is called {name!r}{suggestion(name, experiment.variants)}"
-            )
+            like = suggestion(name, experiment.variants)
+            raise ExperimentError(f"no variant is called {name!r}{like}")
     named = {"probability": choice.probability, "reward": reward}
     own = {what: column for what, column in named.items() if column is not None}
     _check_columns(prepare(run, [], [*own.values()]).shape.impressions, choice, own)
@@ -99,17 +95,13 @@ def read_policy_log(
         "from impressions",
     )
     target = "cast(null as varchar)" if choice.to is None else literal(choice.to)
-    engine.view(
-        "comparison",
-        f"select {literal(source)} as source, {target} as target, "
-        f"{'probability' in own} as by_column",
-    )
+    by = f"{target} as target, {'probability' in own} as by_column"
+    engine.view("comparison", f"select {literal(source)} as source, {by}")
     engine.table("served", query("offline_policy/served"))
-    unusable = whole_number(
-        engine,
-        "select count(*) from served where reward is null or not (reward >= 0 and reward < 1e9)",
+    without = (
+        "select count(*) from served where reward is null or not (reward >= 0 and reward < 1e9)"
     )
-    if unusable:
+    if unusable := whole_number(engine, without):
         what = f"reward column {reward!r}: {unusable} impressions have no usable value"
         raise LogError(what, "a reward is a number of at least 0; write 0 if nothing was earned")
     engine.table("policy", _policy_sql(engine, experiment, choice))
@@ -123,11 +115,9 @@ def read_policy_log(
 def _check_columns(log: LogColumns, choice: PolicyChoice, own: Mapping[str, str]) -> None:
     """Refuse logs without propensities or items, and columns that are no numbers."""
     if "propensity" not in log:
-        raise LogError(
-            "off-policy evaluation needs the probability with which each impression was served, "
-            "but the impressions have no column `propensity`",
-            f'map it: columns = {{ propensity = "..." }}; {log.listed}',
-        )
+        needs = "off-policy evaluation needs the probability with which each impression was served"
+        hint = f'map it: columns = {{ propensity = "..." }}; {log.listed}'
+        raise LogError(f"{needs}, but the impressions have no column `propensity`", hint)
     if choice.probability is None and "item_id" not in log:
         what = "a policy needs items, but the impressions have no column `item_id`"
         raise LogError(what, 'map it: columns = { item_id = "..." }')
@@ -147,12 +137,10 @@ def _policy_sql(engine: Engine, experiment: Experiment, choice: PolicyChoice) ->
     else:
         engine.add_frame("raw_policy", choice.table)
     types = engine.columns("raw_policy")
-    missing = [name for name in ("item_id", "probability") if name not in types]
-    if missing:
-        raise LogError(
-            f"the policy table has no column {missing[0]!r}",
-            f"it needs item_id, probability and may have position; it has: {', '.join(types)}",
-        )
+    for name in ("item_id", "probability"):
+        if name not in types:
+            hint = "it needs item_id, probability and may have position; it has: "
+            raise LogError(f"the policy table has no column {name!r}", hint + ", ".join(types))
     item = engine.columns("served")["item_id"]
     chosen = f"try_cast(p.item_id as {item}) as item_id, try_cast(p.probability as double)"
     if "position" in types:
@@ -164,19 +152,12 @@ def _policy_sql(engine: Engine, experiment: Experiment, choice: PolicyChoice) ->
 
 def _check_table(engine: Engine) -> None:
     """Refuse items without an id or a probability, or repeated at a position."""
-    empty = whole_number(
-        engine, "select count(*) from policy where item_id is null or probability is null"
-    )
-    if empty:
-        hint = "remove such rows; ids must have the type of the ids in the log"
-        raise LogError(
-            f"{empty} rows of the policy table have no usable item id or probability", hint
-        )
-    twice = engine.rows(
-        "select position, item_id from policy group by 1, 2 having count(*) > 1 limit 1"
-    )
-    if twice:
-        position, item = twice[0]
+    unusable = "select count(*) from policy where item_id is null or probability is null"
+    if empty := whole_number(engine, unusable):
+        what = f"{empty} rows of the policy table have no usable item id or probability"
+        raise LogError(what, "remove such rows; ids must have the type of the ids in the log")
+    twice = "select position, item_id from policy group by 1, 2 having count(*) > 1 limit 1"
+    for position, item in engine.rows(twice):
         where = f"item {item!r} is repeated at position {position}"
         raise LogError(f"the policy table: {where}", "give each item once per position")
 

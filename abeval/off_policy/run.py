@@ -26,12 +26,7 @@ _NO_INTERVAL: Mapping[RefusalReason, str] = {
     "zero_variance": "no variation between rows (no reward?): no interval",
 }
 
-_HINTS: Mapping[RefusalReason, str] = {
-    "invalid_propensity": (
-        "; log the probability with which the shown item was chosen, or remove rows without one "
-        "from the log"
-    ),
-}
+_NO_PROPENSITY = "; log the probability with which each item was chosen, or remove rows without one"
 
 
 @dataclass(frozen=True)
@@ -142,8 +137,9 @@ def _answers(
 
 def _row(name: str, answer: PolicyValue | Refusal, realised: Realised | None) -> OffPolicyRow:
     if isinstance(answer, Refusal):
+        hint = _NO_PROPENSITY if answer.reason == "invalid_propensity" else ""
         empty = (None, None, None, None, None, None)
-        return OffPolicyRow(name, *empty, answer.reason, f"{answer}{_HINTS.get(answer.reason, '')}")
+        return OffPolicyRow(name, *empty, answer.reason, f"{answer}{hint}")
     message = None if answer.reason is None else _NO_INTERVAL.get(answer.reason, answer.reason)
     numbers = (answer.value, answer.se, answer.low, answer.high, answer.method)
     z = None

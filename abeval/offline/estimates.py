@@ -1,6 +1,8 @@
 """Make the result of a replay: every model on every traffic, and models in pairs."""
 
-from collections.abc import Iterator, Sequence
+import tomllib
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import NamedTuple
 
 from abeval.offline.groups import ByGroup, GroupValues, compare_groups
@@ -16,6 +18,9 @@ _BY_GROUP = frozenset({"bins", "catalogue"})
 
 _OF_PROBABILITIES = frozenset({"log_loss", "log_likelihood", "ne", "rig", "q_ctr", "brier", "ece"})
 """Metrics without meaning for scores outside [0, 1]."""
+
+NOTES: Mapping[str, str] = tomllib.loads(Path(__file__).with_name("notes.toml").read_text("utf-8"))
+"""What stands beside the values of a replay."""
 
 _LARGEST_EXPONENT = 20
 """Relevance above this has no exponential gain: one such item would dominate every sum."""
@@ -37,13 +42,6 @@ class Difference(NamedTuple):
     high: float | None
     p_value: float | None
     reason: str | None
-
-    @classmethod
-    def of(cls, effect: Effect | str, difference: float | None) -> "Difference":
-        """Take an effect, or a reason and the difference without an interval."""
-        if isinstance(effect, str):
-            return cls(difference, None, None, None, effect)
-        return cls(effect.difference, effect.low, effect.high, effect.p_value, None)
 
 
 class Estimates:
@@ -99,7 +97,9 @@ class Estimates:
             effect = compare_groups(first, second, self.alpha)
         values = (before.value.value, after.value.value)
         known = None if values[0] is None or values[1] is None else values[1] - values[0]
-        return Difference.of(effect, known)
+        if isinstance(effect, str):
+            return Difference(known, None, None, None, effect)
+        return Difference(effect.difference, effect.low, effect.high, effect.p_value, None)
 
     def _cell(self, model: str, traffic: str, metric: OfflineMetric) -> Cell:
         reason = self._refusal(model, metric)
@@ -120,7 +120,7 @@ class Estimates:
         sums, definition = self._sums, metric.definition
         if model not in sums.models:
             return "no_scores"
-        if definition.same_for_all and sums.same_lists and metric.cutoff >= sums.longest > 0:
+        if definition.same and sums.same_lists and metric.cutoff >= sums.longest > 0:
             return "k_covers_list"
         if definition.name in _OF_PROBABILITIES and not sums.models[model].probabilities:
             return "not_probabilities"
@@ -213,19 +213,13 @@ def result_of(
 def _notes(sums: Sums) -> Iterator[str]:
     """Note unusual scores."""
     if sums.uncompared:
-        yield (
-            "models are compared over the requests that all of them score: "
-            f"{sums.uncompared:,} that only some score are left out"
-        )
+        yield NOTES["uncompared"].format(requests=sums.uncompared)
     for covered in sums.coverage:
         model = sums.models.get(covered.model)
         if model is None:
-            yield f"{covered.model} has no usable score and is not compared"
+            yield NOTES["no_scores"].format(model=covered.model)
         elif model.low == model.high:
-            yield (
-                f"every score of {covered.model} is {model.low:g}: its items are ordered by the "
-                "tie rule only"
-            )
+            yield NOTES["one_score"].format(model=covered.model, score=model.low)
 
 
 def _calibration(sums: Sums, alpha: float) -> Iterator[replay.CalibrationBin]:

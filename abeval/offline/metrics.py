@@ -4,9 +4,11 @@ An id carries its definition: `map@10[min]`, `gauc[impressions]`.
 """
 
 import re
+import tomllib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal, NamedTuple
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
 
 from abeval.bounds import MAX_CUTOFF
 from abeval.errors import ExperimentError
@@ -28,7 +30,7 @@ class Definition(NamedTuple):
             unit (a column of the family's query).
         below: What that is divided by, of the same; of a request, the product of these columns
             (`fine` says that `above` counts multiples of 1e-12).
-        same_for_all: Whether every order of a list has the same value once k covers the list.
+        same: Whether every order of a list has the same value once k covers the list.
         form: What is computed of the sums over units: their ratio, its square root, the numerator
             only, the ratio over the entropy of the click rate, or one minus that.
     """
@@ -40,7 +42,7 @@ class Definition(NamedTuple):
     above: str
     below: str
     formula: str
-    same_for_all: bool = False
+    same: bool = False
     form: Form = "ratio"
 
     @property
@@ -85,118 +87,21 @@ _MEANS = {"list": "mean over requests of ", "tied": "mean over requests of "}
 _MEANS |= {"beyond": "mean over lists of "}
 
 
-def _row(
-    family: Family, pattern: str, sums: str, formula: str, form: Form = "ratio", same: bool = False
-) -> Definition:
-    """Make a definition; `@k?` is an optional cut-off, `sums` is `above / below`."""
+def _row(pattern: str, family: Family, formula: str, sums: str = "", **own: Any) -> Definition:  # noqa: ANN401
+    """Make a definition of a row of `metrics.toml`."""
     match = _ROW.fullmatch(pattern)
     name, cut, variant = match.groups() if match else (pattern, None, None)
     above, _, below = sums.partition(" / ")
     text = _MEANS.get(family, "") + formula
-    return Definition(name, variant or "", family, _CUTS[cut], above, below, text, same, form)
+    return Definition(name, variant or "", family, _CUTS[cut], above, below, text, **own)
 
 
-_AP, _AR, _ALL = "Σ precision at each hit", "Σ recall at each hit", "DCG of all relevant items"
-_STEPS = "Σ recall at each of the first k places of the list"
-_BEST = "DCG of the list in its best order"
-_TIES = "nDCG averaged over the orders of equal scores, ideal over the list"
-_GAINS = (("bin", "1 if relevant"), ("lin", "relevance"), ("exp", "2^relevance − 1"))
+_TABLE = tomllib.loads(Path(__file__).with_name("metrics.toml").read_text("utf-8"))
 
-RANKING = (
-    _row("list", "precision@k", "hits / k", "hits / k", same=True),
-    _row("list", "recall@k", "hits / relevant", "hits / R", same=True),
-    _row("list", "recall@k[cap]", "hits / best", "hits / min(R, k)", same=True),
-    _row("list", "f1@k", "hits / mean_size", "2·hits / (k + R)", same=True),
-    _row("list", "hit@k", "any_hit", "1 if there is a hit, else 0", same=True),
-    _row("list", "map@k?[R]", "precisions / fine relevant", f"{_AP} / R"),
-    _row("list", "map@k[min]", "precisions / fine best", f"{_AP} / min(R, k)"),
-    _row("list", "map@k?[hits]", "precisions / fine hits", f"{_AP} / hits"),
-    _row("list", "map@k[k]", "precisions / fine k", f"{_AP} / k"),
-    _row("list", "mar@k[mean]", "steps / k relevant", f"{_STEPS} / k"),
-    _row("list", "mar@k?[R]", "recalls / relevant relevant", f"{_AR} / R", same=True),
-    _row("list", "mar@k[min]", "recalls / relevant best", f"{_AR} / min(R, k)", same=True),
-    _row("list", "mrr@k?", "first", "1 / place of the first hit, 0 without one"),
-    _row("list", "arhr@k?", "reciprocals / fine", "Σ 1 / place over hits"),
-    _row("list", "cg@k", "gain / fine", "Σ relevance over the first k", same=True),
-    *(
-        _row("list", f"dcg@k?[{of}]", f"dcg_{of} / fine", f"Σ ({gain}) / log2(1 + place)")
-        for of, gain in _GAINS
-    ),
-    *(
-        _row("list", f"ndcg@k?[{of}]", f"dcg_{of} / ideal_{of}", f"DCG ({gain}) / {_ALL}")
-        for of, gain in _GAINS
-    ),
-    *(
-        _row("list", f"ndcg@k?[{of},list]", f"dcg_{of} / list_{of}", f"DCG ({gain}) / {_BEST}")
-        for of, gain in _GAINS
-    ),
-    _row(
-        "list", "ndcg@k[bin,k]", "dcg_bin / full_ideal", "DCG (1 if relevant) / DCG of k relevant"
-    ),
-    _row("tied", "ndcg@k?[lin,ties]", "", _TIES),
-    _row("list", "rprec", "early / relevant", "hits in the first R / R"),
-)
-"""Metrics of lists: means over requests of `above / below`."""
-
-_AUC = "pairs of a click and a non-click ordered correctly by the score, ties count half"
-_GAUC = "Σ impressions·AUC / Σ impressions"
-_BOTH = "units with both classes"
-_HALF = "auc_impressions_half / all_impressions"
-_ORDERED = "concordant / (concordant + discordant) pairs within units, equal scores left out"
-_UNEQUAL = "(concordant + ½ tied) / all pairs of different relevance within units"
-_LIKELIHOOD, _ENTROPY = "Σ ln(probability of the outcome)", "entropy of the click rate"
-_AT, _SAID = "clicks at or above the threshold", "impressions at or above it"
-_F1 = "twice_true_positive / both_positive"
-_ECE = "Σ rows·|mean score − CTR| / rows over equal"
-
-SCORES = (
-    _row("auc", "auc", "auc / units", f"share of {_AUC}, over all impressions"),
-    _row("pairs", "gauc[impressions]", "auc_impressions / impressions", f"{_GAUC} over {_BOTH}"),
-    _row("pairs", "gauc[clicks]", "auc_clicks / clicks", f"Σ clicks·AUC / Σ clicks over {_BOTH}"),
-    _row("pairs", "gauc[units]", "auc_units / units", f"mean AUC of the {_BOTH}"),
-    _row("pairs", "gauc[pairs]", "won_pairs / pairs", f"share of {_AUC}, within units"),
-    _row("pairs", "gauc[impressions,half]", _HALF, f"{_GAUC}, AUC ½ for units with one class"),
-    _row("pairs", "fcp", "concordant / ordered", _ORDERED),
-    _row("pairs", "fcp[half]", "won_graded / graded", _UNEQUAL),
-    _row("point", "log_loss", "log_loss / rows", "−mean ln(probability of the outcome)"),
-    _row("point", "log_likelihood", "log_likelihood / rows", _LIKELIHOOD, "total"),
-    _row("point", "ne", "log_loss / rows", f"log loss / {_ENTROPY} of the same rows", "entropy"),
-    _row("point", "rig", "log_loss / rows", "1 − normalised entropy", "information"),
-    _row("point", "q_ctr", "predicted / clicks", "Σ score / Σ clicks"),
-    _row("point", "brier", "squared_error / rows", "mean (score − click)²"),
-    _row("point", "mae", "absolute_residual / rows", "mean |score − relevance|"),
-    _row("point", "rmse", "squared_residual / rows", "√ mean (score − relevance)²", "root"),
-    _row("point", "precision[threshold]", "true_positive / predicted_positive", f"{_AT} / {_SAID}"),
-    _row("point", "recall[threshold]", "true_positive / clicks", f"{_AT} / clicks"),
-    _row("point", "f1[threshold]", _F1, f"2·{_AT} / (clicks + {_SAID})"),
-    _row("bins", "ece[mass]", "", f"{_ECE} counts"),
-    _row("bins", "ece[width]", "", f"{_ECE} widths"),
-)
-"""Metrics of scores: ratios of sums over units, and calibration."""
-
-_SHARE = "the mean of −log2(an item's share of earlier choices)"
-_USERS = "the mean of −log2(share of earlier units that chose it)"
-_UNLIKE = "the share of pairs of items of different categories"
-_HIGHER = "the mean over relevant items of how much higher they rank than by popularity / catalogue"
-_COSINE = "1 − the mean cosine of two items' vectors (`embedding`)"
-_EQUAL = "expected items in the lists of as many units as the smallest traffic has / catalogue"
-_GINI = "Gini of lists per item, over"
-
-BEYOND = (
-    _row("beyond", "novelty@k[self_information]", "self_information / lists", _SHARE),
-    _row("beyond", "novelty@k[miuf]", "miuf / lists", _USERS),
-    _row("beyond", "popularity@k", "popularity / lists", "the mean number of earlier choices"),
-    _row("beyond", "serendipity@k", "serendipity / lists", _HIGHER),
-    _row("beyond", "ild@k[category]", "ild / categorised_lists", _UNLIKE),
-    _row("beyond", "ild@k[vectors]", "ild_vectors / vector_lists", _COSINE),
-    _row("catalogue", "coverage@k", "coverage", "items in a list / items of the catalogue"),
-    _row("catalogue", "coverage@k[equal]", "coverage_equal", _EQUAL),
-    _row("catalogue", "gini@k[catalogue]", "gini", f"{_GINI} the whole catalogue"),
-    _row("catalogue", "gini@k[listed]", "gini_listed", f"{_GINI} items in a list"),
-    _row("catalogue", "entropy@k", "entropy", "entropy of lists per item, in bits"),
-    _row("catalogue", "personalisation@k", "personalisation", "1 − mean cosine of two lists"),
-)
-"""Metrics of what lists hold."""
+RANKING = tuple(_row(pattern, **own) for pattern, own in _TABLE["ranking"].items())
+SCORES = tuple(_row(pattern, **own) for pattern, own in _TABLE["scores"].items())
+BEYOND = tuple(_row(pattern, **own) for pattern, own in _TABLE["beyond"].items())
+"""Metrics of lists, of scores, and of what lists hold."""
 
 DEFINITIONS: Mapping[tuple[str, str], Definition] = {
     (d.name, d.variant): d for d in (*RANKING, *SCORES, *BEYOND)
@@ -347,38 +252,8 @@ class Preset(NamedTuple):
 
 
 PRESETS: Mapping[str, Preset] = {
-    "trec": Preset(
-        "precision@{} recall@{} hit@{} map@{}[R] ndcg@{}[lin]",
-        "map[R] mrr ndcg[lin] rprec",
-        Policy(ties="text", no_relevant="zero"),
-    ),
-    "ranx": Preset(
-        "precision@{} recall@{} f1@{} hit@{} map@{}[R] mrr@{} "
-        "dcg@{}[lin] dcg@{}[exp] ndcg@{}[lin] ndcg@{}[exp]",
-        "map[R] mrr ndcg[lin] ndcg[exp] rprec",
-        Policy(ties="position", no_relevant="zero", missing="zero"),
-    ),
-    "rectools": Preset(
-        "precision@{} recall@{} recall@{}[cap] f1@{} hit@{} map@{}[R] "
-        "map@{}[k] ndcg@{}[bin,k] ndcg@{}[bin] mrr@{}",
-        "",
-        Policy(ties="position", missing="zero"),
-    ),
-    "recommenders": Preset(
-        "precision@{} recall@{} map@{}[R] map@{}[min] ndcg@{}[bin] ndcg@{}[lin] ndcg@{}[exp]",
-        "",
-        Policy(ties="position", missing_in_ndcg="zero"),
-    ),
-    "sklearn": Preset(
-        "ndcg@{}[lin,ties] ndcg@{}[lin,list]",
-        "ndcg[lin,ties] auc log_loss brier",
-        Policy(ties="position", no_relevant="zero"),
-    ),
-    "xgboost": Preset(
-        "precision@{} map@{}[min] ndcg@{}[exp]",
-        "ndcg[exp]",
-        Policy(ties="position", no_relevant="one"),
-    ),
+    name: Preset(own["at_k"], own.get("whole", ""), Policy(**own["policy"]))
+    for name, own in _TABLE["presets"].items()
 }
 """Library → its metrics and policy."""
 

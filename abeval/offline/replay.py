@@ -1,7 +1,7 @@
 """Replay an experiment's models on its own log."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from abeval.bounds import MAX_BINS, MAX_CURVE, check_between
@@ -11,7 +11,7 @@ from abeval.logs.prepare import prepare
 from abeval.logs.run import Run
 from abeval.logs.shape import LogShape
 from abeval.offline import candidates, curves, impressions, metrics, other_logs
-from abeval.offline.estimates import Estimates, result_of
+from abeval.offline.estimates import NOTES, Estimates, result_of
 from abeval.offline.kernels import without_kernel
 from abeval.offline.metrics import NoRelevant, OfflineMetric, Scoring, Ties
 from abeval.offline.rows import Rows, read_rows
@@ -88,22 +88,16 @@ def _check_numbers(options: ReplayOptions) -> None:
             raise ExperimentError(what, "name one, such as ndcg@10[lin], or name no metric")
 
 
-def notes_of(options: ReplayOptions, has_requests: bool) -> list[str]:
+def notes_of(options: ReplayOptions, has_requests: bool) -> Iterator[str]:
     """Note what a reader of the result needs to know."""
-    notes = [
-        "offline values rest on what was shown: only shown items can be clicked",
-        f"relevance: {options.relevance}",
-    ]
+    yield NOTES["shown"]
+    yield NOTES["relevance"].format(relevance=options.relevance)
     if options.relevance == other_logs.SIMILARITY:
-        notes.append(
-            "a model that was trained on these vectors judges itself; metrics of binary "
-            "relevance count every item with a cosine above 0 as relevant"
-        )
+        yield NOTES["similarity"]
     if not has_requests:
-        notes.append("the log has no request_id: all items shown to a unit form one list")
+        yield NOTES["no_requests"]
     if options.kept_negatives is not None:
-        notes.append(f"scores corrected for negatives sampled at {options.kept_negatives:g}")
-    return notes
+        yield NOTES["kept_negatives"].format(share=options.kept_negatives)
 
 
 @dataclass(frozen=True)
@@ -214,7 +208,7 @@ def replay(run: Run, options: ReplayOptions, shape: LogShape | None = None) -> R
         models=models,
         control=prepared.control,
         accounting=accounts,
-        notes=notes_of(options, "request_id" in prepared.shape.impressions),
+        notes=tuple(notes_of(options, "request_id" in prepared.shape.impressions)),
     )
     if options.curve is not None:
         run.step("curves")

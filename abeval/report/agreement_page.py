@@ -31,7 +31,7 @@ WORDS = {
     "online only": "differ: online moved, offline did not",
     "inconclusive": "say nothing together: neither moved clearly",
 }
-"""What offline and online do, by standing."""
+"""What offline and online do, by standing, in the order of their symbols."""
 
 _MOST_NEEDS = 4
 """Columns that a sentence names."""
@@ -59,10 +59,8 @@ def agreement_tables(result: Agreement, whole: bool) -> tuple[TextTable | str, .
 
 def standing_table(result: Agreement) -> TextTable:
     """Tabulate how each offline metric stands to goals, those of one standing together."""
-    together: dict[tuple[str, str, str], list[AgreementRow]] = {}
-    for row in result.rows:
-        if row.role == "goal":
-            together.setdefault((row.offline, row.variant, row.standing), []).append(row)
+    goals = (row for row in result.rows if row.role == "goal")
+    together = fig.grouped(goals, lambda row: (row.offline, row.variant, row.standing))
 
     def lifted(row: AgreementRow) -> str:
         shown = shown_lift(row)
@@ -122,9 +120,8 @@ def trust_lines(result: Agreement) -> Iterator[tuple[str, str]]:
 
 def _directions(result: Agreement) -> str:
     """Say of which offline metrics not more is better."""
-    names: dict[str, list[str]] = {}
-    for metric in dict.fromkeys(row.offline for row in result.rows):
-        names.setdefault(codes.direction_words(direction_of(metric)), []).append(metric)
+    metrics = dict.fromkeys(row.offline for row in result.rows)
+    names = fig.grouped(metrics, lambda metric: codes.direction_words(direction_of(metric)))
     names.pop("higher is better", None)
     return "".join(f"; {words} for {fmt.listing(of)}" for words, of in names.items())
 
@@ -276,9 +273,6 @@ def share_of_gap(cause: Cause) -> str:
     return "" if cause.accounts_for is None else fmt.percent(cause.accounts_for)
 
 
-_STANDINGS = ("conflict", "agree", "offline only", "online only", "inconclusive")
-"""In the order of their symbols."""
-
 _STRENGTHS = ("offline_strength", "online_strength")
 
 _NAMED = 12
@@ -289,9 +283,9 @@ def quadrant_figure(rows: Sequence[AgreementRow], place: int) -> fig.Figure:
     """Draw offline against online metrics that have a strength on both sides, in half-widths."""
     known = [row for row in rows if all(getattr(row, name) is not None for name in _STRENGTHS)]
     across, up = ([1.5, -1.5, *(getattr(row, name) for row in known)] for name in _STRENGTHS)
-    is_named = sum(row.standing in _STANDINGS[:2] for row in rows) <= _NAMED
+    is_named = sum(row.standing in ("conflict", "agree") for row in rows) <= _NAMED
     traces = []
-    for i, name in enumerate(_STANDINGS):
+    for i, name in enumerate(WORDS):
         own = [row for row in known if row.standing == name]
         names = {"text": [fig.label(row.offline) for row in own], "textposition": "top center"}
         mark = fig.symbol(i) + "-open" * (i > 1)

@@ -29,6 +29,11 @@ def trust_part(result: Result) -> Iterator[Block]:
     yield assets.block("trust.html", result=result, open_checks=unmet, passed=passed)
 
 
+def design_part(result: Result) -> Iterator[Block]:
+    """Show what clusters cost, or what slots of time show after a switch."""
+    yield from tables.design_tables(result)
+
+
 def scorecard_part(study: Study) -> Iterator[Block]:
     """Show all rows, by role."""
     if result := study.analysis:

@@ -204,29 +204,22 @@ def _environment() -> "jinja2.Environment":
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters |= {
+    by_name = (said, full, slug, packed_url, metric_note, decisive_p, could_see, shown_lift)
+    environment.filters |= {one.__name__: one for one in by_name} | {
         "num": fmt.typographic,
-        "said": said,
         "count": lambda number: fmt.typographic(fmt.count(number)),
         "share": lambda number: fmt.MISSING if number is None else fmt.percent(number),
         "p": fmt.p_value,
-        "full": full,
         "capitalize_first": lambda text: text[:1].upper() + text[1:],
         "words": codes.words,
         "reason": codes.reason,
         "direction": codes.direction_words,
         "moment": lambda text: text.removesuffix(" 00:00:00"),
         "margin": lambda metric: margin_of(metric).removeprefix("margin "),
-        "slug": slug,
-        "packed_url": packed_url,
         "level": fmt.level,
         "several": lambda rows: len({row.variant for row in rows}) > 1,
-        "metric_note": _metric_note,
         "status": lambda row: codes.status(row.status, row.reason),
         "tone": lambda row: _TONES.get(row.status, "plain"),
-        "decisive": decisive_p,
-        "could_see": could_see,
-        "shown_lift": shown_lift,
         "sig": lambda value: "" if value is None else fmt.typographic(f"{value:.3g}"),
     }
     environment.globals["missing"] = fmt.MISSING
@@ -237,7 +230,7 @@ def _environment() -> "jinja2.Environment":
 _TONES = {"better": "good", "non_inferior": "good", "worse": "bad", "untrusted": "bad"}
 
 
-def _metric_note(metric: MetricInfo) -> str:
+def metric_note(metric: MetricInfo) -> str:
     """Write unit and direction, as shown under a metric's name."""
     unit = f"{metric.unit}, " if metric.unit and metric.unit not in fmt.RATE_UNITS else ""
     return f"{unit}{codes.direction_words(metric.direction)}"

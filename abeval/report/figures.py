@@ -3,11 +3,11 @@
 import html
 import json
 import re
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+import tomllib
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from math import ceil, floor, log10
 from statistics import median_low
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, TypeVar
 
 from markupsafe import Markup
 
@@ -19,34 +19,14 @@ from abeval.results.analysis import ExperimentInfo
 from abeval.results.format import typographic
 from abeval.results.study import Study
 
-# Of control, then of the variants. Each has a contrast of 3:1 on the white and on the dark page;
-# readers without red, green or blue cones tell any two apart (`tests/report/test_colours.py`), and
-# none is the green or red of what is good or bad. Each has its own symbol too.
-COLOURS = ("#64748B", "#0072B2", "#C46A00", "#8526FC", "#159CEC", "#948453")
-SYMBOLS = ("circle", "square", "diamond", "triangle-up", "cross", "x")
-GREY = "#7a8699"
-GRID = "rgba(128,140,160,0.25)"
-
-TOOLTIP: Mapping[str, object] = {
-    "bgcolor": "#1c2430",
-    "bordercolor": "#9aa8bd",
-    "font": {"color": "#ffffff"},
-}
-"""Colours of a label that shows on hovering: the same on every mark and in both modes."""
-
-EFFECT_AXIS: Mapping[str, Any] = {
-    "tickformat": "+~g",
-    "zeroline": True,
-    "zerolinewidth": 1.5,
-    "zerolinecolor": GREY,
-    "gridcolor": GRID,
-    "nticks": 7,
-}
-"""Style of an axis of effects: signed numbers, and a strong line at zero."""
-
-DAYS: Mapping[str, object] = {"type": "date", "tickformat": "%a %d %b", "showgrid": False}
-"""Style of an axis of days."""
-
+_STYLES = tomllib.loads(assets.text("figures.toml"))
+COLOURS: Sequence[str] = _STYLES["colours"]
+SYMBOLS: Sequence[str] = _STYLES["symbols"]
+GREY: str = _STYLES["grey"]
+GRID: str = _STYLES["grid"]
+LAYOUT: Mapping[str, Any] = _STYLES["layout"]
+EFFECT_AXIS: Mapping[str, Any] = _STYLES["effect_axis"]
+DAYS: Mapping[str, object] = _STYLES["days"]
 
 Figure = dict[str, Any]
 """Its traces as `data`, and its `layout`."""
@@ -55,8 +35,7 @@ Trace = dict[str, Any]
 """What a figure draws: a trace, or a shape of its layout."""
 
 
-@dataclass(frozen=True)
-class FigureView:
+class FigureView(NamedTuple):
     """A figure on a page.
 
     `takeaway` says in one sentence what it shows; it may be empty. `key` is how `figures` of a
@@ -174,21 +153,8 @@ def figure(
     **layout: object,
 ) -> Figure:
     """Lay traces out: transparent, in the page's font, with a horizontal legend; in pixels."""
-    plain = {
-        "template": {},
-        "paper_bgcolor": "rgba(0,0,0,0)",
-        "plot_bgcolor": "rgba(0,0,0,0)",
-        "height": height,
-        "margin": {"l": 72, "r": 16, "t": 34, "b": 44} | (margin or {}),
-        "font": {"family": "system-ui, -apple-system, 'Segoe UI', sans-serif", "size": 12.5},
-        "showlegend": True,
-        "legend": {"orientation": "h", "x": 0, "y": 1.02, "yanchor": "bottom"},
-        # Dragging would catch the finger that scrolls the page.
-        "dragmode": False,
-        "hovermode": "closest",
-        "hoverlabel": TOOLTIP,
-    }
-    return {"data": traces, "layout": plain | layout}
+    size = {"height": height, "margin": LAYOUT["margin"] | (margin or {})}
+    return {"data": traces, "layout": {**LAYOUT, **size, **layout}}
 
 
 def scatter(said: Sequence[str] | None = None, **entries: object) -> Trace:
@@ -414,13 +380,11 @@ def value_axis(title: str, **more: object) -> dict[str, object]:
     return {**axis(title), "gridcolor": GRID, "zeroline": False, "nticks": 7, **more}
 
 
-def line_at(
-    axis: str, value: float, tone: str = GREY, width: float = 1, dash: str = "dash"
-) -> Trace:
+def line_at(axis: str, value: float, width: float = 1, dash: str = "dash") -> Trace:
     """Draw a line behind the points, right across where an axis (`x` or `y`) has a value."""
     other = "x" if axis == "y" else "y"
     line = dashed(*(((value, value), (0, 1)) if axis == "x" else ((0, 1), (value, value))))
-    style = {"color": tone, "width": width, "dash": dash}
+    style = {"color": GREY, "width": width, "dash": dash}
     return line | {f"{other}ref": f"{other} domain", "line": style}
 
 
@@ -431,8 +395,7 @@ def dashed(x: Sequence[float], y: Sequence[float], tone: str = GREY, width: floa
     return {"type": "line", **ends, "line": line, "layer": "below"}
 
 
-@dataclass(frozen=True)
-class Closed:
+class Closed(NamedTuple):
     """What is shown when it is opened; `is_open` from the start."""
 
     summary: str
@@ -440,8 +403,7 @@ class Closed:
     is_open: bool = False
 
 
-@dataclass(frozen=True)
-class OfMetric:
+class OfMetric(NamedTuple):
     """What is shown while its metric is chosen."""
 
     metric: str
@@ -470,12 +432,24 @@ def info_of(study: Study, metric: str) -> MetricInfo:
     return MetricInfo(metric, "mean", "", unit, "increase", "diagnostic", None, None)
 
 
+Record = TypeVar("Record")
+Key = TypeVar("Key")
+
+
+def grouped(records: Iterable[Record], key: Callable[[Record], Key]) -> dict[Key, list[Record]]:
+    """Put the records of each key together, keys in the order in which they appear."""
+    groups: dict[Key, list[Record]] = {}
+    for record in records:
+        groups.setdefault(key(record), []).append(record)
+    return groups
+
+
 def of_metrics(blocks: Iterable[tuple[str, Block]]) -> tuple["OfMetric", ...]:
     """Put the blocks of each metric together, in the order of the metrics."""
-    by_metric: dict[str, list[Block]] = {}
-    for metric, block in blocks:
-        by_metric.setdefault(metric, []).append(block)
-    return tuple(OfMetric(metric, tuple(inside)) for metric, inside in by_metric.items())
+    return tuple(
+        OfMetric(metric, tuple(block for _, block in own))
+        for metric, own in grouped(blocks, lambda one: one[0]).items()
+    )
 
 
 _LONG = 40

@@ -2,8 +2,8 @@
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from statistics import NormalDist
+from typing import NamedTuple
 
 from markupsafe import Markup
 
@@ -16,8 +16,7 @@ Ends = tuple[float | None, float | None]
 _PADDING = 4.0
 
 
-@dataclass(frozen=True)
-class Axis:
+class Axis(NamedTuple):
     """Lifts from `low` to `high`, equal steps for equal ratios."""
 
     low: float
@@ -67,8 +66,7 @@ class Axis:
         return [-1] * below + [1] * above
 
 
-@dataclass(frozen=True)
-class Mark:
+class Mark(NamedTuple):
     """The content of one glyph.
 
     `low` and `high` are the ends of the interval at `1 - alpha`, `widest` those of the adjusted

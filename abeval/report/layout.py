@@ -19,16 +19,10 @@ _SENTENCE = 24
 Rows = Sequence[Sequence[Text]]
 
 _STYLES = {
-    "better": "blue",
-    "non inferior": "blue",
-    "worse": "red",
-    "drifting": "yellow",
-    "settling": "yellow",
-    "off": "bold red",
-    "untrusted": "red",
-    "fail": "bold red",
-    "warn": "yellow",
-    "draft": "yellow",
+    **dict.fromkeys(("better", "non inferior"), "blue"),
+    **dict.fromkeys(("worse", "untrusted"), "red"),
+    **dict.fromkeys(("off", "fail"), "bold red"),
+    **dict.fromkeys(("drifting", "settling", "warn", "draft"), "yellow"),
 }
 """Cells that stand out."""
 

@@ -192,7 +192,9 @@ def _settle(outlook: "PowerOutlook | None", result: Result, variant: str) -> Ste
     question = _Question(result, row, outlook)
     more, run_on = ("new_test", "Test anew") if question.is_over else ("run_on", "Run on")
     if row.units_needed is not None:
-        needed = f"{row.units_needed:,} units a variant are needed"
+        needed = f"{row.units_needed:,} units ({result.experiment.unit}) a variant are needed"
+        if row.reason == "too_few_units":
+            more, run_on = "new_test", "Test anew with more"
         return Step(more, f"{run_on}: {needed}; with fewer no test of {question.name} holds.")
     least, small = min((row.units_control, result.experiment.control), (row.units, variant))
     if least < MIN_UNITS and "randomisation" not in (row.method or ""):

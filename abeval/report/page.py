@@ -61,7 +61,13 @@ _BUILDERS: tuple[Callable[[Any], Iterable[Block]], ...] = (
     *(parts.power_part, parts.replays_part, spread.dwell_part, spread.gauc_part),
     *(spread.catalog_part, agreement.causes_part, agreement.quadrant_part, agreement.traffics_part),
     *(parts.position_part, replay_page.offline_part, replay_page.calibration_part),
-    *(parts.trust_part, daily_page.srm_part, daily_page.before_part, time_page.stability_part),
+    *(
+        parts.trust_part,
+        parts.design_part,
+        daily_page.srm_part,
+        daily_page.before_part,
+        time_page.stability_part,
+    ),
     *(parts.quality_part, parts.aa_part, methods_part.methods_part),
 )
 _BUILD = {build.__name__.removesuffix("_part"): build for build in _BUILDERS}

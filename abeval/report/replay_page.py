@@ -108,10 +108,7 @@ def chosen(metrics: Sequence[str], valued: Iterable[str]) -> list[str]:
     """
     with_value = frozenset(valued)
     kept: set[str] = set()
-    by_k: dict[str, list[str]] = {}
-    for name in metrics:
-        by_k.setdefault(_Id.of(name).k, []).append(name)
-    for names in by_k.values():
+    for names in fig.grouped(metrics, lambda name: _Id.of(name).k).values():
         few = len(names) <= ROWS
         kept.update(names if few else _quoted([name for name in names if name in with_value]))
     return [name for name in metrics if name in kept]
@@ -264,7 +261,7 @@ def coverage(result: ReplayResult) -> TextTable:
         ("units", lambda one: _part(one.scored_units, one.units), "number"),
         (
             "pairs of a request and an item",
-            lambda one: _part(one.rows - one.unscored_rows, one.rows),
+            lambda c: _part(c.rows - c.unscored_rows, c.rows),
             "number",
         ),
         ("without a usable score", lambda one: fmt.count(one.unscored_rows), "spare"),

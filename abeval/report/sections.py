@@ -103,26 +103,17 @@ def interleaving_html(result: InterleavingResult) -> str:
 def history_html(result: HistoryReport) -> str:
     """Write a history: which offline metric to trust, what moves, what was gained."""
     learned, *said = history.sentences(result)
+    turned = "Effects are turned so that more is better."
+    signal = "Signal is the share of true effects in what was measured."
+    gained = "Lifts of what was shipped, added up: as measured, and shrunk by the spread of all."
+    luck = "To ship what looks best adds up luck too; what is shrunk has less of it."
     return sections_html(
         "History",
         learned,
         said,
-        Section.of(
-            history.prediction_table(result),
-            *history.scatters(result),
-            more="Effects are turned so that more is better.",
-        ),
-        Section.of(
-            history.sensitivity_table(result),
-            more="Signal is the share of true effects in what was measured.",
-        ),
-        Section(
-            "gained",
-            "Gained",
-            "Lifts of what was shipped, added up: as measured, and shrunk by the spread of all. To "
-            "ship what looks best adds up luck too; what is shrunk has less of it.",
-            (*history.forests(result),),
-        ),
+        Section.of(history.prediction_table(result), *history.scatters(result), more=turned),
+        Section.of(history.sensitivity_table(result), more=signal),
+        Section("gained", "Gained", f"{gained} {luck}", (*history.forests(result),)),
         Section("notes", "Notes", sentences=notes(result)),
         lines=(history.verdict(result),),
     )

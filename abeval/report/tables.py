@@ -9,7 +9,6 @@ from markupsafe import Markup
 
 from abeval.results import (
     Adjustment,
-    FamilyInterval,
     MetricInfo,
     Row,
     SegmentContrast,
@@ -226,18 +225,26 @@ class Printed(NamedTuple):
 def printed(result: Result, rows: Iterable[Row]) -> list[Printed]:
     """Fit rows for print; the JSON has the observed value and the uncorrected interval."""
     adjusted = {(one.metric, one.variant) for one in result.adjustments if one.method != "cap"}
-    wide = {(one.metric, one.variant): one for one in result.family_intervals}
-    level = fmt.level(result.experiment.alpha)
-    return [
-        _printed(
-            row,
-            level,
-            (row.metric, row.variant) in adjusted,
-            wide.get((row.metric, row.variant)),
-            margin_of(result.info(row.metric)) if row.role == "guardrail" else "",
+    by_row = {(one.metric, one.variant): one for one in result.family_intervals}
+    level, shown = fmt.level(result.experiment.alpha), []
+    for row in rows:
+        key, reason, mark = (
+            (row.metric, row.variant),
+            codes.reason(row.reason, row.units_needed),
+            "",
         )
-        for row in rows
-    ]
+        if key in adjusted and row.control is not None and row.difference is not None:
+            row, mark = replace(row, treatment=row.control + row.difference), " adj"
+        wide = by_row.get(key)
+        own = level if wide is None else fmt.level(float(f"{1 - wide.level:.3g}"))
+        if wide is not None and own != level:
+            # Results of earlier versions have no ends of the lift: they show the difference.
+            lift = None if wide.lift_low is None else row.lift
+            row = replace(row, lift=lift, **{name: getattr(wide, name) for name in _ENDS})
+            reason = ": ".join(filter(None, (reason, f"{own} interval")))
+        margin = margin_of(result.info(row.metric)) if row.role == "guardrail" else ""
+        shown.append(Printed(row, mark, "; ".join(filter(None, (reason, margin))), own))
+    return shown
 
 
 def margin_of(metric: MetricInfo) -> str:
@@ -247,21 +254,6 @@ def margin_of(metric: MetricInfo) -> str:
     if metric.margin is None:
         return "no margin"
     return f"margin {fmt.margin(metric.margin, bool(metric.margin_relative), metric.unit)}"
-
-
-def _printed(
-    row: Row, level: str, adjusted: bool, wide: FamilyInterval | None, margin: str
-) -> Printed:
-    reason, mark = codes.reason(row.reason, row.units_needed), ""
-    if adjusted and row.control is not None and row.difference is not None:
-        row, mark = replace(row, treatment=row.control + row.difference), " adj"
-    own = level if wide is None else fmt.level(float(f"{1 - wide.level:.3g}"))
-    if wide is not None and own != level:
-        # Results of earlier versions have no ends of the lift: they show the difference.
-        lift = None if wide.lift_low is None else row.lift
-        row = replace(row, lift=lift, **{name: getattr(wide, name) for name in _ENDS})
-        reason = ": ".join(filter(None, (reason, f"{own} interval")))
-    return Printed(row, mark, "; ".join(filter(None, (reason, margin))), own)
 
 
 def tally(checks: Sequence[Check]) -> str:
@@ -292,6 +284,33 @@ def tables(result: Result) -> tuple[TextTable, ...]:
 def segment_tables(result: Result) -> tuple[TextTable, ...]:
     """List the tables about segments that have rows."""
     return with_rows(_segment_tests(result), _contrasts(result))
+
+
+def design_tables(result: Result) -> tuple[TextTable, ...]:
+    """List the tables about what was randomised, where that are not single units."""
+    costs = table(
+        "Clusters",
+        "how alike the units of one cluster are, and how many independent ones say as much.",
+        result.cluster_costs,
+        called(result),
+        ("clusters", lambda one: fmt.count(one.clusters)),
+        ("units", lambda one: fmt.count(one.units)),
+        ("ICC", lambda one: fmt.mean(one.icc)),
+        ("design effect", lambda one: fmt.mean(one.design_effect)),
+        ("worth", lambda one: fmt.count(round(one.worth))),
+    )
+    quarters = table(
+        "After a switch",
+        "slots after one of treatment less slots after one of control, within cluster, time of day "
+        "and own variant, by schedules drawn again; p unadjusted.",
+        result.slot_quarters,
+        called(result),
+        ("minutes", lambda one: f"{one.start:g} to {one.end:g}"),
+        ("value", lambda one: fmt.mean(one.value, result.info(one.metric).unit)),
+        ("difference", lambda one: difference_of(one, result.info(one.metric).unit)),
+        ("p", lambda one: fmt.p_value(one.p_value)),
+    )
+    return with_rows(costs, quarters)
 
 
 def called(result: Result) -> tuple[str, Filling[Any]]:

@@ -115,7 +115,8 @@ def _ahead(result: Result, outlook: "PowerOutlook | None", whole: bool) -> Itera
 
 
 def _tables(result: Result) -> tuple[TextTable, ...]:
-    return (*tables.tables(result), *tables.segment_tables(result), *tables.cut_tables(result))
+    of_parts = *tables.segment_tables(result), *tables.cut_tables(result)
+    return (*tables.tables(result), *tables.design_tables(result), *of_parts)
 
 
 def _verdicts(result: Result, outlook: "PowerOutlook | None") -> Iterator[Text]:
@@ -181,9 +182,8 @@ def _scorecard(
         return fmt.pair(row.control, row.treatment, units.get(row.metric, ""))
 
     def lift(row: Row) -> str:
-        return tables.text_of(fmt.effect(row, units.get(row.metric, ""))) + " abs" * _in_own_unit(
-            row
-        )
+        shown = tables.text_of(fmt.effect(row, units.get(row.metric, "")))
+        return shown + " abs" * _in_own_unit(row)
 
     rows = tables.numbers(
         shown,

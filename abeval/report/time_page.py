@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from math import exp, expm1
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 from abeval.report import assets
 from abeval.report import figures as fig
@@ -101,22 +101,15 @@ class Cell(NamedTuple):
         return self.metric, FigureView(title, takeaway, figure, (part, self.metric, *own), note)
 
 
-Of = TypeVar("Of", WindowRow, Look, Rhythm)
-
-
-def _by_cell(records: Iterable[Of]) -> dict[tuple[str, str], list[Of]]:
-    """Group records by metric and variant."""
-    grouped: dict[tuple[str, str], list[Of]] = {}
-    for one in records:
-        grouped.setdefault((one.metric, one.variant), []).append(one)
-    return grouped
+def _cell(one: WindowRow | Look | Rhythm) -> tuple[str, str]:
+    return one.metric, one.variant
 
 
 def cells(study: Study) -> tuple[Cell, ...]:
     """List every metric in every variant, in the order of the windows."""
     if study.time is None:
         return ()
-    rows, looks = _by_cell(study.time.windows), _by_cell(study.time.looks)
+    rows, looks = fig.grouped(study.time.windows, _cell), fig.grouped(study.time.looks, _cell)
     order = {name: place for place, name in enumerate(dict.fromkeys(v for _, v in rows), 1)}
     several = len(order) > 1
     if study.analysis is not None:
@@ -277,7 +270,7 @@ _CLOCKS = (("hour", "by hour of the day"), ("weekday", "by weekday"))
 
 def clock_views(study: Study) -> Iterator[tuple[str, FigureView]]:
     """Draw effects by hour and by weekday."""
-    rhythms = _by_cell(() if study.time is None else study.time.rhythms)
+    rhythms = fig.grouped(() if study.time is None else study.time.rhythms, _cell)
     for cell in cells(study):
         tests = rhythms.get((cell.metric, cell.variant), ())
         for axis, words in _CLOCKS:

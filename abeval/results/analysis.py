@@ -137,6 +137,43 @@ class LeftOut(effects.OfVariant):
     as_zero: bool = False
 
 
+class ClusterCost(Frozen):
+    """How alike the units of one cluster are in a metric, and what that costs.
+
+    Attributes:
+        icc: Intra-cluster correlation.
+        design_effect: Units over the independent ones that would say as much.
+        worth: So many independent units.
+    """
+
+    metric: str
+    clusters: int
+    units: int
+    icc: float
+    design_effect: float
+    worth: float
+
+
+class SlotQuarter(Frozen):
+    """What the variant of the slot before still does in a quarter of a slot.
+
+    Attributes:
+        start: Minutes since the slot began; likewise `end`.
+        value: The metric in this quarter of all slots.
+        difference: After a slot of the treatment less after one of control, within cluster, time of
+            day and the slot's own variant; with the ends of its interval.
+    """
+
+    metric: str
+    start: float
+    end: float
+    value: float
+    difference: float
+    difference_low: float
+    difference_high: float
+    p_value: float
+
+
 class Account(Frozen):
     """Rows of one log: `read = used + the sum of set_aside`."""
 
@@ -183,6 +220,8 @@ class Result(Tabled[effects.Row], DrawnRecord):
     unit_aucs: tuple[effects.UnitAucs, ...] = ()
     catalogue_uses: tuple[effects.CatalogueUse, ...] = ()
     ranges: tuple[effects.RangeRow, ...] = ()
+    cluster_costs: tuple[ClusterCost, ...] = ()
+    slot_quarters: tuple[SlotQuarter, ...] = ()
     schedule: Schedule = Schedule()
 
     @property

@@ -3,6 +3,7 @@
 from abeval.simulate.dirt import Truth
 from abeval.simulate.interleaved import simulate_lists
 from abeval.simulate.run import simulate
+from abeval.simulate.stores import simulate_stores
 from abeval.simulate.turns import simulate_turns
 from abeval.simulate.world import DEFAULT_IMPRESSIONS, LEAST_IMPRESSIONS
 
@@ -12,5 +13,6 @@ __all__ = [
     "Truth",
     "simulate",
     "simulate_lists",
+    "simulate_stores",
     "simulate_turns",
 ]

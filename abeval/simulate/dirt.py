@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import NamedTuple
 
@@ -16,8 +15,7 @@ from abeval.simulate.world import DAY_MS, DAYS, LIST_LENGTH, PRE_DAYS, Ints, Pla
 _HOUR_MS = DAY_MS // 24
 
 
-@dataclass(frozen=True, slots=True)
-class RowDirt:
+class RowDirt(NamedTuple):
     """Sorted indices of the impressions that are logged twice, and of those without scores."""
 
     duplicates: Ints
@@ -41,8 +39,7 @@ class Clicks(NamedTuple):
         return Clicks(*(column[rows] for column in self))
 
 
-@dataclass(frozen=True, slots=True)
-class DirtyClicks:
+class DirtyClicks(NamedTuple):
     """All clicks of a log in time order, and the impression indices of those with each defect."""
 
     clicks: Clicks
@@ -121,8 +118,7 @@ UNMOVED = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Truth:
+class Truth(NamedTuple):
     """The true values that an analysis of the simulated log should reproduce.
 
     Attributes:
@@ -146,7 +142,7 @@ class Truth:
 
     def write(self, path: Path) -> None:
         """Write it as JSON."""
-        path.write_text(json.dumps(asdict(self), indent=2) + "\n", encoding="utf-8")
+        path.write_text(json.dumps(self._asdict(), indent=2) + "\n", encoding="utf-8")
 
 
 def truth_of(

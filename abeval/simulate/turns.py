@@ -34,10 +34,8 @@ class Minutes(NamedTuple):
     treated: Bools
 
 
-def draw_minutes(
-    schedule: Schedule, carry: int, seed: int, lift: float, rows: float = 2.0
-) -> Minutes:
-    """Draw so many impressions a city and minute; shape (cities, minutes).
+def draw_minutes(schedule: Schedule, carry: int, seed: int, lift: float) -> Minutes:
+    """Draw some two impressions a city and minute; shape (cities, minutes).
 
     The variant before acts for the first `carry` minutes of a slot.
 
@@ -52,7 +50,7 @@ def draw_minutes(
     slot, since = np.divmod(minute, SLOT)
     before = np.hstack([np.zeros((CITIES, 1), bool), treated[:, :-1]])
     acts = np.where(since < carry, before[:, slot], treated[:, slot])
-    size = rows * rng.uniform(0.5, 1.5, (CITIES, 1))
+    size = 2 * rng.uniform(0.5, 1.5, (CITIES, 1))
     x = rng.poisson(size * (1 + 0.8 * np.sin(minute / 1440 * 2 * np.pi)))
     wander = np.zeros((CITIES, DAYS * 24))
     for hour in range(1, DAYS * 24):
@@ -71,7 +69,8 @@ def log_of(drawn: Minutes, seed: int) -> pd.DataFrame:
     return pd.DataFrame(
         {
             "city": city,
-            "user_id": rng.integers(0, 3_000, len(city)),
+            # In the same second no user comes twice, as a duplicate would.
+            "user_id": np.arange(len(city)) % 3_000,
             "ts": pd.Timestamp(START) + at,
             "variant": np.where(drawn.treated[city, minute // SLOT], ARMS[1], ARMS[0]),
             "click": (place < drawn.y[city, minute]).astype(int),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import NamedTuple, TypeVar
 
 import numpy as np
@@ -163,8 +162,7 @@ _EXPLORATION = 0.5
 _SCORE_DIGITS = 5
 
 
-@dataclass(frozen=True, slots=True)
-class Model:
+class Model(NamedTuple):
     """A ranking model: it sees an item's appeal with noise, and the mean effect of positions."""
 
     noise: float
@@ -188,8 +186,7 @@ BASELINE = Model(noise=1.3, exposure=0.36)
 CANDIDATE_EXPOSURE = 0.38
 
 
-@dataclass(frozen=True, slots=True)
-class ServedLists:
+class ServedLists(NamedTuple):
     """Lists by request and position, and the clicks expected of baseline and candidate alone."""
 
     item: Ints

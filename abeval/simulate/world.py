@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field
 from datetime import date
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,8 +34,7 @@ VARIANTS = ("control", "treatment")
 FIRST_USER = 20_000
 
 
-@dataclass(frozen=True, slots=True)
-class DirtRates:
+class DirtRates(NamedTuple):
     """Rate of each kind of defect, as a share of the rows, requests or users that can have it."""
 
     duplicate_impressions: float = 0.005
@@ -136,8 +135,7 @@ _ACTIVITY_SPREAD = 0.9
 _NOISES = (0.5, 3.0)
 
 
-@dataclass(frozen=True, slots=True)
-class Users:
+class Users(NamedTuple):
     """One entry per user: activity, readiness to click, patience with items, and segments."""
 
     activity: Floats
@@ -148,8 +146,7 @@ class Users:
     country: Ints
 
 
-@dataclass(frozen=True, slots=True)
-class Catalogue:
+class Catalogue(NamedTuple):
     """One entry per item, the most popular first.
 
     ``cumulative`` holds the popularity of group g of items (g, g + POOL, g + 2·POOL, …) as a

@@ -4,7 +4,8 @@ Effects and lifts: `means`, `proportions`, `skewed`, `quantiles`, `effects`. Les
 `adjustment`. Many looks: `sequential`. Many tests: `multiplicity`. Planning: `design`. Conclusions:
 `decisions`. Segments: `heterogeneity`, `composition`. Days: `shapes`.
 Sub-buckets: `resampling`, `replay`, `catalogue`. Many experiments: `latent`, `shrinkage`. Traffic:
-`srm`. Other policies: `off_policy`. Lists of two rankers: `interleaving`. All of it stands on
+`srm`. Other policies: `off_policy`. Lists of two rankers: `interleaving`. Few clusters:
+`randomisation`, `clusters`. Logs: `faults`, and `influence` of single units. All of it stands on
 `moments`, `records` and `distributions`. Each is imported when it is named.
 
 Example:
@@ -16,34 +17,10 @@ Example:
 """
 
 from importlib import import_module
+from pkgutil import iter_modules
 from types import ModuleType
 
-__all__ = [
-    "adjustment",
-    "catalogue",
-    "composition",
-    "decisions",
-    "design",
-    "distributions",
-    "effects",
-    "heterogeneity",
-    "interleaving",
-    "latent",
-    "means",
-    "moments",
-    "multiplicity",
-    "off_policy",
-    "proportions",
-    "quantiles",
-    "records",
-    "replay",
-    "resampling",
-    "sequential",
-    "shapes",
-    "shrinkage",
-    "skewed",
-    "srm",
-]
+__all__ = sorted(module.name for module in iter_modules(__path__))
 
 
 def __getattr__(name: str) -> ModuleType:

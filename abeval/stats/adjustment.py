@@ -15,10 +15,7 @@ from abeval.stats.records import Adjusted, Effect, Estimate, Floats, Refusal
 
 
 def cuped_mean(
-    control: Moments,
-    treatment: Moments,
-    alpha: float = 0.05,
-    theta: Sequence[float] | None = None,
+    control: Moments, treatment: Moments, alpha: float = 0.05, theta: Sequence[float] | None = None
 ) -> Adjusted:
     """Adjust a difference in means by one or several covariates (Deng et al. 2013).
 
@@ -41,10 +38,7 @@ def cuped_mean(
 
 
 def cuped_ratio(
-    control: Moments,
-    treatment: Moments,
-    alpha: float = 0.05,
-    theta: Sequence[float] | None = None,
+    control: Moments, treatment: Moments, alpha: float = 0.05, theta: Sequence[float] | None = None
 ) -> Adjusted:
     """Adjust a difference of ratios by any covariates, none of them a ratio.
 

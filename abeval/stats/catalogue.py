@@ -38,9 +38,6 @@ def coverage(units_per_item: ArrayLike, units: int, at: int, catalogue_size: int
         >>> coverage([10, 5, 1], units=10, at=10, catalogue_size=4)
         0.75
     """
-    # Imported here, because the import takes longer than counting most catalogues.
-    from scipy.special import gammaln
-
     shown = np.asarray(units_per_item, dtype=float)
     if not 1 <= at <= units:
         raise Refusal("too_few_units", f"cannot rarefy {units} units to {at}")
@@ -48,14 +45,7 @@ def coverage(units_per_item: ArrayLike, units: int, at: int, catalogue_size: int
         raise Refusal("not_applicable", "an item must be shown to between 0 and all units")
     if len(shown) > catalogue_size:
         raise Refusal("not_applicable", f"{len(shown)} items in a catalogue of {catalogue_size}")
-    log_missed = (
-        gammaln(units - shown + 1)
-        - gammaln(units - shown - at + 1)
-        - gammaln(units + 1)
-        + gammaln(units - at + 1)
-    )
-    missed = np.where(shown > units - at, 0.0, np.exp(np.minimum(log_missed, 0.0)))
-    return float(np.sum(1.0 - missed) / catalogue_size)
+    return _rarefied(shown, units, at) / catalogue_size
 
 
 def gini(impressions_per_item: ArrayLike, catalogue_size: int) -> float:
@@ -143,10 +133,7 @@ def _entropy(levels: _Levels, _: int) -> float:
     return math.log(impressions) - float(spread) / impressions
 
 
-_OF_LEVELS: Mapping[Spread, Callable[[_Levels, int], float]] = {
-    "gini": _gini,
-    "entropy": _entropy,
-}
+_OF_LEVELS: Mapping[Spread, Callable[[_Levels, int], float]] = {"gini": _gini, "entropy": _entropy}
 
 
 def _positive(impressions: float) -> float:
@@ -441,8 +428,6 @@ def _matrix(arm: Incidence, values: Numbers, seen: Bools, precision: type[np.flo
     return Arm(counts.reshape(groups, items), np.asarray(arm.units_in_group, dtype=np.float64))
 
 
-_SPREAD: tuple[Spread, ...] = ("gini", "entropy")
-
 PERMUTATIONS, SEED = 1000, 0
 """Least number of permutations, and the seed, where a caller names none."""
 
@@ -501,7 +486,7 @@ def compare_all(
     measures: list[tuple[Counted, Measure]] = []
     if "coverage" in functionals:
         measures.append(("units", Coverage(size)))
-    spread = [name for name in _SPREAD if name in functionals]
+    spread = [name for name in _OF_LEVELS if name in functionals]
     if spread:
         measures.append(("impressions", Evenness(size, spread)))
     outcomes: dict[Functional, CatalogueComparison | Refusal] = {}
@@ -578,9 +563,6 @@ def _common_units(control: Arm, treatment: Arm) -> int:
     """Return the units of the smaller variant."""
     small, large = sorted((control.units.sum(), treatment.units.sum()))
     if small / (small + large) * len(control.units) < 2:
-        raise Refusal(
-            "too_few_units",
-            f"the smaller variant has fewer units than two of {len(control.units)} groups; use "
-            "more groups",
-        )
+        few = f"the smaller variant has fewer units than two of {len(control.units)} groups"
+        raise Refusal("too_few_units", f"{few}; use more groups")
     return int(small)

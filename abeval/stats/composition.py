@@ -8,7 +8,7 @@ from scipy import special
 
 from abeval.stats import effects
 from abeval.stats.moments import Moments
-from abeval.stats.records import Effect, Floats, Refusal
+from abeval.stats.records import Effect, Floats, Refusal, finite
 
 
 class Totals(NamedTuple):
@@ -104,8 +104,7 @@ def _arms(control: Totals, treatment: Totals) -> tuple[Floats, Floats, Floats, F
     above, below = (
         np.array([one, other], dtype=float) for one, other in zip(control, treatment, strict=True)
     )
-    if not (np.isfinite(above).all() and np.isfinite(below).all()):
-        raise Refusal("not_finite", "sums must be finite")
+    finite([above, below], "sums must be finite")
     if np.any(below < 0):
         raise Refusal("not_applicable", "the denominator of a part must not be negative")
     whole = below.sum(axis=1)
@@ -171,8 +170,7 @@ def mix_shift(
     values = np.array([control, treatment], dtype=float)
     weights = np.array([control_weights, treatment_weights], dtype=float)
     units = np.array([control_units, treatment_units], dtype=float)
-    if not (np.isfinite(values).all() and np.isfinite(weights).all() and np.isfinite(units).all()):
-        raise Refusal("not_finite", "values, weights and units must be finite")
+    finite([values, weights, units], "values, weights and units must be finite")
     if np.any(weights < 0):
         raise Refusal("not_applicable", "the weight of a segment must not be negative")
     if np.any(weights.sum(axis=1) == 0):

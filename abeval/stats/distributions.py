@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable
+from functools import cache
 from statistics import NormalDist
 from typing import NamedTuple
 
@@ -136,12 +137,14 @@ def skewed_tails(z: Floats, skew: Floats) -> Floats:
     return np.asarray(np.where(is_normal, scipy.special.ndtr(-z), p))
 
 
+@cache
+def legendre(count: int) -> tuple[Floats, Floats]:
+    """Return nodes and weights of Gauss and Legendre, slower than what they integrate."""
+    return np.polynomial.legendre.leggauss(count)
+
+
 def brentq(
-    of: Callable[[float], float],
-    low: float,
-    high: float,
-    xtol: float = 2e-12,
-    rtol: float = 2**-50,
+    of: Callable[[float], float], low: float, high: float, xtol: float = 2e-12, rtol: float = 2**-50
 ) -> float:
     """Find where a continuous function is 0, between two numbers where its signs differ.
 

@@ -11,7 +11,7 @@ from scipy import special
 from abeval.stats import effects
 from abeval.stats.distributions import brentq
 from abeval.stats.effects import satterthwaite
-from abeval.stats.records import Effect, Estimate, Floats, Refusal
+from abeval.stats.records import Effect, Estimate, Floats, Refusal, finite
 
 Pair = tuple[Estimate, Estimate]
 """Control and treatment."""
@@ -46,8 +46,7 @@ def cochran(differences: ArrayLike, ses: ArrayLike, dfs: ArrayLike) -> Heterogen
     effect, error = np.asarray(differences, dtype=float), np.asarray(ses, dtype=float)
     if effect.shape != error.shape or effect.ndim != 1 or len(effect) < 2:
         raise Refusal("too_few_units", "heterogeneity needs two segments with one error each")
-    if not (np.isfinite(effect).all() and np.isfinite(error).all()):
-        raise Refusal("not_finite", "effects and standard errors must be finite")
+    finite([effect, error], "effects and standard errors must be finite")
     if np.any(error <= 0):
         raise Refusal("zero_variance", "a segment's effect needs a positive standard error")
     weight = 1 / error**2
@@ -198,8 +197,7 @@ def arms_of(control: Sequence[Estimate], treatment: Sequence[Estimate]) -> Arms:
     if len(control) != len(treatment) or len(control) < 2:
         raise Refusal("too_few_units", "heterogeneity needs two segments or more")
     values, variances, _, dfs = np.moveaxis(np.array([control, treatment], dtype=float), 2, 0)
-    if not np.isfinite([values, variances]).all():
-        raise Refusal("not_finite", "values and variances must be finite")
+    finite([values, variances], "values and variances must be finite")
     if np.any(variances.sum(axis=0) <= 0):
         raise Refusal("zero_variance", "one of a segment's two values needs a positive variance")
     return Arms(values, variances, dfs)

@@ -112,11 +112,7 @@ class _Coefficient(NamedTuple):
 
 
 def fit(
-    x: ArrayLike,
-    x_se: ArrayLike,
-    y: ArrayLike,
-    y_se: ArrayLike,
-    groups: ArrayLike | None = None,
+    x: ArrayLike, x_se: ArrayLike, y: ArrayLike, y_se: ArrayLike, groups: ArrayLike | None = None
 ) -> Fit:
     """Estimate variances and covariance of true effects from pairs of estimates.
 

@@ -52,8 +52,7 @@ class Moments:
             values = np.array(getattr(self, name), dtype=np.float64)
             if self.n < 0 or values.shape != shape:
                 raise ValueError(f"moments need n ≥ 0 and a {name} of {shape}, got {values.shape}")
-            if not np.isfinite(values).all():
-                raise Refusal("not_finite", "an infinite or missing value among the moments")
+            finite(values, "an infinite or missing value among the moments")
             values.setflags(write=False)
             object.__setattr__(self, name, values)
 

@@ -1,15 +1,14 @@
 """Families of tests: adjusted p-values, and intervals that fit them; Dunnett's test."""
 
 import math
-from functools import cache
 from typing import Literal, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy import special
 
-from abeval.stats.distributions import brentq, quantile, two_sided
-from abeval.stats.records import Floats, Refusal
+from abeval.stats.distributions import brentq, legendre, quantile, two_sided
+from abeval.stats.records import Floats, Refusal, finite
 
 Method = Literal["bonferroni", "sidak", "holm", "hochberg", "hommel", "bh", "by"]
 
@@ -66,9 +65,7 @@ def weighted(p_values: ArrayLike, weights: ArrayLike) -> Floats:
         >>> weighted([0.01, 0.01], [4, 1]).tolist()
         [0.0125, 0.05]
     """
-    p, shares = _checked(p_values), np.asarray(weights, dtype=float)
-    if not np.isfinite(shares).all():
-        raise Refusal("not_finite", "weights must be finite")
+    p, shares = _checked(p_values), finite(weights, "weights must be finite")
     if shares.shape != p.shape or np.any(shares < 0) or (len(p) and shares.sum() == 0):
         raise Refusal("not_applicable", "one weight per p-value, not negative, one positive")
     adjusted = np.ones_like(p)
@@ -169,7 +166,7 @@ def _checked_loadings(loadings: ArrayLike) -> Floats:
 
 def _p_value(statistic: float, loadings: Floats, df: float) -> float:
     """Integrate P(max |T| >= statistic) over the common factor z and the common scale."""
-    z, z_weight = _nodes()
+    z, z_weight = legendre(160)
     z, z_weight = 9.0 * z, 9.0 * z_weight * np.exp(-0.5 * (9.0 * z) ** 2) / np.sqrt(2 * np.pi)
     scale, u_weight = _pooled_scale(df)
     bound = statistic * scale[:, None, None]
@@ -181,17 +178,11 @@ def _p_value(statistic: float, loadings: Floats, df: float) -> float:
     return min(1.0, float(u_weight @ exceed @ z_weight))
 
 
-@cache
-def _nodes() -> tuple[Floats, Floats]:
-    """Return nodes and weights of Gauss and Legendre, slower than what they integrate."""
-    return np.polynomial.legendre.leggauss(160)
-
-
 def _pooled_scale(df: float) -> tuple[Floats, Floats]:
     """Return nodes and weights for s/sigma of the pooled variance, even in the logarithm."""
     half = df / 2
     low, high = special.gammaincinv(half, 1e-17), special.gammainccinv(half, 1e-17)
-    u, weight = _nodes()
+    u, weight = legendre(160)
     span = (np.log(high) - np.log(low)) / 2
     x = np.log(low) + span * (u + 1)
     density = np.exp(half * x - np.exp(x) - special.gammaln(half))

@@ -115,9 +115,8 @@ def columns(*arrays: ArrayLike) -> tuple[Floats, ...]:
     doubles = tuple(np.asarray(array, dtype=np.float64) for array in arrays)
     if any(column.ndim != 1 for column in doubles) or len({column.size for column in doubles}) > 1:
         shapes = ", ".join(str(column.shape) for column in doubles)
-        raise Refusal(
-            "inconsistent", f"columns must be one-dimensional and of equal length: {shapes}"
-        )
+        message = f"columns must be one-dimensional and of equal length: {shapes}"
+        raise Refusal("inconsistent", message)
     if doubles[0].size == 0:
         raise Refusal("too_few_units", "the log has no rows")
     return doubles
@@ -157,8 +156,7 @@ def spread(value: float, influence: Floats, clusters: ArrayLike | None = None) -
     sums = by_cluster(influence, clusters)
     if sums.size < 2:
         raise Refusal("too_few_units", f"a variance needs at least two units, got {sums.size}")
-    if not np.isfinite(sums).all():
-        raise Refusal("not_finite", "an estimate or its variance is not finite")
+    finite(sums, "an estimate or its variance is not finite")
     centred = sums - sums.mean()
     second = float((centred**2).mean())
     se = math.sqrt(second / (sums.size - 1)) * sums.size / influence.size

@@ -148,11 +148,8 @@ def ends(n: int, level: float, effect: float = 1.0) -> Interval:
         raise Refusal("zero_variance", "every unit has the same share of values below")
     tail = tail_of(n, level, effect)
     if tail < MIN_TAIL:
-        raise Refusal(
-            "too_few_units",
-            f"{tail:.1f} independent values are expected beyond the quantile {level:g}, "
-            f"fewer than {MIN_TAIL}",
-        )
+        few = f"{tail:.1f} independent values are expected beyond the quantile {level:g}"
+        raise Refusal("too_few_units", f"{few}, fewer than {MIN_TAIL}")
     half = _Z * math.sqrt(effect * level * (1 - level) / n)
     return Interval(level - half, level + half)
 

@@ -10,7 +10,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import chain, combinations, product
+from itertools import chain, combinations, count, product
 from typing import NamedTuple
 
 import numpy as np
@@ -99,6 +99,22 @@ def tossed(treated: ArrayLike, coins: ArrayLike, draws: int = DRAWS) -> Assignme
     else:
         sides = np.random.default_rng(SEED).random((draws, len(known))) < 1 / 2
     return Assignments(observed ^ sides[:, coin], is_exact)
+
+
+def fewest(alpha: float, coins: ArrayLike) -> int:
+    """Count the units of each arm that allow a p-value of alpha, with two arms of one size.
+
+    `coins` are the groups of units that one coin decides, of which there must then be more; all of
+    one group are drawn together.
+
+    Example:
+        >>> fewest(0.05, [0, 0, 0, 0]), fewest(0.05, [0, 0, 1, 1])
+        (4, 6)
+    """
+    units, groups = np.size(coins), len(np.unique(coins))
+    if groups == 1:
+        return next(n for n in count(2) if 2 / math.comb(2 * n, n) <= alpha)
+    return math.ceil(math.ceil(1 - math.log2(alpha)) * units / groups / 2)
 
 
 @dataclass(frozen=True, eq=False)

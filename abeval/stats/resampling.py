@@ -63,15 +63,10 @@ def bootstrap(
         0.0058
     """
     arms, rng = (_sums(control), _sums(treatment)), np.random.default_rng(seed)
-    values = [
-        np.concatenate(
-            [
-                replicates(arm, rng.poisson(1.0, size=(size, len(arm))), statistic)
-                for size in batches(draws)
-            ]
-        )
-        for arm in arms
-    ]
+    values = []
+    for arm in arms:
+        weights = (rng.poisson(1.0, size=(size, len(arm))) for size in batches(draws))
+        values.append(np.concatenate([replicates(arm, one, statistic) for one in weights]))
     return _joint(arms, statistic, np.cov(values), alpha, "poisson_bootstrap")
 
 

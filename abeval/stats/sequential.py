@@ -1,14 +1,13 @@
 """Many looks: confidence sequences at any time, and spending bounds of planned looks."""
 
 import math
-from functools import cache
 from typing import Literal, NamedTuple, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy import special
 
-from abeval.stats.distributions import brentq, check_alpha
+from abeval.stats.distributions import brentq, check_alpha, legendre
 from abeval.stats.records import Floats, Refusal, finite
 
 
@@ -274,16 +273,9 @@ def _carry(
     """
     inside = min(edge, _REACH * math.sqrt(time))
     panels = max(4, math.ceil(2 * inside / (3 * sd)))
-    rule, rule_weight = _rule()
+    rule, rule_weight = legendre(14)
     half = inside / panels
     x = (half * rule + half * (2 * np.arange(panels)[:, None] + 1) - inside).ravel()
     weight = np.tile(half * rule_weight, panels)
     kernel = np.exp(-0.5 * ((x[:, None] - nodes) / sd) ** 2) / (sd * math.sqrt(2 * math.pi))
     return x, weight * (kernel @ mass)
-
-
-@cache
-def _rule() -> tuple[Floats, Floats]:
-    """Return nodes and weights of Gauss-Legendre quadrature; a search for p asks for them often."""
-    nodes, weights = np.polynomial.legendre.leggauss(14)
-    return nodes, weights

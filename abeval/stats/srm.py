@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike
 from scipy import special
 
 from abeval.stats.multiplicity import adjust
-from abeval.stats.records import Floats, Refusal
+from abeval.stats.records import Floats, Refusal, finite
 
 CHI_SQUARE_MINIMUM = 5.0
 """Smallest expected count at which chi-square is believed (Cochran 1954)."""
@@ -330,11 +330,10 @@ def rank_dimensions(
 
 def _checked(observed: ArrayLike, weights: ArrayLike) -> tuple[Floats, Floats]:
     """Return counts, shape (..., arms), and shares of the arms with a positive weight."""
-    counts, shares = np.asarray(observed, dtype=float), np.asarray(weights, dtype=float)
+    wrong = "counts and weights must be finite"
+    counts, shares = finite(observed, wrong), finite(weights, wrong)
     if shares.ndim != 1 or counts.shape[-1:] != shares.shape:
         raise Refusal("not_applicable", f"{counts.shape} counts against {shares.shape} weights")
-    if not (np.isfinite(counts).all() and np.isfinite(shares).all()):
-        raise Refusal("not_finite", "counts and weights must be finite")
     if np.any(counts < 0) or np.any(shares < 0):
         raise Refusal("not_applicable", "counts and weights cannot be negative")
     if np.any(counts[..., shares == 0] > 0):

@@ -2,7 +2,7 @@
 
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -187,11 +187,12 @@ class Values:
         broken = self._broken(texts)
         if not broken:
             return 1.0
-        largest = [float(size) for text in texts if (size := self._ranges[text][3])]
-        if not largest:
+        sizes = [self._ranges[text][3] for text in texts]
+        exponents = [math.ceil(math.log10(float(size))) for size in sizes if size]
+        if not exponents:
             return 1e-6
         # The smaller of two needs its digits too, as far as the larger one leaves room.
-        exponent = max(_exponent(min(largest)), _exponent(max(largest)) - 1) - _DIGITS
+        exponent = max(min(exponents), max(exponents) - 1) - _DIGITS
         decimals = self._decimals[broken]
         least = -12 if decimals is None else -decimals
         return float(f"1e{min(max(exponent, least), 0)}")
@@ -252,10 +253,6 @@ def _double(text: str) -> str:
     return f"cast(({text}) as double)"
 
 
-def _exponent(size: float) -> int:
-    return math.ceil(math.log10(size))
-
-
 Entries = list[dict[str, Any]]
 
 
@@ -314,44 +311,44 @@ def _specs(columns: Columns, options: TableOptions) -> Entries:
         # Nobody chose them: what may be better either way decides nothing.
         either = {one for one in own if words.says(one, "either") and not words.says(one, "cost")}
         more = {column: {"role": "diagnostic"} for column in either}
-        return [_spec(columns, column) | more.get(column, {}) for column in own]
-    if isinstance(metrics, Mapping):
-        return [_named(columns, name, spec) for name, spec in metrics.items()]
-    return [_spec(columns, spec) for spec in ([metrics] if isinstance(metrics, str) else metrics)]
+        return [_entry(columns, *_value_of(one)) | more.get(one, {}) for one in own]
+    return [
+        dict(spec) if isinstance(spec, Mapping) else _entry(columns, name, spec)
+        for name, spec in _named(metrics)
+    ]
 
 
 def specs_of(metrics: Metrics) -> Entries:
     """Return metrics by name, each a value or a division as text, or as the caller has it."""
+    return [
+        dict(spec)
+        if isinstance(spec, Mapping)
+        else {"name": name, "value": " / ".join([spec] if isinstance(spec, str) else spec)}
+        for name, spec in _named(metrics)
+    ]
+
+
+def _named(metrics: Metrics) -> Iterator[tuple[str, MetricSpec | Sequence[str]]]:
+    """Yield the name of each metric, and a text, the two of a ratio, or entries as in the file."""
     if isinstance(metrics, Mapping):
-        return [{"name": name, **_entries_of(spec)} for name, spec in metrics.items()]
-    return [dict(s) if isinstance(s, Mapping) else _value_of(s) for s in metrics]
+        for name, spec in metrics.items():
+            yield name, {"name": name, **spec} if isinstance(spec, Mapping) else spec
+        return
+    for one in [metrics] if isinstance(metrics, str) else metrics:
+        yield _value_of(one) if isinstance(one, str) else ("", one)
 
 
-def _entries_of(spec: str | Sequence[str] | Mapping[str, Any]) -> Mapping[str, Any]:
-    if isinstance(spec, Mapping):
-        return spec
-    return {"value": spec if isinstance(spec, str) else " / ".join(spec)}
-
-
-def _value_of(spec: str) -> dict[str, Any]:
+def _value_of(spec: str) -> tuple[str, str]:
     """Read `name = expression`, or an expression that is its own name."""
     named = re.fullmatch(r"\s*([^\W\d][\w\u0900-\u0dff]*)\s*=(?!=)\s*(.+)", spec)
-    name, text = named.groups() if named else (_called(spec), spec)
-    return {"name": name, "value": text}
+    if named:
+        return named[1], named[2]
+    # Letters of all scripts stay.
+    return _word(spec) if spec.isascii() else " ".join(spec.replace('"', " ").split()), spec
 
 
-def _spec(columns: Columns, spec: MetricSpec) -> dict[str, Any]:
-    if isinstance(spec, Mapping):
-        return dict(spec)
-    own = _value_of(spec)
-    return _named(columns, own["name"], own["value"])
-
-
-def _named(
-    columns: Columns, name: str, spec: str | Sequence[str] | Mapping[str, Any]
-) -> dict[str, Any]:
-    if isinstance(spec, Mapping):
-        return {"name": name, **spec}
+def _entry(columns: Columns, name: str, spec: str | Sequence[str]) -> dict[str, Any]:
+    """Make the entry of a metric that is a value, or a ratio of two."""
     less = {"direction": "decrease"} if words.says(name, "cost") else {}
     if isinstance(spec, str):
         return {"name": name, **less, **_mean_or_ratio(columns.sql(spec))}
@@ -380,11 +377,6 @@ def _summed(columns: Columns, entry: Mapping[str, Any]) -> list[str]:
     for text in texts:
         columns.sql(text)
     return texts
-
-
-def _called(text: str) -> str:
-    """Make a name of a metric of a column or an expression; letters of all scripts stay."""
-    return _word(text) if text.isascii() else " ".join(text.replace('"', " ").split())
 
 
 def _word(text: str) -> str:

@@ -4,11 +4,13 @@ Counts of users are sums of zeros and ones. Impressions are no units: those of o
 and a test of each would take chance for an effect. By day, the days can be units instead.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import tomllib
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date
 from fractions import Fraction
 from math import ceil, floor
+from pathlib import Path
 from types import MappingProxyType
 from typing import NamedTuple
 
@@ -259,22 +261,22 @@ def _check_rates(table: CountTable, name: str) -> None:
             raise LogError(what, f"correct one of them, or leave {column} out")
 
 
-def _added(cells: Iterable[_Cell]) -> dict[tuple[str, str], tuple[int, dict[str, Fraction]]]:
-    """Return metric and variant → units, and sums."""
-    added: dict[tuple[str, str], tuple[int, dict[str, Fraction]]] = {}
+def _added(cells: Iterable[_Cell]) -> dict[tuple[str, str], tuple[int, Fraction, Fraction]]:
+    """Return metric and variant → units, Σy and Σy²."""
+    added: dict[tuple[str, str], tuple[int, Fraction, Fraction]] = {}
     for one in cells:
-        n, sums = added.get((one.metric, one.variant), (0, {}))
-        total = {"sum_y": one.y, "sum_yy": one.yy}
-        sums = {key: sums.get(key, Fraction(0)) + value for key, value in total.items()}
-        added[one.metric, one.variant] = n + one.n, sums
+        n, y, yy = added.get((one.metric, one.variant), (0, Fraction(0), Fraction(0)))
+        added[one.metric, one.variant] = n + one.n, y + one.y, yy + one.yy
     return added
 
 
 def _rows(
     cells: Iterable[_Cell], day: str | None = None, segment: tuple[str, str] | None = None
 ) -> list[Summary]:
-    added = _added(cells)
-    return [Summary(*key, day, n, sums, segment) for key, (n, sums) in added.items()]
+    return [
+        Summary(*key, day, n, {"sum_y": y, "sum_yy": yy}, segment)
+        for key, (n, y, yy) in _added(cells).items()
+    ]
 
 
 def _by_unit(cells: Sequence[_Cell], table: CountTable) -> list[Summary]:
@@ -310,22 +312,23 @@ def _by_day(cells: Sequence[_Cell], name: str) -> list[Summary]:
             what = f"{name} has no {metric} of {variant} on {day}"
             hint = "variants are compared on the same days: add it, or leave out the day"
             raise LogError(what, hint)
-        for key, (n, sums) in of_day.items():
-            rows.append(Summary(*key, day, n, {"sum_y": sums["sum_y"], "sum_x": Fraction(n)}))
+        for key, (n, y, _) in of_day.items():
+            rows.append(Summary(*key, day, n, {"sum_y": y, "sum_x": Fraction(n)}))
     return rows
+
+
+_NOTES = tomllib.loads(Path(__file__).with_name("notes.toml").read_text("utf-8"))
+
+
+def noted(key: str, names: Collection[str]) -> list[str]:
+    """Write a note on what is named; none where nothing is."""
+    return [_NOTES[key].format(names=", ".join(names))] if names else []
 
 
 def _notes(table: CountTable, days_are_units: bool) -> Iterator[str]:
     if days_are_units:
-        yield (
-            "Days are the units: a variant's value is the sum of all days over the sum of all "
-            "days, and its error is that of leaving out each day of both variants in turn. It "
-            "holds what differs from day to day, but not users who return on other days, nor "
-            "effects that change slowly. The split cannot be checked."
-        )
-        if table.parts:
-            yield f"By day, effects are not shown by {', '.join(table.parts)}."
-    for one in (one for one in table.outcomes if one.spread is not None and days_are_units):
-        yield f"By day, {one.spread} is not used."
-    if table.unused:
-        yield f"Columns of the table that are not used: {', '.join(table.unused)}."
+        yield from noted("days", [table.variant])
+        yield from noted("parts", table.parts)
+        for one in table.outcomes:
+            yield from noted("spread", [one.spread] if one.spread else [])
+    yield from noted("unused", table.unused)

@@ -28,7 +28,7 @@ from abeval.logs.placing import planned_splits
 from abeval.metrics.definition import ColumnTerm, Kind, Metric, rounding
 from abeval.results.analysis import Result
 from abeval.table.columns import TableOptions, reference, specs_of
-from abeval.table.counts import Summary, Sums, sums_of
+from abeval.table.counts import Summary, Sums, noted, sums_of
 from abeval.table.read import control_of, weights_of
 
 STEP = Fraction(1, 10**12)
@@ -510,33 +510,13 @@ def _days(rows: Sequence[Summary]) -> list[DayRows]:
 def _notes(
     experiment: Experiment, table: Sums, rows: Sequence[Summary], metrics: Collection[str]
 ) -> Iterable[str]:
-    yield (
-        f"The numbers are from the sums in {table.name}: duplicates, crossovers and clicks without "
-        "an impression cannot be checked, nor whether each unit is counted once."
-    )
-    bare = dict.fromkeys(
-        row.metric
-        for row in rows
-        if row.day is None and row.segment is None and "sum_yyy" not in row.sums
-    )
-    if bare:
-        yield (
-            "Without third moments (sum_yyy, …) skewed values are judged by the usual tests: "
-            f"{', '.join(bare)}."
-        )
+    units, whole = _units(rows), [row for row in rows if row.day is None and row.segment is None]
+    yield from noted("sums", [table.name])
+    yield from noted("bare", dict.fromkeys(m.metric for m in whole if "sum_yyy" not in m.sums))
     yield from table.notes
-    units = _units(rows)
-    uneven = dict.fromkeys(
-        row.metric
-        for row in rows
-        if row.day is None and row.segment is None and row.units != units[row.variant]
-    )
-    if uneven:
-        yield f"Metrics over a part of the units, as their n says: {', '.join(uneven)}."
-    if others := sorted({row.metric for row in table.rows} - {*metrics}):
-        names = ", ".join(others)
-        yield f"Sums of metrics that the experiment does not name are not used: {names}."
-    if unseen := [name for name in experiment.segments if name not in table.segments]:
-        yield f"Sums have no segments, so these are not shown: {', '.join(unseen)}."
+    uneven = (row.metric for row in whole if row.units != units[row.variant])
+    yield from noted("uneven", dict.fromkeys(uneven))
+    yield from noted("others", sorted({row.metric for row in table.rows} - {*metrics}))
+    yield from noted("unseen", [one for one in experiment.segments if one not in table.segments])
     if experiment.logs.exposures is not None:
-        yield "Sums do not show whether the split changed while units entered."
+        yield from noted("exposures", ["exposures"])

@@ -1,8 +1,10 @@
 """Analyse effects over time: windows, stability, novelty, looks, events."""
 
-from collections.abc import Sequence
+import tomllib
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
+from pathlib import Path
 
 from abeval.inference.context import ramps
 from abeval.inference.trust.groups import balance
@@ -24,6 +26,8 @@ from abeval.stats.records import Refusal
 from abeval.time import change, cut, peeking
 from abeval.time import windows as axes
 from abeval.time.time_sums import By, OpenLogs, Timeline, open_logs, timed, timeline_of
+
+_NOTES = tomllib.loads(Path(__file__).with_name("notes.toml").read_text("utf-8"))
 
 
 @dataclass(frozen=True)
@@ -51,7 +55,7 @@ def windows(
     logs = logs or open_logs(run, metrics, dated, by_day=True)
     words = ""
     if run.experiment.design is not None:
-        words = "clustered: windows are of single units, and clusters were randomised"
+        words = _NOTES["clustered"]
     elif logs.stretches and not knows_assignment(run.experiment):
         words = f"split_changed: {unexplained_words(run.experiment, logs.stretches)}"
     if words:
@@ -88,7 +92,7 @@ def time_result(line: Timeline, metrics: Sequence[Metric]) -> TimeResult:
         events=tuple(row for one in parts for row in one.events),
         ramps=_ramps(line),
         refused=_refused(line, metrics),
-        notes=_notes(line, metrics),
+        notes=tuple(_notes(line, metrics)),
         rhythms=tuple(row for _, tests in clocks for row in tests),
         before=balance(experiment, metrics, line.before),
         units={metric.name: metric.unit for metric in metrics},
@@ -185,41 +189,21 @@ def _refused(line: Timeline, metrics: Sequence[Metric]) -> dict[str, str]:
     refused = {name: why for name, why in line.refused.items() if name not in cut_names}
     if not line.stretches:
         return refused
-    why = (
-        "split_changed: traffic shares changed, and only sums over days can be compared among "
-        "units that entered at the same share"
-    )
-    no_days = {metric.name: metric.source.no_days for metric in metrics}
-    return {name: why if text == no_days[name] else text for name, text in refused.items()}
+    no_days, changed = {m.name: m.source.no_days for m in metrics}, _NOTES["split_changed"]
+    return {name: changed if text == no_days[name] else text for name, text in refused.items()}
 
 
-def _notes(line: Timeline, metrics: Sequence[Metric]) -> tuple[str, ...]:
-    notes = []
+def _notes(line: Timeline, metrics: Sequence[Metric]) -> Iterator[str]:
     if line.stretches and line.metrics:
-        notes.append(
-            "Traffic shares changed during the experiment: units are compared within "
-            f"{len(line.stretches)} groups of entry days with the same shares."
-        )
+        yield _NOTES["stretches"].format(count=len(line.stretches))
     if line.partial:
-        notes.append(f"Days that the log covers only in part: {', '.join(sorted(line.partial))}.")
+        yield _NOTES["partial"].format(names=", ".join(sorted(line.partial)))
     if "gauc" in line.metrics:
-        notes.append("GAUC over time is the AUC of a unit within a day, weighted by impressions.")
-    notes.extend(
-        f"Not by {clock.by}, because they are not sums over impressions: "
-        f"{', '.join(clock.refused)}."
-        for clock in line.clocks
-        if clock.refused
-    )
-    cut_names = {name for name, _ in line.cuts}
+        yield _NOTES["gauc"]
+    for clock in (clock for clock in line.clocks if clock.refused):
+        yield _NOTES["clock"].format(by=clock.by, names=", ".join(clock.refused))
+    cut_names = {name for name, _ in line.cuts} & line.metrics.keys()
     adjusts = line.experiment.inference.adjust != "none"
-    own = [
-        m.name
-        for m in metrics
-        if m.name in cut_names and m.name in line.metrics and (adjusts or m.cap is not None)
-    ]
+    own = [m.name for m in metrics if m.name in cut_names and (adjusts or m.cap is not None)]
     if own:
-        notes.append(
-            "Capped or adjusted by calendar day and at looks, but not in the tests of stability "
-            f"and novelty, nor by days since entry, hour and weekday: {', '.join(own)}."
-        )
-    return tuple(notes)
+        yield _NOTES["own"].format(names=", ".join(own))

@@ -93,15 +93,10 @@ class Course:
         """Control and the variant."""
         return Arms(self.axis.control, self.variant)
 
-    @property
-    def strata(self) -> Strata:
-        """Groups of the cohorts that are compared."""
-        return self.axis.strata
-
     def each_day(self) -> list[means_and_ratios.Pair]:
         """Return moments of (y, x) over the units of each day, in control and in the variant."""
         days = tuple((day, day) for day in range(len(self.axis.labels)))
-        windows = self.axis.windows(days, self.strata, entered=False)
+        windows = self.axis.windows(days, self.axis.strata, entered=False)
         return [means_and_ratios.pair_of(moments, self.arms) for moments in windows]
 
     def by_day(self, days: Sequence[int]) -> tuple[Moments, Moments]:
@@ -110,7 +105,7 @@ class Course:
         Raises:
             Refusal: `too_few_units` where the two have no stretch of entry days in common.
         """
-        moments = self.axis.by_day(tuple(days), self.strata)
+        moments = self.axis.by_day(tuple(days), self.axis.strata)
         control, treatment = means_and_ratios.pair_of(moments, self.arms)
         if control is None or treatment is None:
             why = f"{self.axis.control} and {self.variant} have no units at the same share"
@@ -124,7 +119,7 @@ class Course:
 
         If `entered`, units count from their entry on, instead of those active in it.
         """
-        windows = self.axis.windows(tuple(spans), self.strata, entered)
+        windows = self.axis.windows(tuple(spans), self.axis.strata, entered)
         return [
             (span, self._effect(span, window, rule, entered))
             for span, window in zip(spans, windows, strict=True)

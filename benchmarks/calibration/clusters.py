@@ -24,10 +24,11 @@ from abeval.experiment.model import Experiment
 from abeval.inference.compare import Analysis, compare
 from abeval.inference.comparison import Arms
 from abeval.logs.unit_arrays import Clusters
+from abeval.simulate.stores import RATE, Drawn, Users, draw_users
 from abeval.stats.distributions import two_sided
-from abeval.stats.records import Bools, Floats, Integers
+from abeval.stats.records import Floats
 
-RATE, LIFT = 0.2, 0.1
+LIFT = 0.1
 ARMS = Arms("control", "treatment")
 
 
@@ -36,7 +37,7 @@ class World(NamedTuple):
 
     clusters: int
     icc: float
-    drawn: str = ""
+    drawn: Drawn = ""
 
     def __str__(self) -> str:
         """Name it for a table."""
@@ -50,39 +51,10 @@ WORLDS = (
 )
 
 
-def rng_of(world: World, seed: int) -> np.random.Generator:
-    """Return what draws the experiments of a world."""
-    return np.random.default_rng([seed, WORLDS.index(world), 33])
-
-
-class Users(NamedTuple):
-    """Clicks and impressions of each user, and its store; variant and stratum of each store."""
-
-    y: Integers
-    x: Integers
-    store: Integers
-    treated: Bools
-    stratum: Integers
-
-
-def users(rng: np.random.Generator, world: World, lift: float) -> Users:
-    """Draw an experiment; strata and pairs are of stores that are alike in part."""
-    n = world.clusters
-    sizes = np.clip(rng.lognormal(np.log(80), 0.6, n), 20, 400).astype(int)
-    stratum = np.arange(n) * {"": 0, "strata": 4, "pairs": n // 2}[world.drawn] // n
-    spread = np.sqrt(world.icc * RATE * (1 - RATE))
-    shared = rng.normal(0, spread, stratum.max() + 1)[stratum]
-    own = rng.normal(0, spread, n)
-    known = 0.8 if world.drawn else 0.0
-    rates = np.clip(RATE + np.sqrt(known) * shared + np.sqrt(1 - known) * own, 0.001, 0.8)
-    treated = np.zeros(n, dtype=bool)
-    for one in np.unique(stratum):
-        places = np.flatnonzero(stratum == one)
-        treated[rng.choice(places, len(places) // 2, replace=False)] = True
-    store = np.repeat(np.arange(n), sizes)
-    x = 1 + rng.poisson(3, len(store))
-    y = rng.binomial(x, (rates * np.where(treated, 1 + lift, 1))[store])
-    return Users(y, x, store, treated, stratum)
+def drawn_users(world: World, seed: int, lift: float) -> Users:
+    """Draw an experiment of a world."""
+    rng = np.random.default_rng([seed, WORLDS.index(world), 33])
+    return draw_users(rng, world.clusters, world.icc, lift, world.drawn)
 
 
 def entries(world: World, *, by_cluster: bool) -> dict[str, Any]:
@@ -139,7 +111,7 @@ def judged(world: World, seed: int, *, by_cluster: bool) -> Judged:
     """Judge one experiment without an effect, and one with."""
     experiment, ends = parse_experiment(entries(world, by_cluster=by_cluster)), []
     for lift in (0.0, LIFT):
-        drawn = users(rng_of(world, seed), world, lift)
+        drawn = drawn_users(world, seed, lift)
         analysis = analysis_of(experiment, drawn)
         effect = compare(analysis, analysis.metrics[0], ARMS).effect
         if effect is None:
@@ -153,7 +125,7 @@ def judged(world: World, seed: int, *, by_cluster: bool) -> Judged:
 
 def through_command(world: World, seed: int) -> tuple[bool, bool, str]:
     """Analyse a table of users without an effect: is it significant, trusted, and what verdict."""
-    drawn = users(rng_of(world, seed), world, 0.0)
+    drawn = drawn_users(world, seed, 0.0)
     names = np.where(drawn.treated, "treatment", "control")[drawn.store]
     frame = pd.DataFrame(
         {

@@ -25,7 +25,7 @@ from abeval.experiment.load import parse_experiment
 from abeval.experiment.metrics import chosen_metrics
 from abeval.inference.compare import Analysis, compare
 from abeval.inference.comparison import Arms
-from abeval.inference.switchbacks import carry_over
+from abeval.inference.switchbacks import Lagged, carry_over
 from abeval.logs.clusters import PARTS, slots_of
 from abeval.logs.unit_arrays import Labels
 from abeval.results.analysis import Result
@@ -45,9 +45,6 @@ from abeval.simulate.turns import (
 )
 from abeval.stats import randomisation
 from abeval.stats.distributions import two_sided_quantile
-
-ROWS = 0.4
-"""Impressions a city and minute of the logs that go through the whole command."""
 
 
 class World(NamedTuple):
@@ -90,7 +87,8 @@ def analysis_of(world: World, drawn: Minutes) -> Analysis:
     """Sum the minutes by part of a slot, as an analysis does."""
     experiment = parse_experiment(entries(world))
     slot, since = np.divmod(np.arange(MINUTES), SLOT)
-    part = np.broadcast_to(2 * since >= world.burn_in + SLOT, (CITIES, MINUTES))
+    quarter = len(PARTS) * (since - world.burn_in) // (SLOT - world.burn_in)
+    part = np.broadcast_to(quarter, (CITIES, MINUTES))
     counts = np.broadcast_to(since >= world.burn_in, (CITIES, MINUTES))
     unit = ((np.arange(CITIES)[:, None] * SLOTS + slot) * len(PARTS) + part)[counts]
     size = CITIES * SLOTS * len(PARTS)
@@ -112,7 +110,7 @@ def analysis_of(world: World, drawn: Minutes) -> Analysis:
     rows = [np.bincount(slots.of_unit, one[known]) for one in (y, x)]
     parts = [
         np.bincount(slots.of_unit, one[known] * (of_part == which))
-        for which in (0, 1)
+        for which in range(len(PARTS))
         for one in (y, x)
     ]
     others = np.zeros((6, len(slots.variant)))
@@ -150,7 +148,8 @@ def judged(world: World, seed: int) -> Judged:
         own = compare(analysis, metric, Arms(*ARMS))
         if own.effect is None or own.lift is None:
             raise ValueError(f"{world}: no effect")
-        p_carried = carry_over(metric, analysis.aggregates)
+        slots = Lagged.of(metric, analysis.aggregates)
+        p_carried = slots and carry_over(slots)
         carried = p_carried is not None and p_carried <= analysis.experiment.alpha
         outcomes.append((own, carried, _by_rows(drawn)))
     (null, carries, rows_null), (own, found, rows) = outcomes
@@ -179,7 +178,7 @@ def _by_rows(drawn: Minutes) -> tuple[float, float]:
 
 def through_command(world: World, seed: int, lift: float) -> Result:
     """Analyse an experiment through the whole command."""
-    log = log_of(draw_minutes(world.schedule, world.carry, seed, lift, ROWS), seed)
+    log = log_of(draw_minutes(world.schedule, world.carry, seed, lift), seed)
     return abeval.define(entries(world)).analyze(logs={"impressions": log})
 
 

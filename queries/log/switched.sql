@@ -1,4 +1,4 @@
--- grain: one row per impression, as a part of its cluster's slot
+-- grain: one row per impression, as a part of its cluster's slot: quarters of what follows the burn-in
 -- reads: dated (impressions with cluster, slot, since_ms), slots, experiment (burn_in_ms, slot_ms)
 -- the burn-in of every slot: which slots switch is drawn, too, and what is left must not depend on it
 with placed as (
@@ -8,8 +8,10 @@ with placed as (
       when cluster is null then 'no_cluster'
       when is_mixed then 'mixed_slot'
       when since_ms < burn_in_ms then 'burn_in'
-      when 2 * since_ms < burn_in_ms + slot_ms then 'early'
-      else 'late'
+      when 4 * (since_ms - burn_in_ms) < slot_ms - burn_in_ms then '0'
+      when 4 * (since_ms - burn_in_ms) < 2 * (slot_ms - burn_in_ms) then '1'
+      when 4 * (since_ms - burn_in_ms) < 3 * (slot_ms - burn_in_ms) then '2'
+      else '3'
     end as part
   from dated
   cross join experiment

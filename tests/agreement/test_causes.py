@@ -8,10 +8,8 @@ import pandas as pd
 import pytest
 
 import abeval
-from abeval.agreement.case import Case
-from abeval.agreement.causes.days import reversal
-from abeval.agreement.causes.facts import backtest, eligibility, split, trust, window
-from abeval.agreement.causes.shares import support
+from abeval.agreement.case import Case, Finding, Unchecked
+from abeval.agreement.causes import CAUSES
 from abeval.agreement.compare import compare, explanation
 from abeval.agreement.standing import Gain, standing
 from abeval.results.agreement import Agreement, AgreementRow, Backtest
@@ -23,6 +21,7 @@ from benchmarks.plants import simulate_plant
 from tests.real_logs import open_bandit
 
 METRICS = ["auc", "q_ctr", "gauc[impressions]"]
+CHECKS = {check.name: check for check in CAUSES}
 
 
 @pytest.fixture(scope="module")
@@ -88,6 +87,10 @@ def gauc() -> ReplayResult:
     return abeval.load("sample_logs/experiment.toml").replay(metrics=["gauc[impressions]"])
 
 
+def judged(name: str, of: Case) -> Finding | Unchecked:
+    return CHECKS[name].judge(of)
+
+
 def test_support_counts_items_that_control_never_showed(plain: Case) -> None:
     cluster = np.arange(64)
     even = cluster[cluster % 2 == 0]
@@ -98,28 +101,30 @@ def test_support_counts_items_that_control_never_showed(plain: Case) -> None:
         ]
     ).assign(impressions=100, clicks=10, unsupported_clicks=1)
     weights = pd.DataFrame({"control_rows": [100], "weight": [50.0], "squared_weight": [100.0]})
-    finding = support.judge(replace(plain, facts={"support": sides, "weights": weights}))
+    finding = judged("support", replace(plain, facts={"support": sides, "weights": weights}))
     assert finding.exceeds
     assert finding.evidence[2].value == pytest.approx(0.31 - 0.05, abs=0.001)
     assert finding.evidence[3].value == pytest.approx(50**2 / 100 / 100)
     same = sides.assign(unsupported=5)
-    assert not support.judge(replace(plain, facts={"support": same, "weights": weights})).exceeds
+    assert not judged(
+        "support", replace(plain, facts={"support": same, "weights": weights})
+    ).exceeds
 
 
 def test_a_changed_split_a_short_window_and_a_failed_check_are_facts(plain: Case) -> None:
-    assert not split.judge(plain).exceeds
+    assert not judged("split", plain).exceeds
     ramps = (Ramp("2026-09-14", "2026-09-15", {"treatment": 0.1}),)
     ramps += (Ramp("2026-09-16", "2026-09-27", {"treatment": 0.5}),)
     ramped = replace(plain, result=replace(plain.result, ramps=ramps))
-    assert split.judge(ramped).exceeds
-    assert not window.judge(plain).exceeds
+    assert judged("split", ramped).exceeds
+    assert not judged("window", plain).exceeds
     few = tuple(row for row in plain.result.daily if row.cell < "2026-09-18")
-    assert window.judge(replace(plain, result=replace(plain.result, daily=few))).exceeds
-    assert not trust.judge(plain).exceeds
+    assert judged("window", replace(plain, result=replace(plain.result, daily=few))).exceeds
+    assert not judged("trust", plain).exceeds
     failed = replace(plain.result.trust[0], status="fail", metrics=None)
     doubted = replace(plain, result=replace(plain.result, trust=(failed,)))
-    assert trust.judge(doubted).exceeds
-    assert failed.message in trust.judge(doubted).message
+    assert judged("trust", doubted).exceeds
+    assert failed.message in judged("trust", doubted).message
 
 
 def cut(cell: str, lift: float, half: float) -> CutRow:
@@ -136,14 +141,14 @@ def test_a_cut_whose_effect_turns_is_a_reversal(plain: Case) -> None:
     )
     turned = (cut("app", 0.2, 0.05), cut("web", -0.2, 0.05))
     result = replace(plain.result, segments=(), cuts=turned)
-    finding = reversal.judge(replace(plain, result=result, gap=row))
+    finding = judged("reversal", replace(plain, result=result, gap=row))
     assert finding.exceeds
     assert finding.p_value < 1e-6
     assert [item.where for item in finding.evidence] == ["scene app", "scene web"]
     alike = replace(plain.result, segments=(), cuts=(cut("app", 0.2, 0.05), cut("web", 0.1, 0.05)))
-    assert not reversal.judge(replace(plain, result=alike, gap=row)).exceeds
+    assert not judged("reversal", replace(plain, result=alike, gap=row)).exceeds
     none = replace(plain.result, segments=(), cuts=())
-    needs = reversal.judge(replace(plain, result=none, gap=row)).needs
+    needs = judged("reversal", replace(plain, result=none, gap=row)).needs
     assert needs == ("[segments]", "[cuts]")
 
 
@@ -164,7 +169,7 @@ def test_a_reversal_of_what_should_fall_has_the_signs_of_the_scorecard(
     )
     pair = replace(first, metric="auc", traffic="control", **numbers)
     known = replace(plain, result=result, gap=row, replay=replace(gauc, pairs=(pair,)))
-    finding = reversal.judge(known)
+    finding = judged("reversal", known)
     assert finding.exceeds
     assert "-20.0% in app and +19.0% in web" in finding.message
     assert [item.value for item in finding.evidence] == pytest.approx([-0.2, 0.19])
@@ -182,18 +187,18 @@ def test_who_has_a_gauc_explains_no_auc(plain: Case, gauc: ReplayResult) -> None
     known = replace(plain, replay=replace(gauc, rows=rows))
     words = ("treatment", "gauc[impressions]", "ctr", "goal", 0.0, -0.1, 0.1, 0.1, 0.05, 0.2)
     gap = AgreementRow(*words, "online only", reason=None)
-    assert eligibility.judge(replace(known, gap=gap)).exceeds
-    finding = eligibility.judge(replace(known, gap=replace(gap, offline="auc")))
+    assert judged("eligibility", replace(known, gap=gap)).exceeds
+    finding = judged("eligibility", replace(known, gap=replace(gap, offline="auc")))
     assert not finding.exceeds
     assert finding.evidence[2].value == pytest.approx(0.3, abs=0.01)
 
 
 def test_a_backtest_is_found_by_its_z(plain: Case) -> None:
     row = Backtest("treatment", "control", "treatment", "snips", 0.1, 0.09, 0.11, 0.2, -5.0, None)
-    assert backtest.judge(replace(plain, backtests=(row,))).exceeds
+    assert judged("backtest", replace(plain, backtests=(row,))).exceeds
     near = replace(row, z=0.4)
-    assert not backtest.judge(replace(plain, backtests=(near,))).exceeds
-    assert backtest.judge(plain).needs == ("propensity", "item_id")
+    assert not judged("backtest", replace(plain, backtests=(near,))).exceeds
+    assert judged("backtest", plain).needs == ("propensity", "item_id")
 
 
 def test_open_bandit_has_the_backtest_of_off_policy_both_ways() -> None:

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import tomllib
 from collections.abc import Mapping
+from pathlib import Path
+from typing import get_args, get_type_hints
 
 import numpy as np
 import pandas as pd
 import pytest
 
+from abeval.agreement import causes
 from abeval.agreement.case import Case, CauseCheck, Finding, Frames, Unchecked
-from abeval.agreement.causes import CAUSES
+from abeval.agreement.causes import CAUSES, serving
 from abeval.results.agreement import AgreementRow
 from tests import builders
 from tests.history.past import replayed
@@ -187,6 +191,18 @@ def test_a_cause_without_its_rows_says_what_it_needs() -> None:
     found = CHECKS["serving"].judge(of(empty))
     assert isinstance(found, Unchecked)
     assert found.needs == ("timeout", "fallback", "agreement.empty", "agreement.latency")
+
+
+def test_rounding_has_one_limit() -> None:
+    assert [*CHECKS["half_precision"].limits] == [serving.FEW]
+
+
+def test_every_table_of_causes_has_its_function_and_words_where_that_returns_none() -> None:
+    text = Path(causes.__file__).with_name("causes.toml").read_text("utf-8")
+    assert [*tomllib.loads(text)] == [*CHECKS]
+    for name, check in CHECKS.items():
+        returned = get_args(get_type_hints(check.function)["return"])
+        assert (type(None) in returned) == bool(check.unknown), name
 
 
 NONE = [name for name in HEALTHY if name.endswith("_known")]

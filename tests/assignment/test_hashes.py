@@ -26,18 +26,20 @@ def test_strings_have_the_hash_that_java_gives_them(text: str, number: int) -> N
     assert draws.java_hash(text) == number
 
 
-@pytest.mark.parametrize("name", ["md5", "sha1"])
+@pytest.mark.parametrize("name", ["md5_60", "sha1_60"])
 def test_ids_are_hashed_where_the_machine_forbids_a_hash_for_secrets(
-    name: str, monkeypatch: pytest.MonkeyPatch
+    name: draws.HashName, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    allowed = getattr(hashlib, name)
+    def forbidding(allowed: Callable[..., Any]) -> Callable[..., Any]:
+        def hashed(*of: object, usedforsecurity: bool = True) -> Any:
+            if usedforsecurity:
+                raise ValueError("disabled for FIPS")
+            return allowed(*of, usedforsecurity=False)
 
-    def forbidden(text: bytes, *, usedforsecurity: bool = True) -> Any:
-        if usedforsecurity:
-            raise ValueError("disabled for FIPS")
-        return allowed(text, usedforsecurity=False)
+        return hashed
 
-    hashed: Callable[[str], str] = getattr(draws, name)
-    expected = hashed("exp_42:123")
-    monkeypatch.setattr(hashlib, name, forbidden)
-    assert hashed("exp_42:123") == expected
+    draw = draws.Draw(name, "exp_42:")
+    expected = draw.number("123"), draws.md5_60("exp_42", "123")
+    for one in ("new", "md5"):
+        monkeypatch.setattr(hashlib, one, forbidding(getattr(hashlib, one)))
+    assert (draw.number("123"), draws.md5_60("exp_42", "123")) == expected

@@ -29,14 +29,14 @@ def test_slots_keep_their_level_and_rows_do_not(world: World) -> None:
 def test_carry_over_is_found_where_the_burn_in_is_too_short() -> None:
     with switchbacks.fewer_draws(999):
         own = [judged(World("balanced", 30, 0), seed) for seed in range(60)]
-    assert np.mean([one.found for one in own]) >= 0.3
+    assert np.mean([one.found for one in own]) >= 0.9
     assert np.mean([one.covered for one in own]) <= 0.9
 
 
 def test_arrays_are_what_the_whole_command_makes_of_the_log() -> None:
     world = World("balanced", 0, 20)
     result = switchbacks.through_command(world, 3, 0.1)
-    drawn = draw_minutes("balanced", 0, 3, 0.1, switchbacks.ROWS)
+    drawn = draw_minutes("balanced", 0, 3, 0.1)
     analysis = analysis_of(world, drawn)
     own = compare(analysis, analysis.metrics[0], Arms(*ARMS))
     assert own.effect is not None

@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 
-from abeval.engines.spark.session import NO_HISTORY
+from abeval.engines.spark.session import TABLE
 
 INTERPRETED = {
     "spark.sql.codegen.wholeStage": "false",
@@ -28,7 +28,7 @@ INTERPRETED = {
 _JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 
 SETTINGS = {
-    **NO_HISTORY,
+    **TABLE["no_history"],
     **INTERPRETED,
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",

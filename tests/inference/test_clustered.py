@@ -12,7 +12,9 @@ import pytest
 import abeval
 from abeval.errors import ExperimentError, LogError
 from abeval.report.next_step import next_step
+from abeval.report.page import page_html
 from abeval.results.analysis import Result
+from abeval.results.trust import Check
 from abeval.stats.randomisation import Randomised, assignments
 
 METRICS: list[dict[str, Any]] = [
@@ -67,6 +69,10 @@ def analyze(table: pd.DataFrame, **more: Any) -> Result:
     return abeval.define(entries(**more)).analyze(logs={"impressions": table})
 
 
+def check(result: Result, name: str) -> Check:
+    return next(one for one in result.trust if one.name == name)
+
+
 def test_metrics_of_users_and_impressions_are_ratios_of_sums_by_cluster() -> None:
     table = log()
     result = analyze(table)
@@ -105,6 +111,28 @@ def test_few_clusters_are_judged_by_the_draws_of_the_design() -> None:
         assert result.verdicts[0].decision == "ship"
 
 
+def test_what_clusters_cost_is_a_row_a_note_and_a_section_of_the_page() -> None:
+    table = log(40)
+    result = analyze(table, metrics=METRICS[:1])
+    (cost,) = result.cluster_costs
+    users = table.groupby(["variant", "store", "user_id"])["click"].agg(y="sum", x="size")
+    rates = users.groupby("variant").sum()
+    ratio = (rates["y"] / rates["x"]).reindex(users.index.get_level_values("variant")).to_numpy()
+    rest = users["y"] - ratio * users["x"]
+    stores = rest.groupby("store").agg(["sum", "size"])
+    own = (stores["sum"] ** 2 / stores["size"]).sum()
+    between, within = own / 38, ((rest**2).sum() - own) / (len(rest) - 40)
+    repeated = (stores["size"] ** 2).sum() / len(rest)
+    size = (len(rest) - 2 * repeated) / 38
+    icc = max(0.0, (between - within) / (between + (size - 1) * within))
+    assert cost.icc == pytest.approx(icc)
+    assert (cost.clusters, cost.units) == (40, len(rest))
+    assert cost.worth == pytest.approx(len(rest) / (1 + (repeated - 1) * icc))
+    assert f"design effect {cost.design_effect:.2g}" in " ".join(result.notes)
+    study = abeval.define(entries(metrics=METRICS[:1])).study(logs={"impressions": table})
+    assert "What was randomised" in page_html(study)
+
+
 def test_strata_are_drawn_apart() -> None:
     result = analyze(log(16), design={"cluster": "store", "strata": "region"})
     assert "within strata of region" in " ".join(result.notes)
@@ -131,9 +159,38 @@ def test_the_past_of_clusters_takes_variance_out() -> None:
 
 
 def test_too_few_clusters_have_no_interval_and_say_so() -> None:
-    row = analyze(log(6))["ctr"]
+    result = analyze(log(6), metrics=METRICS[:1])
+    row = result["ctr"]
     assert (row.status, row.reason, row.lift) == ("too_little_data", "too_few_units", None)
     assert row.control is not None
+    assert "Test anew with more: 4 units (store) a variant are needed" in str(result)
+
+
+@pytest.mark.parametrize(
+    ("design", "clusters", "needed"),
+    [({}, 6, 4), ({"pairs": "pair"}, 10, 6), ({"strata": "region"}, 4, 6)],
+)
+def test_as_many_clusters_as_are_asked_for_allow_a_small_p(
+    design: dict[str, str], clusters: int, needed: int
+) -> None:
+    plan = {"design": {"cluster": "store", **design}, "metrics": METRICS[:1]}
+    assert analyze(log(clusters), **plan)["ctr"].units_needed == needed
+    enough = analyze(log(2 * needed), **plan)["ctr"]
+    assert enough.units_needed is None
+    assert enough.p_value is not None
+
+
+@pytest.mark.parametrize("clusters", [16, 80])
+def test_stores_of_other_sizes_move_no_denominator_and_more_impressions_do(clusters: int) -> None:
+    table = log(clusters)
+    small = table["variant"].eq("a") & (table["user_id"] % 3 > 0)
+    fewer_users, plan = table[~small], {"metrics": METRICS[:1]}
+    assert check(analyze(fewer_users, **plan), "denominators").status == "pass"
+    own = table[table["variant"].eq("b")]
+    more = pd.concat([table, own.assign(ts=own["ts"] + pd.Timedelta(seconds=7), click=0)])
+    warned = check(analyze(more, **plan), "denominators")
+    assert warned.status == "warn"
+    assert "per unit, impressions moved by +" in warned.message
 
 
 def test_few_clusters_ask_for_more_of_them_and_not_for_days() -> None:

@@ -15,6 +15,7 @@ from abeval.assignment.switchbacks import Schedule, schedule_of
 from abeval.errors import ExperimentError, LogError
 from abeval.results.analysis import Result
 from abeval.results.trust import Check
+from abeval.simulate.turns import ARMS, LIFT, draw_minutes, log_of
 from abeval.stats.randomisation import Randomised, tossed
 
 START = datetime(2026, 9, 14)
@@ -140,6 +141,20 @@ def test_carry_over_is_named_and_a_longer_burn_in_takes_it_out() -> None:
     assert "carries over" in named(short, "carry_over").message
     assert faults(long) == set()
     assert (short["ctr"].lift or 0) < 0.5 < (long["ctr"].lift or 0)
+
+
+def test_carry_over_of_the_first_quarter_is_found_in_a_log_of_usual_size() -> None:
+    drawn = [log_of(draw_minutes("balanced", 30, seed, LIFT), seed) for seed in range(4)]
+    plan = {"variants": {name: {} for name in ARMS}, "control": ARMS[0]}
+    results = [analyze(table, burn_in="0m", **plan) for table in drawn]
+    assert sum("carry_over" in faults(result) for result in results) >= 3
+    # Half an hour of carry-over is the first quarter of two hours.
+    first, *later = np.mean(
+        [[one.difference / one.value for one in result.slot_quarters] for result in results], axis=0
+    )
+    assert first == pytest.approx(LIFT, abs=0.04)
+    assert np.abs(later).max() < 0.04
+    assert [one.start for one in results[0].slot_quarters] == [0, 30, 60, 90]
 
 
 def test_a_slot_of_both_variants_fails_and_is_named() -> None:

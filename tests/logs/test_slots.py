@@ -32,11 +32,11 @@ def test_a_slot_is_mixed_where_it_shows_both_variants_after_the_burn_in() -> Non
     assert rows == {("Rome", 0, False), ("Rome", 1, True), ("Oslo", 0, False)}
 
 
-def test_rows_of_a_slot_are_early_late_or_set_aside() -> None:
+def test_rows_of_a_slot_are_of_a_quarter_or_set_aside() -> None:
     slots = relation("of_cluster, of_slot, is_mixed", ("Rome", 0, False), ("Rome", 1, True))
     dated = relation(
         "cluster, slot, since_ms, reason",
-        *[("Rome", 0, since, None) for since in (0, 19, 20, 59, 60)],
+        *[("Rome", 0, since, None) for since in (0, 19, 20, 39, 40, 79, 80)],
         ("Rome", 1, 19, None),
         ("Rome", 2, 70, None),
         ("Rome", 3, 0, None),
@@ -48,14 +48,16 @@ def test_rows_of_a_slot_are_early_late_or_set_aside() -> None:
     assert {(row[1], row[2], *row[-3:]) for row in answered} == {
         (0, 0, "burn_in", "Rome|0|burn_in", "burn_in"),
         (0, 19, "burn_in", "Rome|0|burn_in", "burn_in"),
-        (0, 20, "early", "Rome|0|early", None),
-        (0, 59, "early", "Rome|0|early", None),
-        (0, 60, "late", "Rome|0|late", None),
+        (0, 20, "0", "Rome|0|0", None),
+        (0, 39, "0", "Rome|0|0", None),
+        (0, 40, "1", "Rome|0|1", None),
+        (0, 79, "2", "Rome|0|2", None),
+        (0, 80, "3", "Rome|0|3", None),
         (1, 19, "mixed_slot", "Rome|1|mixed_slot", "mixed_slot"),
-        (2, 70, "late", "Rome|2|late", None),
+        (2, 70, "2", "Rome|2|2", None),
         (3, 0, "burn_in", "Rome|3|burn_in", "burn_in"),
         (1, 70, "no_cluster", "|1|no_cluster", "no_cluster"),
-        (None, None, "late", "Rome||late", "null_time"),
+        (None, None, "3", "Rome||3", "null_time"),
     }
 
 

@@ -19,8 +19,8 @@ from abeval.report.figures import (
     EFFECT_AXIS,
     GREY,
     GRID,
+    LAYOUT,
     SYMBOLS,
-    TOOLTIP,
     colour,
     faint,
     places,
@@ -150,11 +150,17 @@ def test_marks_stand_out_and_words_can_be_read(mode: str) -> None:
 
 
 def test_a_tooltip_can_be_read_on_every_mark() -> None:
-    font: Any = TOOLTIP["font"]
-    assert contrast(font["color"], str(TOOLTIP["bgcolor"])) >= 4.5
+    label = LAYOUT["hoverlabel"]
+    assert contrast(label["font"]["color"], label["bgcolor"]) >= 4.5
     for mode in TOKENS.values():
         # The label ends where its border is, on the dark page too.
-        assert max(contrast(str(TOOLTIP[k]), mode["bg"]) for k in ("bgcolor", "bordercolor")) >= 3
+        assert (
+            max(
+                contrast(str(LAYOUT["hoverlabel"][k]), mode["bg"])
+                for k in ("bgcolor", "bordercolor")
+            )
+            >= 3
+        )
 
 
 @pytest.mark.parametrize("mode", ["light", "dark"])
@@ -217,7 +223,7 @@ def check_colours(text: str) -> None:
         colours = set(drawn(figure["data"])) | set(drawn(figure["layout"]))
         assert colours <= {*COLOURS, *map(faint, COLOURS), *GREYS}
         tooltip = figure["layout"]["hoverlabel"]
-        assert tooltip["bgcolor"] == TOOLTIP["bgcolor"]
+        assert tooltip["bgcolor"] == LAYOUT["hoverlabel"]["bgcolor"]
 
 
 def test_a_figure_of_effects_has_its_zero_in_grey() -> None:

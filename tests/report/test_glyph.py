@@ -65,7 +65,7 @@ def test_equal_ratios_are_equal_steps() -> None:
 
 
 def test_one_wide_interval_does_not_crush_the_others() -> None:
-    wide = replace(MARK, low=-0.9, high=4.0)
+    wide = MARK._replace(low=-0.9, high=4.0)
     axis = shared_axis([MARK, MARK, wide])
     assert axis.low > -0.25
     assert axis.high < 0.25
@@ -81,39 +81,39 @@ def test_an_axis_of_nothing_is_an_axis() -> None:
 
 def test_ends_that_go_on_have_arrows() -> None:
     assert draw(MARK, AXIS).count('class="arrow"') == 0
-    assert draw(replace(MARK, low=None), AXIS).count('class="arrow"') == 1
-    assert draw(replace(MARK, low=None, high=0.4), AXIS).count('class="arrow"') == 2
-    assert draw(replace(MARK, widest=(-0.05, 0.4)), AXIS).count('class="arrow"') == 1
-    assert 'class="dot"' not in draw(replace(MARK, lift=0.3, low=0.2, high=0.4), AXIS)
+    assert draw(MARK._replace(low=None), AXIS).count('class="arrow"') == 1
+    assert draw(MARK._replace(low=None, high=0.4), AXIS).count('class="arrow"') == 2
+    assert draw(MARK._replace(widest=(-0.05, 0.4)), AXIS).count('class="arrow"') == 1
+    assert 'class="dot"' not in draw(MARK._replace(lift=0.3, low=0.2, high=0.4), AXIS)
 
 
 def test_decided_and_open_differ_in_shape_and_the_colour_is_the_variants() -> None:
     assert 'class="glyph v1 open"' in draw(MARK, AXIS)
-    assert 'class="glyph v3 decided"' in draw(replace(MARK, decided=True, place=3), AXIS)
+    assert 'class="glyph v3 decided"' in draw(MARK._replace(decided=True, place=3), AXIS)
 
 
 def test_the_interval_has_its_half_inside_and_the_adjusted_one_around() -> None:
     """Half of the probability of a normal estimate is within 0.6745 / 1.96 of its interval."""
-    svg = draw(replace(MARK, widest=(-0.03, 0.07)), AXIS)
+    svg = draw(MARK._replace(widest=(-0.03, 0.07)), AXIS)
     assert places(svg, "bar") == [round(AXIS.x(end), 1) for end in (-0.01, 0.05)]
     assert places(svg, "whisker") == [round(AXIS.x(end), 1) for end in (-0.03, 0.07)]
     half = [0.02 + side * 0.03 * 0.67449 / 1.95996 for side in (-1, 1)]
     assert places(svg, "half") == [round(AXIS.x(end), 1) for end in half]
     assert "whisker" not in draw(MARK, AXIS)
     # At another level the half is the same, and a larger part of the interval.
-    loose = draw(replace(MARK, alpha=0.2), AXIS)
+    loose = draw(MARK._replace(alpha=0.2), AXIS)
     half = [0.02 + side * 0.03 * 0.67449 / 1.28155 for side in (-1, 1)]
     assert places(loose, "half") == [round(AXIS.x(end), 1) for end in half]
 
 
 def test_the_detectable_lift_is_ticked_on_both_sides() -> None:
-    assert draw(replace(MARK, detectable=0.03), AXIS).count('class="detectable"') == 2
-    assert draw(replace(MARK, detectable=0.3), AXIS).count('class="detectable"') == 0
+    assert draw(MARK._replace(detectable=0.03), AXIS).count('class="detectable"') == 2
+    assert draw(MARK._replace(detectable=0.3), AXIS).count('class="detectable"') == 0
     assert draw(MARK, AXIS).count('class="detectable"') == 0
 
 
 def test_labels_are_escaped() -> None:
-    svg = draw(replace(MARK, label='"><script>'), AXIS)
+    svg = draw(MARK._replace(label='"><script>'), AXIS)
     assert "<script>" not in svg
 
 

@@ -197,11 +197,8 @@ def gauc_of(pairs: UnitPairs) -> UnitDays:
 
 
 def _of_period(unit: NDArray[Any], **columns: Whole) -> UnitDays:
-    days, in_period = (
-        np.full(len(unit), unit_arrays.NO_DAY, dtype=np.int32),
-        np.ones(len(unit), dtype=bool),
-    )
-    return narrow_days(UnitDays(unit, in_period, days, columns))
+    days = np.full(len(unit), unit_arrays.NO_DAY, dtype=np.int32)
+    return narrow_days(UnitDays(unit, np.ones(len(unit), dtype=bool), days, columns))
 
 
 def score_sums(

@@ -4,14 +4,20 @@ Differences of a share (`shares.py`, `serving.py`), AUC within strata (`strata.p
 results (`facts.py`), and effects by day or cell (`days.py`).
 """
 
+import tomllib
+from pathlib import Path
+
 from abeval.agreement.case import CauseCheck
 from abeval.agreement.causes import days, facts, serving, shares, strata
 
-CAUSES: tuple[CauseCheck, ...] = (
+_TABLE = tomllib.loads(Path(__file__).with_name("causes.toml").read_text("utf-8"))
+
+_FUNCTIONS = (
     *(strata.position, facts.calibration, shares.support, facts.backtest),
     *(facts.eligibility, days.reversal, days.promotion, days.novelty, facts.window),
     *(facts.split, facts.trust, serving.leakage, strata.overlap, strata.overfitting),
     *(serving.served_score, serving.half_precision, serving.serving, serving.stale_model),
     *(shares.cannibalised, shares.reordered, shares.candidates, shares.training_policy),
 )
+CAUSES = tuple(CauseCheck(one.__name__, one, **_TABLE[one.__name__]) for one in _FUNCTIONS)
 """In the order of their rows in `docs/agreement.md`; the result orders them by what they say."""

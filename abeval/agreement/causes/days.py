@@ -5,15 +5,12 @@ from datetime import date, timedelta
 from typing import NamedTuple
 
 from abeval.agreement import clusters
-from abeval.agreement.case import Case, CauseWords, Finding, Unchecked
+from abeval.agreement.case import Case, Finding, Unchecked
 from abeval.experiment.sections import Event
 from abeval.results.effects import CutRow, SliceRow
 from abeval.stats.distributions import two_sided_quantile
 from abeval.stats.records import Estimate
 
-HALF = 0.5
-QUARTER = 0.25
-LEAST_DAYS = 5
 MANY = 1e9
 """Units of a day or cell are so many that their interval is that of the normal."""
 
@@ -25,23 +22,17 @@ class Part(NamedTuple):
     lift: Estimate
 
 
-@CauseWords(
-    HALF,
-    "the effect changes by half of itself or more",
-    "Run on until the effect has settled (`abeval windows`), and judge the last days.",
-)
-def novelty(case: Case) -> Finding | Unchecked:
+def novelty(case: Case, share: float, least_days: int) -> Finding | None:
     """Test the slope of the daily effects, times the days, against the whole effect."""
     days = [day for day in _days(case) if day.lift.variance > 0]
     whole = _pooled(days)
-    if whole is None or len(days) < LEAST_DAYS:
-        message = f"Novelty: there are not {LEAST_DAYS} whole days with an effect"
-        return Unchecked(message, (f"{LEAST_DAYS} whole days", "ts"))
+    if whole is None or len(days) < least_days:
+        return None
     change = _change(days, whole.value)
     last = whole.value + change.value / 2
     moved, mean = (_as_measured(case, one) for one in (change, whole))
     return Finding(
-        exceeds=abs(change.value) >= HALF * max(abs(whole.value), abs(last)),
+        exceeds=abs(change.value) >= share * max(abs(whole.value), abs(last)),
         message=f"Novelty: from first to last day the effect changes by {moved.value:+.1%}; "
         f"over all days it is {mean.value:+.1%}.",
         evidence=(
@@ -53,12 +44,7 @@ def novelty(case: Case) -> Finding | Unchecked:
     )
 
 
-@CauseWords(
-    QUARTER,
-    "special days move the whole effect by a quarter of it or more",
-    "Judge the effect by the other days, and run on until they are enough.",
-)
-def promotion(case: Case) -> Finding | Unchecked:
+def promotion(case: Case, share: float) -> Finding | Unchecked | None:
     """Compare the effect on the days of `[[events]]` with that on all others."""
     events = () if case.experiment is None else tuple(case.experiment.events)
     if not events:
@@ -69,14 +55,13 @@ def promotion(case: Case) -> Finding | Unchecked:
     other = [day for day in days if day not in special]
     during, outside, whole = _pooled(special), _pooled(other), _pooled(days)
     if during is None or outside is None or whole is None:
-        message = "Promotion: there are no effects of days both inside and outside of [[events]]"
-        return Unchecked(message, ("days inside and outside of [[events]]",))
+        return None
     change = clusters.difference(outside, during)
     moved = abs(whole.value - outside.value)
     there, elsewhere, apart = (_as_measured(case, one) for one in (during, outside, change))
     names = ", ".join(dict.fromkeys(event.name for event in events))
     return Finding(
-        exceeds=moved >= QUARTER * max(abs(whole.value), abs(outside.value)),
+        exceeds=moved >= share * max(abs(whole.value), abs(outside.value)),
         message=f"Promotion: the effect is {there.value:+.1%} during {names} and "
         f"{elsewhere.value:+.1%} on the other days.",
         evidence=(
@@ -89,12 +74,7 @@ def promotion(case: Case) -> Finding | Unchecked:
     )
 
 
-@CauseWords(
-    HALF,
-    "two cells have opposite signs, each of at least half the whole effect",
-    "Launch only where the effect is good, or train for the cells where it is not.",
-)
-def reversal(case: Case) -> Finding | Unchecked:
+def reversal(case: Case, share: float) -> Finding | None:
     """Find two cells of one segment or cut whose effects have opposite signs beyond noise."""
     named: dict[str, list[Part]] = {}
     cells: list[SliceRow | CutRow] = [*case.result.segments, *case.result.cuts]
@@ -105,8 +85,7 @@ def reversal(case: Case) -> Finding | Unchecked:
             named.setdefault(name, []).append(Part(cell.cell, lift))
     known = [_extremes(name, cells) for name, cells in named.items() if len(cells) > 1]
     if not known:
-        message = "Reversal: segments and cuts would show whether the effect turns somewhere"
-        return Unchecked(message, ("[segments]", "[cuts]"))
+        return None
     # With one cell surely of one sign, each of the others could be of the other by chance.
     tests = sum(len(cells) - 1 for cells in named.values())
     name, low, high, p = min(known, key=lambda extremes: extremes[3])
@@ -115,7 +94,7 @@ def reversal(case: Case) -> Finding | Unchecked:
     best, worst = (_as_measured(case, cell.lift) for cell in (high, low))
     opposite = low.lift.value < 0 < high.lift.value
     return Finding(
-        exceeds=opposite and min(-low.lift.value, high.lift.value) >= HALF * abs(whole),
+        exceeds=opposite and min(-low.lift.value, high.lift.value) >= share * abs(whole),
         message=f"Reversal: by {name} the effect is {best.value:+.1%} in {high.name} and "
         f"{worst.value:+.1%} in {low.name}.",
         evidence=(

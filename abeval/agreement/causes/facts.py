@@ -7,24 +7,18 @@ import numpy as np
 from scipy.special import ndtr
 
 from abeval.agreement import clusters
-from abeval.agreement.case import Case, CauseWords, Finding, Unchecked
+from abeval.agreement.case import Case, Finding, Unchecked
 from abeval.results.agreement import Evidence
 from abeval.results.replay import ReplayRow
 from abeval.stats.records import Estimate
 
-WEEK = 7
-SPAN = 0.05
-LEAST_Z = 2.0
 ESTIMATOR = "snips"
-UNITS_APART = 0.05
 GAUC = "gauc[impressions]"
-Q_APART = 0.1
 LEAST_CLICKS = 100
 """Days and positions with fewer clicks are not looked at one by one."""
 _NANO = 1e-9
 
 
-@CauseWords(None, "the thresholds are those of the checks")
 def trust(case: Case) -> Finding:
     """List the failed checks of the analysis that touch the online metric."""
     online = [] if case.gap is None else [case.gap.online]
@@ -38,28 +32,16 @@ def trust(case: Case) -> Finding:
     )
 
 
-@CauseWords(
-    float(WEEK),
-    "users behave otherwise on weekends: a whole week is the least",
-    "Run for whole weeks.",
-)
-def window(case: Case) -> Finding | Unchecked:
+def window(case: Case, week: float) -> Finding | None:
     """Count whole days: in less than a week weekdays are not balanced."""
     days = {row.cell for row in case.result.daily if not row.partial}
     if not case.result.daily:
-        message = "Window: times of impressions would show whether the log covers a week"
-        return Unchecked(message, ("ts",))
+        return None
     message = f"Window: the log has {len(days)} whole days."
-    return Finding(len(days) < WEEK, message, (Evidence("whole days", float(len(days))),))
+    return Finding(len(days) < week, message, (Evidence("whole days", float(len(days))),))
 
 
-@CauseWords(
-    SPAN,
-    "shares that differ by 5 points or more",
-    "Compare within the stretches of one split (the scorecard does so where it is known when "
-    "units were assigned), and replay models on one of them.",
-)
-def split(case: Case) -> Finding:
+def split(case: Case, span: float) -> Finding:
     """Compare the variant's shares of entering units from one period of constant split to another.
 
     Where shares change, days weigh differently in the variants, and models learn from other rows.
@@ -67,7 +49,7 @@ def split(case: Case) -> Finding:
     ramps = case.result.ramps
     shares = [ramp.shares.get(case.variant, 0.0) for ramp in ramps] or [0.0]
     return Finding(
-        exceeds=max(shares) - min(shares) >= SPAN,
+        exceeds=max(shares) - min(shares) >= span,
         message=f"Split: the variant had {min(shares):.0%} to {max(shares):.0%} of the units that "
         "entered."
         if len(ramps) > 1
@@ -79,23 +61,17 @@ def split(case: Case) -> Finding:
     )
 
 
-@CauseWords(
-    LEAST_Z,
-    "an estimate is off by two standard errors or more",
-    "Check the logged propensities, and what the policies see besides the item and its position.",
-)
-def backtest(case: Case) -> Finding | Unchecked:
+def backtest(case: Case, least_z: float) -> Finding | Unchecked | None:
     """Compare the self-normalised estimate of the variant from control's log with what it had."""
     own = [row for row in case.backtests if row.estimator == ESTIMATOR]
     forward = next((row for row in own if row.target == case.variant), None)
     if forward is None:
-        message = "Backtest: propensities would show whether control's log predicts the variant"
-        return Unchecked(message, ("propensity", "item_id"))
+        return None
     if forward.z is None:
         message = f"Backtest: the estimate has no z ({forward.reason})"
         return Unchecked(message, ("more clicks of control on the variant's items",))
     return Finding(
-        exceeds=abs(forward.z) >= LEAST_Z,
+        exceeds=abs(forward.z) >= least_z,
         message=f"Backtest: control's log predicts {forward.value:.4g} clicks per impression of "
         f"the variant, which had {forward.realised:.4g} (z = {forward.z:+.2f}).",
         evidence=(
@@ -111,23 +87,17 @@ def backtest(case: Case) -> Finding | Unchecked:
     )
 
 
-@CauseWords(
-    UNITS_APART,
-    "what is explained is of GAUC, and the shares differ by 5 points or more",
-    "Read AUC and `gauc[impressions,half]`, which count every unit.",
-)
-def eligibility(case: Case) -> Finding | Unchecked:
+def eligibility(case: Case, apart: float) -> Finding | None:
     """Compare the shares of units that have a GAUC: both clicks and non-clicks."""
     control, variant = (
         _eligible(case.replayed(GAUC, model, traffic)) for traffic, model in case.served
     )
     if control is None or variant is None:
-        message = "Eligibility: the replay has no GAUC of both models on their own traffic"
-        return Unchecked(message, (f"{GAUC} in the replay",))
+        return None
     change = clusters.difference(control, variant)
     is_of_gauc = case.gap is None or case.gap.offline.startswith("gauc")
     return Finding(
-        exceeds=is_of_gauc and abs(change.value) >= UNITS_APART,
+        exceeds=is_of_gauc and abs(change.value) >= apart,
         message=f"Eligibility: {variant.value:.1%} of the variant's units have both clicks and "
         f"non-clicks, and {control.value:.1%} of control's; GAUC is of these.",
         evidence=(
@@ -147,16 +117,7 @@ def _eligible(row: ReplayRow | None) -> Estimate | None:
     return Estimate(share, share * (1 - share) / row.units, row.units, row.units - 1.0)
 
 
-@CauseWords(
-    Q_APART,
-    "the candidate's Q is above 1, and further from it than the baseline's by 10 % or more",
-    "Calibrate the candidate's scores (isotonic or Platt) on recent traffic, and run the "
-    "experiment again.",
-    queries=("days", "positions"),
-    columns=("baseline", "candidate"),
-    shows="whether scores are still click rates",
-)
-def calibration(case: Case) -> Finding | Unchecked:
+def calibration(case: Case, apart: float) -> Finding | None:
     """Compare the served models' distance from Q = Σ score / Σ clicks = 1, on their own traffic.
 
     Scores that are too high can buy a better AUC (Yi et al. 2013). Scores that are too low are no
@@ -164,12 +125,11 @@ def calibration(case: Case) -> Finding | Unchecked:
     """
     before, after = (case.estimate("q_ctr", model, traffic) for traffic, model in case.served)
     if before is None or after is None or min(before.value, after.value) <= 0:
-        needs = ("scores of both models that are probabilities", "q_ctr in the replay")
-        return Unchecked("Calibration: the scores are no probabilities, so there is no Q", needs)
+        return None
     worse = clusters.difference(_distance(before), _distance(after))
     early = case.estimate("q_ctr", case.candidate, case.control)
     return Finding(
-        exceeds=after.value > 1 and worse.value >= Q_APART,
+        exceeds=after.value > 1 and worse.value >= apart,
         message=f"Calibration: Q (scores over clicks) is {after.value:.3f} for the candidate and "
         f"{before.value:.3f} for the baseline, each on its own traffic.",
         evidence=(

@@ -4,26 +4,23 @@ Each can show in several ways, its *routes*: it is there if one exceeds its limi
 """
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 import pandas as pd
 
-from abeval.agreement.case import Case, CauseWords, Finding, Unchecked
+from abeval.agreement.case import Case, Finding
 from abeval.agreement.clusters import p_above, share, shares, single, stratified
 from abeval.results.agreement import Evidence
 from abeval.stats.records import Estimate
 
-MORE, SLOWER = 0.02, 0.25
-OLDER_HOURS, FLAGGED = 24.0, 0.02
-LATE, TELLS = 0.01, 0.95
-APART, UNSERVED, DEFAULT = 0.01, 0.02, 0.05
 FEW = 0.05
+"""Share of different values, below which scores were rounded; also in `causes.toml`."""
+
 _HOUR_MS = 3_600_000.0
 _LEAST_VALUES = 100
 _ORDERED = 0.99
 _SHORT = 0.99
-_MODELS = ("baseline", "candidate")
 _CLIPPED = "Rank by the scores before they are clipped."
 
 
@@ -46,15 +43,21 @@ def _route(number: Estimate, limit: float, words: str, *evidence: Evidence) -> R
 
 
 def _found(
-    title: str, routes: Sequence[Route], closed: float | None, otherwise: int = 1
-) -> Finding:
+    title: str,
+    routes: Sequence[Route],
+    closed: float | None,
+    also: Iterable[Evidence] = (),
+    otherwise: int = 1,
+) -> Finding | None:
     """Join the routes that exceed their limits, else the first ones; correct p by Bonferroni."""
+    if not routes:
+        return None
     seen = [route for route in routes if route.exceeds]
     smallest = min(route.p_value for route in seen or routes)
     return Finding(
         exceeds=bool(seen),
         message=f"{title}: {'; '.join(route.words for route in seen or routes[:otherwise])}.",
-        evidence=tuple(number for route in routes for number in route.evidence),
+        evidence=(*(number for route in routes for number in route.evidence), *also),
         p_value=min(1.0, smallest * len(routes)),
         accounts_for=closed,
     )
@@ -77,25 +80,14 @@ def _closed(case: Case, state: str) -> float | None:
     return None if loss is None else case.closed_by_auc(weight * loss.value)
 
 
-@CauseWords(
-    MORE,
-    f"{MORE:.0%} of rows more than in control have a fault, or answers take {SLOWER:.0%} longer",
-    "Mend what fails when the variant is served, and judge the effect afterwards.",
-    queries=("serving",),
-    shows="how the variants were served",
-)
-def serving(case: Case) -> Finding | Unchecked:
+def serving(case: Case, more: float, slower: float) -> Finding | None:
     """Compare timeouts, fallbacks, empty answers and latency of the variant with control's."""
     rows = case.rows("serving")
-    routes = [*_faults(case, rows)]
-    if not routes:
-        needs = ("timeout", "fallback", "agreement.empty", "agreement.latency")
-        words = f"Serving: {', '.join(needs)} would show how the variants were served"
-        return Unchecked(words, needs)
+    routes = [*_faults(case, rows, more, slower)]
     return _found("Serving", routes, _closed_by_healthy(case, rows))
 
 
-def _faults(case: Case, rows: pd.DataFrame) -> Iterator[Route]:
+def _faults(case: Case, rows: pd.DataFrame, more: float, slower: float) -> Iterator[Route]:
     for flag in ("timeout", "fallback", "empty"):
         if own := shares(rows, flag, f"{flag}_known"):
             words = (
@@ -103,7 +95,7 @@ def _faults(case: Case, rows: pd.DataFrame) -> Iterator[Route]:
                 f"{own.control.value:.1%} of control's"
             )
             numbers = case.sides(f"rows with {flag}", own.control, own.variant)
-            yield _route(own.more, MORE, words, *numbers)
+            yield _route(own.more, more, words, *numbers)
     mean = shares(rows, "latency_thousandths", "latency_known")
     if mean is not None and mean.control.value > 0:
         before, after = mean.control.value, mean.variant.value
@@ -113,7 +105,7 @@ def _faults(case: Case, rows: pd.DataFrame) -> Iterator[Route]:
         longer = Estimate(after / before - 1, variance, units, mean.variant.df)
         words = f"answers of the variant take {longer.value:+.0%} longer"
         number = case.number("latency against control's", longer, case.variant)
-        yield _route(longer, SLOWER, words, number)
+        yield _route(longer, slower, words, number)
 
 
 def _closed_by_healthy(case: Case, rows: pd.DataFrame) -> float | None:
@@ -126,35 +118,23 @@ def _closed_by_healthy(case: Case, rows: pd.DataFrame) -> float | None:
     return case.closed_online(whole.lift, rates.variant.value / rates.control.value - 1)
 
 
-@CauseWords(
-    OLDER_HOURS,
-    f"{OLDER_HOURS:.0f} hours older than control's on average, or {FLAGGED:.0%} more stale rows",
-    "Update the variant's model as often as control's, and judge the effect afterwards.",
-    queries=("versions",),
-    shows="how old the served models were",
-)
-def stale_model(case: Case) -> Finding | Unchecked:
+def stale_model(case: Case, older_hours: float, flagged: float) -> Finding | None:
     """Compare the age of the models that served, and rows that the server called stale."""
     rows = case.rows("versions")
-    routes = [*_ages(case, rows)]
-    if not routes:
-        needs = ("agreement.model_time", "stale")
-        words = f"Stale model: {' and '.join(needs)} would show how old the served models were"
-        return Unchecked(words, needs)
-    finding = _found("Stale model", routes, _closed(case, "old"))
-    return finding._replace(evidence=(*finding.evidence, *_versions(case, rows)))
+    routes = [*_ages(case, rows, older_hours, flagged)]
+    return _found("Stale model", routes, _closed(case, "old"), _versions(case, rows))
 
 
-def _ages(case: Case, rows: pd.DataFrame) -> Iterator[Route]:
+def _ages(case: Case, rows: pd.DataFrame, older_hours: float, flagged: float) -> Iterator[Route]:
     ages = rows.assign(hours=rows["age_ms"].fillna(0.0).astype(float) / _HOUR_MS)
     if hours := shares(ages, "hours", "age_known"):
         words = f"the variant's model is {hours.more.value:.0f} hours older than control's"
         numbers = case.sides("hours since training", hours.control, hours.variant)
-        yield _route(hours.more, OLDER_HOURS, words, *numbers)
+        yield _route(hours.more, older_hours, words, *numbers)
     if stale := shares(rows, "stale", "stale_known"):
         words = f"{stale.more.value:+.1%} of rows are stale, against control"
         number = case.number("stale rows", stale.more, "against control")
-        yield _route(stale.more, FLAGGED, words, number)
+        yield _route(stale.more, flagged, words, number)
 
 
 def _versions(case: Case, rows: pd.DataFrame) -> Iterator[Evidence]:
@@ -164,34 +144,19 @@ def _versions(case: Case, rows: pd.DataFrame) -> Iterator[Evidence]:
             yield Evidence("versions of the model", float(known[side]), where=variant)
 
 
-@CauseWords(
-    LATE,
-    f"{LATE:.0%} of rows with a feature from after the request, or a feature whose AUC alone "
-    f"is above {TELLS}",
-    "Join features as they were at the request, drop what is written after it, and train again.",
-    queries=("late_features", "single_pairs:features", "pairs:served"),
-    columns=_MODELS,
-    shows="whether the candidate knows what nobody knows at the request",
-)
-def leakage(case: Case) -> Finding | Unchecked:
+def leakage(case: Case, late: float, tells: float) -> Finding | None:
     """Test what nobody knows at the request: late features, and features that tell the click.
 
     The leaks of Kaufman et al. (2012). An AUC that falls on the model's own lists is no sign of
     one: choosing the top narrows the range of the score.
     """
-    routes = [*_ahead(case)]
-    if not routes:
-        message = (
-            "Leakage: feature_time would show features from after the request, features a column "
-            "that tells the click"
-        )
-        return Unchecked(message, ("agreement.feature_time", "agreement.features"))
+    routes = [*_ahead(case, late, tells)]
     loss = _loss(case, "late") or _loss(case, "plain")
     closed = None if loss is None else case.closed_by_auc(loss.value)
     return _found("Leakage", routes, closed, otherwise=len(routes))
 
 
-def _ahead(case: Case) -> Iterator[Route]:
+def _ahead(case: Case, limit: float, tells: float) -> Iterator[Route]:
     """Count rows whose newest feature is later than the request; find the most telling feature.
 
     That is the feature that alone orders clicks best, either way round, on control's traffic.
@@ -199,7 +164,7 @@ def _ahead(case: Case) -> Iterator[Route]:
     rows = case.rows("late_features").assign(side="both")
     if late := share(rows, "both", "late", "known"):
         words = f"{late.value:.1%} of rows have a feature from after the request"
-        yield _route(late, LATE, words, case.number("rows with a later feature", late))
+        yield _route(late, limit, words, case.number("rows with a later feature", late))
     rows, known = case.rows("single_pairs:features"), dict[str, Estimate]()
     for name in sorted(set(rows["part"])):
         if own := single(rows, case.control, name):
@@ -208,7 +173,7 @@ def _ahead(case: Case) -> Iterator[Route]:
         best = max(known, key=lambda name: known[name].value)
         words = f"{best} alone has an AUC of {known[best].value:.3f}"
         numbers = (case.number("AUC of a feature alone", own, of) for of, own in known.items())
-        route = _route(known[best], TELLS, words, *numbers)
+        route = _route(known[best], tells, words, *numbers)
         yield route._replace(p_value=min(1.0, route.p_value * len(known)))
 
 
@@ -230,33 +195,23 @@ def clips(values: Values) -> bool:
     return beyond > 0 and ends and values["moved"] <= (1 - _ORDERED) * values["inside"]
 
 
-def rounds(values: Values) -> bool:
+def rounds(values: Values, few: float = FEW) -> bool:
     """Tell whether served scores are own ones in the same order, but few or of 16 bits.
 
     Rounding moves nearly all scores, a cap only those beyond it.
     """
     ordered = values["falls"] <= (1 - _ORDERED) * values["compared"]
-    few = values["own_values"] >= _LEAST_VALUES and kept(values) < FEW
+    are_few = values["own_values"] >= _LEAST_VALUES and kept(values) < few
     rows = max(values["compared"], 1)
     short = values["served_short"] / rows > _SHORT and values["own_short"] / rows < 1 - _SHORT / 2
-    return ordered and (few or short) and values["moved"] > 0.5 * values["inside"]
+    return ordered and (are_few or short) and values["moved"] > 0.5 * values["inside"]
 
 
-@CauseWords(
-    FEW,
-    "fewer than 5 % of the values are left, or all fit into 16 bits, in the order of the own "
-    "scores; and the AUC falls",
-    "Serve in 32 bits, or scale the scores before they are rounded.",
-    queries=("served_apart", "served_values", "pairs:served"),
-    columns=("served_score", *_MODELS),
-    shows="whether scores were rounded when they were served",
-)
-def half_precision(case: Case) -> Finding | Unchecked:
+def half_precision(case: Case, few: float) -> Finding | None:
     """Count how many different served scores are left, and the AUC that rounding costs."""
     values, lost = values_of(case, "variant"), _loss(case, "plain")
     if values is None or lost is None:
-        message = "Half precision: no row of the variant has both scores and no other fault"
-        return Unchecked(message, ("rows with served_score and the model's own score",))
+        return None
     gone = lost._replace(value=-lost.value)
     served, own = values["served_values"], values["own_values"]
     of_variant = {
@@ -266,48 +221,40 @@ def half_precision(case: Case) -> Finding | Unchecked:
         "served scores that fit into 16 bits": values["served_short"] / max(values["compared"], 1),
     }
     return Finding(
-        exceeds=rounds(values),
+        exceeds=rounds(values, few),
         message=f"Half precision: served scores have {served:,.0f} different values, "
         f"the model's own {own:,.0f}; the AUC changes by {lost.value:+.3f}.",
         evidence=(
             *(Evidence(name, value, where=case.variant) for name, value in of_variant.items()),
             case.number("AUC lost by rounding", lost, case.variant),
         ),
-        p_value=p_above(gone, 0.0) if rounds(values) else 1.0,
+        p_value=p_above(gone, 0.0) if rounds(values, few) else 1.0,
         accounts_for=_closed(case, "plain"),
     )
 
 
-@CauseWords(
-    APART,
-    f"{APART:.0%} of rows are more than .01 in log odds apart, {UNSERVED:.0%} more are without "
-    f"a score than in control, or {DEFAULT:.0%} have one value",
-    "Log the features of a request with its score, and compare them with those of the "
-    "training data.",
-    queries=("served_apart", "served_values", "pairs:served"),
-    columns=("served_score", *_MODELS),
-    shows="whether the score that ranked is the model's own",
-)
-def served_score(case: Case) -> Finding | Unchecked:
+def served_score(case: Case, apart: float, unserved: float, default: float) -> Finding | None:
     """Test mismatches, missing and default scores on rows that no other cause explains.
 
     Train-serve skew (Sculley et al. 2015); other causes are timeouts and fallbacks, late features,
     old models, rounding, and what differs by position alone.
     """
     values = values_of(case, "variant")
-    routes = [*_mismatches(case, values), *_missing(case), *_defaults(values)]
-    if not routes:
-        message = "Served scores: no row of the variant has both scores and no other fault"
-        return Unchecked(message, ("rows with served_score and the model's own score",))
+    routes = [
+        *_mismatches(case, values, apart),
+        *_missing(case, unserved),
+        *_defaults(values, default),
+    ]
     lost = _loss(case, "plain")
-    finding = _found("Served scores", routes, _closed(case, "plain"))
     losses = [] if lost is None else [case.number("AUC lost", lost)]
-    evidence = (*finding.evidence, *_by_side(case), *losses)
-    remedy = _CLIPPED if values is not None and clips(values) else ""
-    return finding._replace(evidence=evidence, remedy=remedy)
+    also = (*_by_side(case), *losses)
+    finding = _found("Served scores", routes, _closed(case, "plain"), also)
+    if finding is None or values is None or not clips(values):
+        return finding
+    return finding._replace(remedy=_CLIPPED)
 
 
-def _mismatches(case: Case, values: Values | None) -> Iterator[Route]:
+def _mismatches(case: Case, values: Values | None, limit: float) -> Iterator[Route]:
     """Count rows that are apart; those that a position explains are not accused."""
     rows = case.rows("served_apart")
     plain = rows[rows["state"] == "plain"]
@@ -328,25 +275,25 @@ def _mismatches(case: Case, values: Values | None) -> Iterator[Route]:
     if values is not None and rounds(values):
         yield Route(False, 1.0, f"{words}, by rounding", (number,))
     else:
-        yield _route(accused, APART, words, number)
+        yield _route(accused, limit, words, number)
 
 
-def _missing(case: Case) -> Iterator[Route]:
+def _missing(case: Case, limit: float) -> Iterator[Route]:
     """Count rows without a served score that did not fail, of all rows."""
     rows = case.rows("served_apart")
     unserved = rows.assign(unserved=rows["unserved"].where(rows["state"] != "failed", 0))
     if missing := shares(unserved, "unserved", "impressions"):
         words = f"{missing.more.value:+.1%} of rows without a served score, against control"
         number = case.number("rows without a served score", missing.more, "against control")
-        yield _route(missing.more, UNSERVED, words, number)
+        yield _route(missing.more, limit, words, number)
 
 
-def _defaults(values: Values | None) -> Iterator[Route]:
+def _defaults(values: Values | None, limit: float) -> Iterator[Route]:
     """Find one value of many rows whose own scores differ, but for rounding and caps."""
     if values is None or rounds(values) or clips(values) or values["compared"] == 0:
         return
     most, own = values["served_most"] / values["compared"], values["own_most"] / values["compared"]
-    exceeds = most > DEFAULT and most > 2 * own
+    exceeds = most > limit and most > 2 * own
     words = f"{most:.1%} of the variant's rows have the same served score"
     number = Evidence("rows with the most frequent served score", most)
     yield Route(exceeds, 0.0 if exceeds else 1.0, words, (number,))

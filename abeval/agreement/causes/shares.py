@@ -5,18 +5,13 @@ import pandas as pd
 
 from abeval.aggregates.audit_arrays import CLUSTERS
 from abeval.agreement import clusters
-from abeval.agreement.case import Case, CauseWords, Finding, Unchecked
+from abeval.agreement.case import Case, Finding
 from abeval.agreement.clusters import p_above, share, shares
 from abeval.offline.kernels import ratio
 from abeval.results import format as fmt
 from abeval.results.agreement import Evidence
 from abeval.stats.records import Estimate, Floats
 
-UNKNOWN = 0.1
-MISSING = 0.05
-UNLEARNED, LESS = 0.1, 0.1
-AGAINST, COSTS = 0.1, 0.01
-TAKEN = 0.25
 _NAMED = 3
 _DEEPEST = 20
 _STEPS = 50
@@ -27,24 +22,15 @@ def _sums(rows: pd.DataFrame, *columns: str) -> Floats:
     return rows.groupby("side")[[*columns]].sum().to_numpy(dtype=np.float64).T
 
 
-@CauseWords(
-    UNKNOWN,
-    "a tenth or more of what the variant shows is unknown to control's log",
-    "Collect exploration traffic with the candidate's items; offline values on control's "
-    "traffic say nothing of them.",
-    queries=("support", "weights"),
-    columns=("item_id",),
-    shows="whether control's log knows the candidate's items",
-)
-def support(case: Case) -> Finding | Unchecked:
+def support(case: Case, limit: float) -> Finding | None:
     """Compare the variant's share of items unknown to control's log with control's among itself."""
     rows = case.rows("support")
     unknown = shares(rows, "unsupported", "impressions")
     if unknown is None:
-        return Unchecked("Support: a variant has no items", ("item_id of both variants",))
+        return None
     own, others, more = unknown
     return Finding(
-        exceeds=more.value >= UNKNOWN,
+        exceeds=more.value >= limit,
         message=f"Support: {others.value:.1%} of what the variant showed is of items that "
         f"control's log does not have, against {own.value:.1%} of control's own.",
         evidence=(
@@ -78,16 +64,7 @@ def _effective(case: Case) -> tuple[Evidence, ...]:
     return (Evidence("effective share of the sample", effective, where=case.control),)
 
 
-@CauseWords(
-    MISSING,
-    f"{MISSING:.0%} of control's rows with a score in the upper half of those that the variant "
-    "shows: it shows their item or category at most a tenth as often",
-    "Compare what both variants' rankers get: sources of candidates, filters, indexes.",
-    queries=("unshown",),
-    columns=("item_id", "candidate"),
-    shows="whether the variant lacks items that its model would show",
-)
-def candidates(case: Case) -> Finding | Unchecked:
+def candidates(case: Case, limit: float) -> Finding | None:
     """Count, of what control shows and the candidate scores high, what the variant lacks.
 
     A model that never shows what it scores high did not get it: a source of candidates failed.
@@ -95,21 +72,20 @@ def candidates(case: Case) -> Finding | Unchecked:
     rows = case.rows("unshown")
     missing = share(rows, "control", "missing", "wanted")
     if missing is None:
-        message = "Candidates: of what control shows, the candidate scores nothing high"
-        return Unchecked(message, ("rows of both variants with the candidate's score",))
+        return None
     by_category = rows.groupby("category")["missing"].sum().sort_values(ascending=False)
     named = list(by_category.index[:_NAMED])
     most = f", above all of {fmt.listing(named)}," if named else ""
     wanted = share(rows, "control", "wanted", "impressions")
     return Finding(
-        exceeds=missing.value > MISSING,
+        exceeds=missing.value > limit,
         message=f"Candidates: of what control shows and the candidate scores high, "
         f"{missing.value:.1%} is of items{most} that the variant hardly shows.",
         evidence=(
             case.number("wanted rows that the variant lacks", missing),
             case.number("wanted rows", wanted),
         ),
-        p_value=p_above(missing, MISSING),
+        p_value=p_above(missing, limit),
         accounts_for=_closed_by_missing(case, rows, missing.value),
     )
 
@@ -124,17 +100,7 @@ def _closed_by_missing(case: Case, rows: pd.DataFrame, missing: float) -> float 
     return case.closed_by_rates(rates, np.array([rates[0], whole]))
 
 
-@CauseWords(
-    UNLEARNED,
-    "a tenth of what the variant shows, beyond control's share, is of items with fewer than 10 "
-    "rows in the training data, and is clicked a tenth less",
-    "Train on rows that the candidate itself, or exploration, has logged, and give them more "
-    "weight.",
-    queries=("learned_items", "training_policies"),
-    columns=("training_policy", "item_id", "candidate"),
-    shows="whether the candidate knows what it shows",
-)
-def training_policy(case: Case) -> Finding | Unchecked:
+def training_policy(case: Case, unlearned: float, fewer_clicks: float) -> Finding | None:
     """Count rows and clicks of items that the training data hardly have.
 
     A model learns from what another policy showed, and may know nothing of what it shows itself.
@@ -142,8 +108,7 @@ def training_policy(case: Case) -> Finding | Unchecked:
     rows = _with_expected(case.rows("learned_items"))
     unknown = shares(rows, "unlearned", "impressions")
     if unknown is None:
-        message = "Training policy: a variant has no scored rows of items of the training data"
-        return Unchecked(message, ("item_id of both variants and of [logs.training]",))
+        return None
     own, others, more = unknown
     clicked = share(rows, "variant", "unlearned_clicks", "unlearned_expected")
     less = Estimate(0.0, 0.0, 2, 1.0)
@@ -153,7 +118,7 @@ def training_policy(case: Case) -> Finding | Unchecked:
     who = [(str(name), part) for name, part in (trained / trained.sum()).items()]
     named = fmt.listing([f"{name} ({part:.0%})" for name, part in who[:_NAMED]])
     return Finding(
-        exceeds=more.value > UNLEARNED and less.value > LESS,
+        exceeds=more.value > unlearned and less.value > fewer_clicks,
         message=f"Training policy: {named} logged what the candidate learned from; it hardly has "
         f"the items of {others.value:.1%} of what the variant shows and of "
         f"{own.value:.1%} of what control shows, clicked {less.value:.1%} less than others "
@@ -164,7 +129,7 @@ def training_policy(case: Case) -> Finding | Unchecked:
             case.number("clicks less than others of like scores", less),
             *(Evidence("share of the training data", part, where=name) for name, part in who),
         ),
-        p_value=max(p_above(more, UNLEARNED), p_above(less, LESS)),
+        p_value=max(p_above(more, unlearned), p_above(less, fewer_clicks)),
         accounts_for=_closed_by_learned(case, rows),
     )
 
@@ -186,29 +151,18 @@ def _closed_by_learned(case: Case, rows: pd.DataFrame) -> float | None:
     return case.closed_by_rates(clicks / shown, np.array([clicks[0], expected[1]]) / shown)
 
 
-@CauseWords(
-    AGAINST,
-    f"{AGAINST:.0%} more neighbours than in control stand against their score, and it costs "
-    f"{COSTS:.0%} of the clicks",
-    "Find what orders the variant's lists after the model (rules, diversity, a later ranker), "
-    "and judge the model without it, or with it offline too.",
-    queries=("list_order",),
-    columns=("request_id", "position", "baseline", "candidate"),
-    shows="whether lists are in the order of their scores",
-)
-def reordered(case: Case) -> Finding | Unchecked:
+def reordered(case: Case, against: float, costs: float) -> Finding | None:
     """Count neighbours in lists of which the later one has the higher score, and what it costs."""
     rows = case.rows("list_order")
     sides = [rows[rows["side"] == side] for side in ("control", "variant")]
     ahead = shares(rows, "ahead", "neighbours")
     if ahead is None or not all(own["clicks"].sum() for own in sides):
-        message = "Reordered: there are no clicked lists of two rows with scores in both variants"
-        return Unchecked(message, ("position and scores of all rows of a request_id",))
+        return None
     gains = [_gain(own) for own in sides]
     lost = clusters.difference(gains[0], gains[1])
     rates = np.array([own["clicks"].sum() / own["impressions"].sum() for own in sides])
     return Finding(
-        exceeds=ahead.more.value > AGAINST and lost.value > COSTS,
+        exceeds=ahead.more.value > against and lost.value > costs,
         message=f"Reordered: of neighbours in the variant's lists, the later one has the higher "
         f"score in {ahead.variant.value:.1%}, in control's in {ahead.control.value:.1%}; in the "
         f"order of scores, the variant would get {gains[1].value:+.1%} clicks.",
@@ -217,7 +171,7 @@ def reordered(case: Case) -> Finding | Unchecked:
             case.number("difference", ahead.more),
             case.number("clicks lost, beyond control's", lost),
         ),
-        p_value=max(p_above(ahead.more, AGAINST), p_above(lost, COSTS)),
+        p_value=max(p_above(ahead.more, against), p_above(lost, costs)),
         accounts_for=case.closed_by_rates(rates, rates * [1 + gain.value for gain in gains]),
     )
 
@@ -247,22 +201,12 @@ def _in_order(shown: Floats, clicks: Floats) -> Floats:
     return gain
 
 
-@CauseWords(
-    TAKEN,
-    "elsewhere loses a quarter or more of what the treated part gains; per unit if the number "
-    "of impressions changes, else per impression of all scenes",
-    "Judge the treatment by all scenes together, not by its own.",
-    queries=("treated",),
-    columns=("treated",),
-    shows="whether gains were taken from where the treatment does not act",
-)
-def cannibalised(case: Case) -> Finding | Unchecked:
+def cannibalised(case: Case, taken: float) -> Finding | None:
     """Compare clicks where the treatment acts, elsewhere, and all: per unit and per impression."""
     rows = case.rows("treated").assign(all=lambda r: r["here"] + r["elsewhere"])
     per_unit, per_row = _changes(rows, "units"), _changes(rows, "impressions")
     if not per_unit or not per_row:
-        message = "Cannibalised: the treatment acts on all of the traffic, or on none of it"
-        return Unchecked(message, ("clicks of control inside and outside of agreement.treated",))
+        return None
     shown = shares(rows, "impressions", "units")
     moved = shown is not None and clusters.p_value(shown.more) <= case.alpha
     here, elsewhere, whole = per_unit if moved else per_row
@@ -270,7 +214,7 @@ def cannibalised(case: Case) -> Finding | Unchecked:
     both = max(clusters.p_value(here), clusters.p_value(elsewhere))
     lift = None if case.online is None else case.online.lift
     return Finding(
-        exceeds=here.value > 0 and -elsewhere.value / here.value > TAKEN,
+        exceeds=here.value > 0 and -elsewhere.value / here.value > taken,
         message=f"Cannibalised: clicks change by {here.value:+.1%} of all clicks where the "
         f"treatment acts, by {elsewhere.value:+.1%} elsewhere, and by {whole.value:+.1%} together.",
         evidence=tuple(

@@ -1,26 +1,12 @@
 """Causes that show in AUC within strata: positions, rows that were learned."""
 
 from abeval.agreement import clusters
-from abeval.agreement.case import Case, CauseWords, Finding, Unchecked
+from abeval.agreement.case import Case, Finding
 from abeval.agreement.clusters import p_above, share, single, stratified
 from abeval.results.agreement import Evidence
 
-HALF = 0.5
-SHARE = 0.01
-FALLS = 0.05
-_MODELS = ("baseline", "candidate")
 
-
-@CauseWords(
-    HALF,
-    "at least half of the models' difference on control's traffic is gone within positions",
-    "A model looks best on lists that it ordered: compare models within positions, or on traffic "
-    "whose order is random.",
-    queries=("pairs:position", "positions"),
-    columns=("position", *_MODELS),
-    shows="whether clicks follow position rather than the models",
-)
-def position(case: Case) -> Finding | Unchecked:
+def position(case: Case, part: float) -> Finding | None:
     """Compare the models among rows of one position: how much of their difference is gone.
 
     A model puts what it scores high on top, where more is clicked (Craswell et al. 2008).
@@ -29,12 +15,11 @@ def position(case: Case) -> Finding | Unchecked:
     raw, own_raw = (case.difference("auc", traffic) for traffic in traffics)
     within, own = (stratified(case.rows("pairs:position"), traffic) for traffic in traffics)
     if raw is None or own_raw is None or within is None or own is None:
-        needs = ("clicks at several positions of both variants",)
-        return Unchecked("Position: there is no AUC of both models within positions", needs)
+        return None
     even, own_even = within.difference, own.difference
     change = clusters.change_on_same(raw, even)
     return Finding(
-        exceeds=abs(change.value) >= HALF * abs(raw.value),
+        exceeds=abs(change.value) >= part * abs(raw.value),
         message=f"Position: the candidate's AUC differs by {raw.value:+.3f} on control's "
         f"traffic and {own_raw.value:+.3f} on its own; at the same position by {even.value:+.3f} "
         f"and {own_even.value:+.3f}.",
@@ -60,25 +45,17 @@ def _coec(case: Case) -> tuple[Evidence, ...]:
     return tuple(case.number(name, share(totals, v, "clicks", "expected"), v) for v in both)
 
 
-@CauseWords(
-    SHARE,
-    f"{SHARE:.0%} of the rows on which the models are compared",
-    "Compare the models on rows that neither has learned from: split by time, with a gap.",
-    queries=("learned", "pairs:learned"),
-    columns=("training", *_MODELS),
-    shows="whether models were compared on rows that they learned from",
-)
-def overlap(case: Case) -> Finding | Unchecked:
+def overlap(case: Case, limit: float) -> Finding | None:
     """Count control's rows in the training data; compare the models with and without them."""
     seen = share(case.rows("learned"), "control", "learned", "impressions")
     if seen is None:
-        return Unchecked("Overlap: control has no impressions", ("impressions of control",))
+        return None
     pairs = case.rows("pairs:learned")
     parts = {part: stratified(pairs, case.control, part) for part in ("learned", "new")}
     pair, new = case.pair("auc", case.control), parts["new"]
     before = None if pair is None else pair.difference
     return Finding(
-        exceeds=seen.value > SHARE,
+        exceeds=seen.value > limit,
         message=f"Overlap: {seen.value:.1%} of control's rows are in the training data.",
         evidence=(
             case.number("control's rows in the training data", seen, case.control),
@@ -88,31 +65,22 @@ def overlap(case: Case) -> Finding | Unchecked:
                 if part is not None
             ),
         ),
-        p_value=p_above(seen, SHARE),
+        p_value=p_above(seen, limit),
         accounts_for=None
         if before is None or new is None
         else case.closed_offline(before, new.difference.value),
     )
 
 
-@CauseWords(
-    FALLS,
-    "the AUC falls by so much on rows that were not learned",
-    "Regularise, or stop sooner, by rows that are later than the training data.",
-    queries=("single_pairs:training", "pairs:learned"),
-    columns=("training_scores", *_MODELS),
-    shows="whether the candidate does much better on what it learned",
-)
-def overfitting(case: Case) -> Finding | Unchecked:
+def overfitting(case: Case, limit: float) -> Finding | None:
     """Compare AUC on the training data with that on control's rows that were not in it."""
     train = single(case.rows("single_pairs:training"), "training", "training")
     test = stratified(case.rows("pairs:learned"), case.control, "new")
     if train is None or test is None:
-        message = "Overfitting: there is no AUC on the training data or on new rows"
-        return Unchecked(message, ("clicks and other rows in logs.training",))
+        return None
     fall = clusters.difference(test.candidate, train)
     return Finding(
-        exceeds=fall.value > FALLS,
+        exceeds=fall.value > limit,
         message=f"Overfitting: the candidate's AUC is {train.value:.3f} on its training "
         f"data and {test.candidate.value:.3f} on control's rows that are not in them.",
         evidence=(
@@ -120,5 +88,5 @@ def overfitting(case: Case) -> Finding | Unchecked:
             case.number("AUC on new rows", test.candidate, case.control),
             case.number("fall", fall),
         ),
-        p_value=p_above(fall, FALLS),
+        p_value=p_above(fall, limit),
     )

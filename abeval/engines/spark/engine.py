@@ -16,7 +16,7 @@ from sqlglot import exp
 from abeval.engines import sources
 from abeval.engines.duckdb import DuckDBEngine
 from abeval.engines.spark.session import (
-    SETTINGS,
+    TABLE,
     SparkRows,
     arrays_of,
     frame_of,
@@ -38,18 +38,9 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from pyspark.sql import DataFrame, SparkSession
 
-_AS: Mapping[str, str] = {
-    r"U?HUGEINT": "decimal(38, 0)",
-    r"UUID|ENUM\(.*\)|TIME( WITH TIME ZONE)?|INTERVAL|BIT": "varchar",
-    r"TIMESTAMP_(S|MS|NS)": "timestamp",
-    r"TIMESTAMPTZ_NS": "timestamp with time zone",
-    r'"NULL"': "bigint",
-}
-"""Types that Parquet does not have or Spark cannot read, and what they are written as."""
-
 
 def _column(column: str, kind: str) -> str:
-    every = {**_AS, **_READ_AS}.items()
+    every = {**TABLE["written_as"], **TABLE["read_as"]}.items()
     to = next((t for pattern, t in every if re.fullmatch(pattern, kind, re.DOTALL)), None)
     name = quoted(column)
     return name if to is None else f"cast({name} as {to}) as {name}"
@@ -83,8 +74,8 @@ class SparkEngine(Engine):
         self._blank_rows: dict[str, int] = {}
         self._scratch: Scratch | None = None
         with query_errors():
-            self._before = {name: self._session.conf.get(name, None) for name in SETTINGS}
-            for name, value in SETTINGS.items():
+            self._before = {name: self._session.conf.get(name, None) for name in TABLE["settings"]}
+            for name, value in TABLE["settings"].items():
                 self._session.conf.set(name, value)
 
     def add_log(self, name: str, source: LogSource, reads: str | None = None) -> None:
@@ -236,7 +227,7 @@ class SparkEngine(Engine):
             self._add(name, frame, read_as)
             return
         types = self._read_by_duckdb(name, source)
-        if read_as == {column: _READ_AS.get(kind, kind) for column, kind in types.items()}:
+        if read_as == {column: TABLE["read_as"].get(kind, kind) for column, kind in types.items()}:
             self._add(name, frame, types)
         else:
             self._stage(name, source)
@@ -284,24 +275,6 @@ class SparkEngine(Engine):
         return not is_remote() and master.startswith("local")
 
 
-_READ_AS = {
-    "UTINYINT": "SMALLINT",
-    "USMALLINT": "INTEGER",
-    "UINTEGER": "BIGINT",
-    "UBIGINT": "DECIMAL(20,0)",
-}
-"""Types that Spark does not have, and the types that it reads them as."""
-
-_NAMES = {
-    "string": "VARCHAR",
-    "int": "INTEGER",
-    "timestamp": "TIMESTAMP WITH TIME ZONE",
-    "timestamp_ntz": "TIMESTAMP",
-    "binary": "BLOB",
-    "void": '"NULL"',
-}
-
-
 def duckdb_type(kind: str) -> str:
     """Return DuckDB's name for a type of Spark.
 
@@ -311,7 +284,7 @@ def duckdb_type(kind: str) -> str:
     """
     if kind.startswith(("char(", "varchar(")):
         return "VARCHAR"
-    return _NAMES.get(kind, kind.upper())
+    return TABLE["names"].get(kind, kind.upper())
 
 
 def _is_plain(file: str) -> bool:

@@ -8,9 +8,11 @@ import os
 import pickle
 import socket
 import sys
+import tomllib
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
@@ -28,35 +30,10 @@ if TYPE_CHECKING:
 
     from abeval.engines.sql import Columns
 
-SETTINGS: Mapping[str, str] = {
-    "spark.sql.ansi.enabled": "true",
-    "spark.sql.session.timeZone": "UTC",
-    "spark.sql.caseSensitive": "false",
-    "spark.sql.decimalOperations.allowPrecisionLoss": "false",
-    "spark.sql.parser.escapedStringLiterals": "false",
-    "spark.sql.ansi.doubleQuotedIdentifiers": "false",
-    "spark.sql.variable.substitute": "false",
-    "spark.sql.files.ignoreCorruptFiles": "false",
-    "spark.sql.files.ignoreMissingFiles": "false",
-    "spark.sql.parquet.inferTimestampNTZ.enabled": "true",
-    "spark.sql.mapKeyDedupPolicy": "EXCEPTION",
-    "spark.sql.execution.arrow.maxRecordsPerBatch": "10000",
-    "spark.sql.parser.manageParserCaches": "true",
-    "spark.sql.parser.parserDfaCacheFlushThreshold": "20000",
-}
-"""Settings of a session while abeval uses it; without them, answers may silently differ.
-
-The last two bound what Spark's parser keeps of every statement, which filled a gigabyte.
-"""
-
-NO_HISTORY: Mapping[str, str] = {
-    "spark.sql.ui.retainedExecutions": "1",
-    "spark.ui.retainedJobs": "1",
-    "spark.ui.retainedStages": "1",
-    "spark.ui.retainedTasks": "100",
-    "spark.ui.dagGraph.retainedRootRDDs": "1",
-}
-"""Settings of a session without a page, which needs no plans of past queries."""
+TABLE: Mapping[str, Mapping[str, str]] = tomllib.loads(
+    Path(__file__).with_name("spark.toml").read_text("utf-8")
+)
+"""Settings of Spark, and the names of its types."""
 
 _CONNECT = "sc://"
 """The beginning of addresses of Spark Connect."""
@@ -108,7 +85,7 @@ def _started(options: EngineOptions) -> "SparkSession":
         return builder.remote(address).getOrCreate()
     builder = builder.master(address).config("spark.ui.enabled", "false")
     builder = builder.config("spark.ui.showConsoleProgress", "false")
-    builder = builder.config("spark.log.level", "ERROR").config(map=dict(NO_HISTORY))
+    builder = builder.config("spark.log.level", "ERROR").config(map=dict(TABLE["no_history"]))
     if address.startswith("local"):
         # By itself Spark takes the first `python3` of the path, which may lack abeval.
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)

@@ -8,6 +8,7 @@ from abeval.aggregates.sums import BALANCE, KNOWN, ByStretch
 from abeval.experiment.metrics import covariate_means
 from abeval.experiment.model import Experiment
 from abeval.experiment.sections import TrustOptions
+from abeval.inference import clustered
 from abeval.inference.aa import AA_UNITS
 from abeval.inference.compare import Analysis, compare_total, per_unit
 from abeval.inference.comparison import Arms, Comparison, Key, Rule, adjusted_p_values, picked
@@ -149,13 +150,21 @@ def moved_denominators(analysis: Analysis, checks: Sequence[Check]) -> dict[Key,
 
 def _bottoms(analysis: Analysis) -> dict[Key, Comparison]:
     """Compare the denominators of goals and guardrails that are not zero."""
-    control, rule = analysis.experiment.control, Rule(analysis.experiment.alpha)
-    bottoms = {
-        (m.name, variant): compare_bottoms(m, analysis.moments(m), Arms(control, variant), rule)
-        for m, variant in analysis.rows
-        if m.kind == "ratio" and m.role != "diagnostic"
-    }
-    return {key: one for key, one in bottoms.items() if 0 not in (one.control, one.treatment)}
+    experiment, aggregates = analysis.experiment, analysis.aggregates
+    rule, bottoms = Rule(experiment.alpha), dict[Key, Comparison]()
+    for metric, variant in analysis.rows:
+        is_judged = metric.role != "diagnostic" and metric.name not in aggregates.refused
+        if metric.kind != "ratio" or not is_judged:
+            continue
+        arms = Arms(experiment.control, variant)
+        if aggregates.clusters is None:
+            bottom = compare_bottoms(metric, analysis.moments(metric), arms, rule)
+        else:
+            sums = clustered.sums_per_unit(metric, aggregates, 1)
+            bottom = clustered.compare_clusters(sums, experiment, aggregates, arms, rule)
+        if 0 not in (bottom.control, bottom.treatment):
+            bottoms[metric.name, variant] = bottom
+    return bottoms
 
 
 def _moved(analysis: Analysis, bottoms: Mapping[Key, Comparison]) -> dict[Key, Beside]:

@@ -219,25 +219,13 @@ def influence_check(analysis: Analysis) -> Finding | None:
     worst, metric, variant = groups[0]
     # The same units are apart in several metrics, in some of them less.
     metrics = [n for one, n, v in groups if v == variant and one.times >= options.influence_warn]
-    described = _described(worst, metric, variant) + _owed(analysis, worst, metric, variant)
+    slots = {"metric": metric, "variant": variant, "part": percent(worst.share)}
+    slots |= {"owed": _owed(analysis, worst, metric, variant), "few": f"; {few}" if left else ""}
     return Finding(
         worst.times,
         metrics=tuple(metrics) or None,
-        slots={"described": described, "few": f"; {few}" if left else ""},
-    )
-
-
-def _described(group: Apart, metric: str, variant: str) -> str:
-    part = f"of the variance of {metric}"
-    if group.units == 1:
-        return (
-            f"one single unit of {variant} makes {percent(group.share)} {part}, "
-            f"{group.ratio:,.0f} times as far out as the next"
-        )
-    return (
-        f"{group.units} units of {variant} together make {percent(group.share)} {part}, each "
-        f"at least {group.ratio:,.1f} times as far out as the next "
-        f"({group.elsewhere} such units in the other variants)"
+        slots={**worst._asdict(), **slots},
+        state="one" if worst.units == 1 else "group",
     )
 
 

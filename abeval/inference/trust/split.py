@@ -219,37 +219,29 @@ def srm_check(analysis: Analysis) -> Finding:
         return Finding(None, words, words, least="fail", slots={"also": ""})
     p_value, state, more = split.test.p_value, "", dict[str, str]()
     if empty := [name for name in experiment.variants if aggregates.units_of(name) == 0]:
-        state, more = "nobody", _nobody(analysis, empty)
+        state, more = _nobody(analysis, empty)
     elif p_value < _NAMED:
         state, more = _where(analysis)
     slots = {"where": split.where, "listed": split.listed, "also": split.remedy}
     return Finding(p_value, state=state, slots={"alarm": split.alarm, **slots, **more})
 
 
-def _nobody(analysis: Analysis, empty: Sequence[str]) -> dict[str, str]:
-    """Say which variants of the log those without a unit may be, and what to do."""
+def _nobody(analysis: Analysis, empty: Sequence[str]) -> tuple[str, dict[str, str]]:
+    """Return the state that says which variants of the log those without a unit may be."""
     experiment, aggregates = analysis.experiment, analysis.aggregates
     rows_of = other_variants(aggregates.facts)
     others = {name.removesuffix(NOT_JOINED): rows for name, rows in rows_of.items()}
     log, arms = experiment.logs.rows_name, arms_of(experiment.variants)
-    nobody = f"nobody is in {fmt.listing([repr(name) for name in empty])}"
+    slots = {"log": str(log), "empty": fmt.listing([repr(name) for name in empty])}
     if not others:
-        return {
-            "alarm": f"{nobody}: the {log} have rows of the other variants only",
-            "remedy": f"leave out of [variants] what has not started; else look for {log} that are "
-            "missing, and at the assignment",
-        }
+        return "nobody", slots
     listed = fmt.listing([f"{name!r} ({others[name]:,} rows)" for name in [*others][:_LISTED]])
     wanted = [arm for name in empty for arm in arms[name]]
     near = {arm: name for arm in wanted for name in others if f"`{name}`" in near_miss(arm, others)}
     meant = "".join(f"; {arm!r} is likely {name!r}" for arm, name in near.items())
     likely = [*near.values()][:1] or [*others][:1]
-    return {
-        "alarm": f"{nobody}, but the {log} have variants that the experiment does not name: "
-        f"{listed}{meant}",
-        "remedy": f"write the names under [variants] as the {log} have them, or which of these "
-        f"names one joins, such as {joined_line(empty[0], likely)}",
-    }
+    slots |= {"unnamed": listed, "meant": meant, "join": joined_line(empty[0], likely)}
+    return "unnamed", slots
 
 
 def _split(analysis: Analysis) -> _Split:

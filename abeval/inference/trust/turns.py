@@ -19,12 +19,13 @@ def carry_over(analysis: Analysis) -> list[Finding]:
     if analysis.experiment.switchback is None:
         return []
     judged = [m for m in analysis.metrics if m.role != "diagnostic"] or analysis.metrics
-    tests = {one.name: switchbacks.carry_over(one, analysis.aggregates) for one in judged}
+    slots = {one.name: switchbacks.Lagged.of(one, analysis.aggregates) for one in judged}
+    tests = {name: switchbacks.carry_over(one) for name, one in slots.items() if one is not None}
     known = {name: p_value for name, p_value in tests.items() if p_value is not None}
     if not known:
         return [skipped("no slot follows another", remedy="load the slots that the log lacks")]
     findings = []
     for name, p in known.items():
-        check, slots = "carry_over" + f":{name}" * (len(known) > 1), {"metric": name, "p": p}
-        findings.append(Finding(p, metrics=(name,), worst="warn", name=check, slots=slots))
+        check, words = "carry_over" + f":{name}" * (len(known) > 1), {"metric": name, "p": p}
+        findings.append(Finding(p, metrics=(name,), worst="warn", name=check, slots=words))
     return findings

@@ -1,0 +1,122 @@
+"""Simulate an experiment of known lift whose stores were randomised, not their users.
+
+Stores are of uneven size (lognormal, 20 to 400 users) and differ in their click rate. A user has a
+number of impressions, and clicks with the chance of the store.
+"""
+
+from pathlib import Path
+from typing import Literal, NamedTuple
+
+import numpy as np
+import pandas as pd
+
+from abeval.bounds import check_seed
+from abeval.simulate import world
+from abeval.simulate.run import timestamps, write_small
+from abeval.simulate.visits import Bools
+from abeval.simulate.world import Ints
+
+RATE, DAYS = 0.2, 14
+LIFT, STORES, ICC = 0.2, 60, 0.01
+
+Drawn = Literal["", "strata", "pairs"]
+"""How stores were drawn: at random, in four strata, or in matched pairs."""
+
+
+class Users(NamedTuple):
+    """Clicks and impressions of each user, and its store; variant and stratum of each store."""
+
+    y: Ints
+    x: Ints
+    store: Ints
+    treated: Bools
+    stratum: Ints
+
+
+def draw_users(
+    rng: np.random.Generator, stores: int, icc: float, lift: float, drawn: Drawn = ""
+) -> Users:
+    """Draw an experiment with a correlation of clicks in a store; strata are of stores alike.
+
+    >>> draw_users(np.random.default_rng(7), 8, 0.1, 0.0, "pairs").stratum.tolist()
+    [0, 0, 1, 1, 2, 2, 3, 3]
+    """
+    sizes = np.clip(rng.lognormal(np.log(80), 0.6, stores), 20, 400).astype(int)
+    stratum = np.arange(stores) * {"": 0, "strata": 4, "pairs": stores // 2}[drawn] // stores
+    spread = np.sqrt(icc * RATE * (1 - RATE))
+    shared = rng.normal(0, spread, stratum.max() + 1)[stratum]
+    own = rng.normal(0, spread, stores)
+    known = 0.8 if drawn else 0.0
+    rates = np.clip(RATE + np.sqrt(known) * shared + np.sqrt(1 - known) * own, 0.001, 0.8)
+    treated = np.zeros(stores, dtype=bool)
+    for one in np.unique(stratum):
+        places = np.flatnonzero(stratum == one)
+        treated[rng.choice(places, len(places) // 2, replace=False)] = True
+    store = np.repeat(np.arange(stores), sizes)
+    x = 1 + rng.poisson(3, len(store))
+    y = rng.binomial(x, np.minimum(rates * np.where(treated, 1 + lift, 1), 1)[store])
+    return Users(y, x, store, treated, stratum)
+
+
+def simulate_stores(directory: Path | str, seed: int = 7) -> float:
+    """Write a small log of stores in matched pairs; return the true lift of CTR.
+
+    The folder gets `impressions.parquet`, `experiment.toml` and `truth.json`. An earlier simulation
+    is replaced, unless its experiment file was edited.
+
+    Raises:
+        ExperimentError: If the seed or the folder cannot be used.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     simulate_stores(folder)
+    0.2
+    """
+    check_seed(seed)
+    rng = np.random.default_rng(seed)
+    drawn = draw_users(rng, STORES, ICC, LIFT, "pairs")
+    user = np.repeat(np.arange(len(drawn.x)), drawn.x)
+    place, store = np.arange(len(user)) - (np.cumsum(drawn.x) - drawn.x)[user], drawn.store[user]
+    rows = {
+        "store": store,
+        "pair": drawn.stratum[store],
+        "user_id": user,
+        "ts": timestamps(rng.integers(0, DAYS * world.DAY_MS, len(user)), world.START),
+        "variant": np.where(drawn.treated[store], "treatment", "control"),
+        "click": (place < drawn.y[user]).astype(int),
+    }
+    write_small(directory, _EXPERIMENT, _IMPRESSIONS, pd.DataFrame(rows), seed, {"ctr": LIFT})
+    return LIFT
+
+
+_IMPRESSIONS = """
+copy (
+    select 'store ' || store as store, 'pair ' || pair as pair,
+        'u' || lpad(user_id::varchar, 4, '0') as user_id, ts, variant, click
+    from chunk order by ts, user_id
+) to $file (format parquet, compression zstd)
+"""
+_EXPERIMENT = f"""\
+name = "stores"
+unit = "user_id"
+control = "control"
+variants = {{ control = {{}}, treatment = {{}} }}
+
+[period]
+start = {world.START}
+end = {world.END}
+
+[design]
+cluster = "store"
+pairs = "pair"
+
+[logs.impressions]
+path = "impressions.parquet"
+
+[[metrics]]
+name = "ctr"
+role = "goal"
+
+[[metrics]]
+name = "clicks_per_user"
+"""
