@@ -143,6 +143,7 @@ def test_carry_over_is_named_and_a_longer_burn_in_takes_it_out() -> None:
     assert (short["ctr"].lift or 0) < 0.5 < (long["ctr"].lift or 0)
 
 
+@pytest.mark.whole
 def test_carry_over_of_the_first_quarter_is_found_in_a_log_of_usual_size() -> None:
     drawn = [log_of(draw_minutes("balanced", 30, seed, LIFT), seed) for seed in range(4)]
     plan = {"variants": {name: {} for name in ARMS}, "control": ARMS[0]}
