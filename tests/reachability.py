@@ -3,8 +3,14 @@
 import ast
 import re
 from collections.abc import Iterator, Mapping
+from functools import cache
 from pathlib import Path
 from typing import NamedTuple
+
+
+@cache
+def tree_of(path: Path) -> ast.Module:
+    return ast.parse(path.read_text(encoding="utf-8"))
 
 
 class Definition(NamedTuple):
@@ -18,7 +24,7 @@ class Package:
     """The definitions of a package, read from its text, and who refers to whom."""
 
     def __init__(self, files: Mapping[str, Path]) -> None:
-        self.trees = {m: ast.parse(p.read_text(encoding="utf-8")) for m, p in files.items()}
+        self.trees = {module: tree_of(path) for module, path in files.items()}
         self.nodes = {
             Definition(module, name): node
             for module, tree in self.trees.items()

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import abeval
 from abeval.api import LoadedExperiment
+from abeval.experiment.load import load_experiment
 from abeval.results.agreement import Agreement
 from abeval.results.analysis import Result
 
@@ -15,12 +17,22 @@ FILE = Path(__file__).parents[1] / "sample_logs" / "experiment.toml"
 
 @cache
 def analysis() -> Result:
-    return abeval.load(FILE).analyze()
+    return LoadedExperiment(load_experiment(FILE)).analyze()
 
 
 @cache
 def agreement() -> Agreement:
-    return abeval.load(FILE).agree()
+    return LoadedExperiment(load_experiment(FILE)).agree()
+
+
+class Sample(LoadedExperiment):
+    """The sample for the examples in docstrings, which only read its results."""
+
+    def analyze(self, **_: Any) -> Result:
+        return analysis()
+
+    def agree(self, **_: Any) -> Agreement:
+        return agreement()
 
 
 @cache

@@ -10,7 +10,7 @@ import pytest
 
 import abeval
 from abeval.views import VIEWS
-from tests.reachability import Package
+from tests.reachability import Package, tree_of
 
 ROOT = Path(__file__).parents[1]
 
@@ -79,7 +79,7 @@ FILES = {module_of(path): path for path in (ROOT / "abeval").rglob("*.py")}
 
 def imported(path: Path) -> Iterator[str]:
     """Every module of abeval that a file imports: at the top, in a function, for types alone."""
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    for node in ast.walk(tree_of(path)):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names if alias.name in FILES)
         elif isinstance(node, ast.ImportFrom) and node.module in FILES:
@@ -208,7 +208,7 @@ def made_relations() -> dict[str, list[str]]:
     """Each SQL relation that is named in the code, and the calls that create it."""
     makers: dict[str, list[str]] = {}
     for module, path in FILES.items():
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        for node in ast.walk(tree_of(path)):
             match node:
                 case ast.Call(
                     func=ast.Attribute(attr="table" | "view" | "add_frame"),
@@ -219,8 +219,9 @@ def made_relations() -> dict[str, list[str]]:
 
 
 def test_every_relation_has_one_maker():
-    assert len(made_relations()) > 50
-    assert {name: calls for name, calls in made_relations().items() if len(calls) > 1} == {}
+    makers = made_relations()
+    assert len(makers) > 50
+    assert {name: calls for name, calls in makers.items() if len(calls) > 1} == {}
 
 
 def test_every_definition_is_reached_by_the_command_line_the_api_or_the_docs():

@@ -24,7 +24,7 @@ from tests.logs.small import aside
 
 METRICS = ["revenue", "converted", "ctr = click / views"]
 COVARIATES = ["spent_before", "visits_before"]
-COLUMNS = {"unit": "user_id", "variant": "grp"}
+COLUMNS = {"unit": "user_id", "variant": "grp", "trust": {"aa_runs": 0}}
 
 
 def users(n: int = 6000, seed: int = 1) -> pd.DataFrame:

@@ -17,6 +17,7 @@ def decisions(world, says, lift=0.0):
     return {analysed(world, users_of(world, s, lift), says).verdicts[0].decision for s in SEEDS}
 
 
+@pytest.mark.whole
 def test_a_treatment_that_moves_first_impressions_makes_no_effect():
     """Issue: DO NOT SHIP in 30 of 40, clicks per user −14 %, with no effect at all."""
     assert decisions(MOVED, "nothing") == {"do_not_trust"}
@@ -27,6 +28,7 @@ def test_a_treatment_that_moves_first_impressions_makes_no_effect():
     assert row.lift == pytest.approx(means[1] / means[0] - 1, rel=1e-9)
 
 
+@pytest.mark.whole
 def test_a_ramp_is_compared_within_stretches_where_its_assignment_is_known():
     """Active users come sooner, when few were treated: pooled, the treatment looks worse."""
     assert decisions(RAMP, "nothing") == {"do_not_trust"}
@@ -39,6 +41,7 @@ def test_a_ramp_is_compared_within_stretches_where_its_assignment_is_known():
         assert row.lift_low < 0 < row.lift_high
 
 
+@pytest.mark.whole
 def test_users_who_were_assigned_before_they_came_need_exposures():
     """Issue: SHIP in 4 of 16, with no effect. The schedule's own shares do not fit the entries."""
     assert decisions(STICKY, "nothing") == decisions(STICKY, "schedule") == {"do_not_trust"}

@@ -46,10 +46,12 @@ EPOCH = "1704067200 + impression_id * 100"
 Write = Callable[[Path], object]
 
 
+CON = duckdb.connect()
+
+
 def write(folder: Path, sql: str, name: str = "log.parquet") -> None:
     kind = {".csv": "csv", ".json": "json"}.get(Path(name).suffix, "parquet")
-    with duckdb.connect() as con:
-        con.execute(f"copy ({sql}) to '{folder / name}' (format {kind})").fetchall()
+    CON.execute(f"copy ({sql}) to '{folder / name}' (format {kind})").fetchall()
 
 
 def run(folder: Path, monkeypatch: pytest.MonkeyPatch, *options: str) -> int:

@@ -60,7 +60,7 @@ def test_skipped_checks_are_one_line(tmp_path: Path, capsys: pytest.CaptureFixtu
     file = tmp_path / "experiment.toml"
     text = sample.FILE.read_text().replace('path = "', f'path = "{sample.FILE.parent}/')
     file.write_text(text.replace('[assignment]\nsalt = "sample"', "[trust]\naa_runs = 0"))
-    result = abeval.load(file).analyze()
+    result = abeval.load(file).replace(metrics=[{"name": "ctr", "role": "goal"}]).analyze()
     lines, whole = shown(result, capsys, whole=False), shown(result, capsys, whole=True)
     assert "Not checked: served and assignment (--all says what each needs)" in lines
     assert [line for line in whole if "map timeout, fallback, stale" in line]

@@ -19,7 +19,7 @@ class World(NamedTuple):
     clicks: pd.DataFrame
 
 
-def world(seed: int = 3, users: int = 600, rows: int = 12_000, items: int = 40) -> World:
+def world(seed: int = 3, users: int = 300, rows: int = 6_000, items: int = 40) -> World:
     """Few items, which units see again; clicks before, after, late, twice, of nothing."""
     rng = np.random.default_rng(seed)
     user = rng.integers(0, users, rows)
@@ -64,7 +64,7 @@ def true_ctr(world: World, hours: float = 24) -> pd.Series:
     once = [key for key in clicked if many[key] == 1]
     variants = seen.groupby("user").variant.first()
     by_variant = variants.loc[[user for user, *_ in once]].value_counts()
-    return by_variant / seen.variant.value_counts()
+    return (by_variant / seen.variant.value_counts()).sort_index()
 
 
 def iso(time: pd.Series) -> pd.Series:

@@ -380,7 +380,7 @@ def test_a_study_gives_every_result_that_it_has_and_its_agreement_too(tmp_path: 
 def test_preferences_stand_beside_the_lift_of_the_same_experiment(tmp_path: Path) -> None:
     history = abeval.History(tmp_path / "history.parquet")
     for number in range(5):
-        lists = log(number, users=40, like={"A": 0.15, "B": 0.25})
+        lists = log(number, users=24, like={"A": 0.15, "B": 0.25})
         mixed = experiment(name=f"e{number}").preferences(logs={"impressions": lists})
         tested = one(f"e{number}", 0.01 * number)
         served = (

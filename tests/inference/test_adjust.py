@@ -293,7 +293,8 @@ class TestFamilies:
         )
 
     def test_selected_intervals_keep_their_false_coverage_rate(self):
-        loaded = abeval.load(sample.FILE).replace(inference={"family": "bh"})
+        goals = [{"name": name, "role": "goal"} for name in ("ctr", "dwell_per_user")]
+        loaded = abeval.load(sample.FILE).replace(inference={"family": "bh"}, metrics=goals)
         result = loaded.analyze()
         goals = [row for row in result.scorecard if row.role == "goal"]
         selected = [row for row in goals if row.p_adjusted <= 0.05]

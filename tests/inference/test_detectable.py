@@ -132,10 +132,9 @@ def defined(of: World) -> LoadedExperiment:
 
 
 class Seen(NamedTuple):
-    """What the page's first screen and `power` say of one log."""
+    """What the page's first screen says of one log."""
 
     study: Study
-    plans: abeval.Plans
     step: str
 
 
@@ -145,7 +144,14 @@ def seen(name: str) -> Seen:
     loaded, inputs = defined(of), {"impressions": log(of, 101 + list(WORLDS).index(name))}
     with opened(loaded.experiment, {"logs": inputs}) as run:
         study = analysed(run, collect_prepared(run, named_metrics(run.experiment)))
-    return Seen(study, loaded.power(logs=inputs), next_step(study.analysis, study.outlook))
+    return Seen(study, next_step(study.analysis, study.outlook))
+
+
+def planned(name: str, days: float | None = None) -> abeval.Plans:
+    """What `power` says of the same log."""
+    of = WORLDS[name]
+    logs = {"impressions": log(of, 101 + list(WORLDS).index(name))}
+    return defined(of).power(days=days, logs=logs)
 
 
 def half_width(row: abeval.Row) -> float:
@@ -158,10 +164,10 @@ def half_width(row: abeval.Row) -> float:
 @pytest.mark.whole
 @pytest.mark.parametrize("name", WORLDS)
 def test_scorecard_page_and_power_have_one_number(name: str) -> None:
-    study, plans, _ = seen(name)
+    study = seen(name).study
     assert study.analysis is not None
     assert study.outlook is not None
-    for plan in plans.plans:
+    for plan in planned(name).plans:
         row, ahead = study.analysis[plan.metric, "b"], study.outlook[plan.metric]
         assert plan.mde == row.mde == ahead.mde
         assert plan.baseline == row.control
@@ -201,7 +207,7 @@ def test_a_goal_is_found_at_the_level_of_its_family_a_margin_at_its_own() -> Non
 
 @pytest.mark.parametrize("name", ["fixed", "two goals", "always valid, at the end"])
 def test_at_the_planned_end_next_decides(name: str) -> None:
-    study, _, step = seen(name)
+    study, step = seen(name)
     assert study.analysis is not None
     mde = study.analysis["ctr"].mde or 0
     assert step.startswith(
@@ -224,7 +230,7 @@ def test_at_the_planned_end_next_decides(name: str) -> None:
     ],
 )
 def test_on_the_way_next_names_the_day_and_what_the_row_can_see(name: str, start: str) -> None:
-    study, _, step = seen(name)
+    study, step = seen(name)
     assert study.analysis is not None
     mde = study.analysis["ctr"].mde or 0
     assert step.startswith(f"{start}this test can see ±{100 * mde:.2g}% of ctr so far, ±")
@@ -234,7 +240,7 @@ def test_on_the_way_next_names_the_day_and_what_the_row_can_see(name: str, start
 
 
 def test_next_names_the_variant_that_it_is_about() -> None:
-    study, _, step = seen("three variants")
+    study, step = seen("three variants")
     assert study.analysis is not None
     best = max("bcd", key=lambda name: study.analysis["ctr", name].lift or 0)  # type: ignore[index]
     mde = study.analysis["ctr", best].mde or 0
@@ -242,7 +248,7 @@ def test_next_names_the_variant_that_it_is_about() -> None:
 
 
 def test_of_a_guardrail_the_question_is_its_margin() -> None:
-    study, _, step = seen("guardrail, at the end")
+    study, step = seen("guardrail, at the end")
     assert study.analysis is not None
     row = study.analysis["impressions_per_user"]
     assert study.analysis.verdicts[0].decision == "keep_running", step
@@ -252,17 +258,17 @@ def test_of_a_guardrail_the_question_is_its_margin() -> None:
 
 
 def test_a_day_later_a_margin_that_was_planned_for_is_proven() -> None:
-    study, plans, _ = seen("guardrail, halfway")
+    name = "guardrail, halfway"
+    study = seen(name).study
     assert study.outlook is not None
     ahead = study.outlook["impressions_per_user"]
     assert ahead.target == 0.08
     assert ahead.target_days is not None
-    of = WORLDS["guardrail, halfway"]
-    inputs = {"impressions": log(of, 101 + list(WORLDS).index("guardrail, halfway"))}
-    days = round(ahead.target_days) + 1
-    later = defined(of).power(days=days, logs=inputs)["impressions_per_user"]
-    assert later.mde is not None
-    assert later.mde <= 0.08 < (plans["impressions_per_user"].mde or 0)
+    now, later = (
+        planned(name, days)["impressions_per_user"].mde or 0
+        for days in (None, round(ahead.target_days) + 1)
+    )
+    assert 0 < later <= 0.08 < now
 
 
 def test_units_of_a_ramp_come_in_its_latest_split() -> None:

@@ -39,7 +39,9 @@ def test_the_effect_that_n_days_find_needs_n_days(loaded):
 
 def test_without_a_question_it_is_what_the_units_seen_can_find(loaded):
     (plan,) = loaded.power(metrics=["ctr"]).plans
-    row = sample.analysis_at_one_look()["ctr"]
+    names = ["ctr", "dwell_per_user"]
+    goals = loaded.replace(metrics=[{"name": name, "role": "goal"} for name in names])
+    row = goals.analyze()["ctr"]
     half = (row.difference_high - row.difference_low) / 2 / row.control
     # The interval is 1.96 standard errors wide each way; a goal of two is found at 2.24 + .84.
     assert plan.mde == row.mde

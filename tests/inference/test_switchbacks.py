@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime, timedelta
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -21,6 +22,7 @@ START = datetime(2026, 9, 14)
 DAYS, CITIES = 14, ("Lima", "Oslo", "Rome")
 
 
+@cache
 def log(
     schedule: Schedule = "balanced", lift: float = 0.0, carry: float = 0.0, seed: int = 0
 ) -> pd.DataFrame:
@@ -141,6 +143,7 @@ def test_carry_over_is_named_and_a_longer_burn_in_takes_it_out() -> None:
     assert (short["ctr"].lift or 0) < 0.5 < (long["ctr"].lift or 0)
 
 
+@pytest.mark.whole
 def test_carry_over_of_the_first_quarter_is_found_in_a_log_of_usual_size() -> None:
     drawn = [log_of(draw_minutes("balanced", 30, seed, LIFT), seed) for seed in range(4)]
     plan = {"variants": {name: {} for name in ARMS}, "control": ARMS[0]}
@@ -156,7 +159,7 @@ def test_carry_over_of_the_first_quarter_is_found_in_a_log_of_usual_size() -> No
 
 
 def test_a_slot_of_both_variants_fails_and_is_named() -> None:
-    table = log()
+    table = log().copy()
     wrong = table["ts"].between("2026-09-20 05:00", "2026-09-20 05:30") & (table["city"] == "Oslo")
     table.loc[wrong, "variant"] = np.where(table.loc[wrong, "variant"] == "a", "b", "a")
     result = analyze(table)
@@ -186,7 +189,7 @@ def test_missing_slots_cost_their_rows_alone() -> None:
 
 
 def test_rows_without_a_cluster_are_set_aside() -> None:
-    table = log()
+    table = log().copy()
     table.loc[:99, "city"] = None
     assert aside(analyze(table))["no_cluster"] == 100
 

@@ -18,6 +18,7 @@ from abeval.results.analysis import Result
 from tests.logs.small import PERIOD, analyze, aside, small_log, values
 
 LOG = small_log()
+CON = duckdb.connect()
 ROWS = len(LOG)
 
 
@@ -46,8 +47,7 @@ def put(file: Path, log: pd.DataFrame = LOG) -> None:
     elif ".json" in file.name.lower():
         log.to_json(plain, orient="records", lines=True, date_format="iso")
     else:
-        with duckdb.connect() as con:
-            con.execute(f"copy log to '{plain}' (format parquet)")
+        CON.execute(f"copy log to '{plain}' (format parquet)").fetchall()
     if file.suffix.lower() == ".gz":
         plain.write_bytes(gzip.compress(plain.read_bytes()))
     plain.rename(file)

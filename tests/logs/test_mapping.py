@@ -43,6 +43,9 @@ OWN_NAMES = (
 )
 
 
+CON = duckdb.connect()
+
+
 @pytest.fixture(scope="module")
 def whole() -> dict[str, tuple[float | None, float | None]]:
     return values(analyze(small_log()))
@@ -51,9 +54,7 @@ def whole() -> dict[str, tuple[float | None, float | None]]:
 def write(log: pd.DataFrame, file: Path) -> None:
     options = {".csv": "csv, header", ".json": "json", ".parquet": "parquet"}[file.suffix]
     file.parent.mkdir(parents=True, exist_ok=True)
-    with duckdb.connect() as connection:
-        connection.register("log", log)
-        connection.execute(f"copy log to '{file}' (format {options})")
+    CON.execute(f"copy log to '{file}' (format {options})").fetchall()
 
 
 @pytest.mark.parametrize("suffix", ["csv", "json", "parquet"])

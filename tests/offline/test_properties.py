@@ -13,11 +13,11 @@ from abeval.offline.metrics import default_metrics
 from tests.offline import slow
 from tests.offline.frames import close
 
-few = settings(max_examples=8, deadline=None)
+few = settings(max_examples=4, deadline=None)
 seeds = st.integers(0, 2**32 - 1)
 
 
-def random_log(seed, requests=12, longest=9, grades=4, levels=6):
+def random_log(seed, requests=24, longest=9, grades=4, levels=6):
     """A run and a truth with ties, relevant items not listed, empty requests; by request, too."""
     rng = np.random.default_rng(seed)
     run, truth, lists = [], [], {}
@@ -70,7 +70,7 @@ def test_every_ranking_metric_is_the_slow_one(seed):
 @few
 @given(seeds)
 def test_ties_are_averaged_as_over_every_permutation(seed):
-    run, truth, lists = random_log(seed, requests=5, longest=6, levels=2)
+    run, truth, lists = random_log(seed, requests=10, longest=6, levels=2)
     found = evaluate(run, truth, metrics=["ndcg@3[lin,ties]"], no_relevant="zero")
     for request, (scored, _) in lists.items():
         expected = slow.averaged_over_ties(scored, 3)
@@ -80,7 +80,7 @@ def test_ties_are_averaged_as_over_every_permutation(seed):
 @few
 @given(seeds)
 def test_pairs_are_those_written_out(seed):
-    run, truth, lists = random_log(seed, requests=6, longest=12, grades=6)
+    run, truth, lists = random_log(seed, requests=12, longest=12, grades=6)
     ids = ["gauc[units]", "gauc[pairs]", "fcp", "fcp[half]", "auc"]
     found = evaluate(run, truth, metrics=ids).values()
     counts = [slow.pairs(scored) for scored, _ in lists.values()]

@@ -200,7 +200,7 @@ def of_all() -> Study:
     loaded = abeval.load(sample.FILE)
     metrics = ["ctr", "gauc"]
     return Study(
-        analysis=loaded.analyze(),
+        analysis=sample.analysis(),
         time=loaded.windows(metrics=metrics, by=["weekday", "hour"]),
         aa=loaded.aa(runs=100, metrics=["ctr"]),
     )

@@ -2,10 +2,12 @@
 
 import gc
 import os
+from collections.abc import Generator
 
 # Read when NumPy is first imported: a worker for each core leaves no core for a second thread.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
+import pytest
 from hypothesis import HealthCheck, settings
 
 settings.register_profile("explore", settings.get_profile("default"))
@@ -26,3 +28,17 @@ def pytest_collection_finish() -> None:
     """
     gc.collect()
     gc.freeze()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
+    """Analyse the sample once for all examples in docstrings that only read its results."""
+    if not isinstance(item, pytest.DoctestItem):
+        return (yield)
+    import abeval
+    from abeval.experiment.load import load_experiment
+    from tests.sample import Sample
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(abeval, "load", lambda path: Sample(load_experiment(path)))
+        return (yield)
