@@ -9,7 +9,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from abeval.engines.sql import ArrayEngine, Engine, row_count
-from abeval.logs.unit_arrays import heads
 from abeval.stats.records import Bools, Floats, Integers
 
 Kind = TypeVar("Kind", bound=np.generic)
@@ -104,7 +103,10 @@ def starts(key: NDArray[np.generic]) -> Integers:
         >>> starts(np.array([7, 7, 3])).tolist()
         [0, 2, 3]
     """
-    return np.append(heads(key), key.size)
+    if not key.size:
+        return np.zeros(1, dtype=np.int64)
+    edges = np.flatnonzero(key[1:] != key[:-1]) + 1
+    return np.concatenate([[0], edges, [key.size]]).astype(np.int64)
 
 
 @dataclass(frozen=True, eq=False)
