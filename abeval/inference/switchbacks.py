@@ -14,7 +14,7 @@ from abeval.aggregates.aggregates import Aggregates
 from abeval.experiment.sections import Switchback
 from abeval.inference.comparison import or_none
 from abeval.logs.unit_arrays import Turns
-from abeval.metrics.definition import Metric, scales
+from abeval.metrics.definition import UNIT_DAY, Metric, scales
 from abeval.results.analysis import SlotQuarter
 from abeval.stats import randomisation
 from abeval.stats.randomisation import Randomised
@@ -22,6 +22,11 @@ from abeval.stats.records import Bools, Floats, Integers, Refusal
 
 _CELLS = 20_000_000
 """Of slots times draws, which are in memory together."""
+
+
+def is_of_rows(metric: Metric) -> bool:
+    """Tell whether slots have the metric: a ratio of sums over rows, whosever they are."""
+    return metric.source is UNIT_DAY and metric.per is not None
 
 
 def tossed(treated: Bools, coin: Integers) -> randomisation.Assignments:
@@ -50,7 +55,7 @@ class Lagged(NamedTuple):
     def of(cls, metric: Metric, aggregates: Aggregates) -> "Lagged | None":
         """Return the slots of a metric; None where slots before have no variant of their own."""
         own, sums = aggregates.clusters, aggregates.cluster_sums.get(metric.name)
-        if own is None or own.turns is None or sums is None:
+        if own is None or own.turns is None or sums is None or not is_of_rows(metric):
             return None
         chosen = np.flatnonzero((own.turns.before >= 0) & (sums[:, 9::2].sum(axis=1) > 0))
         before, treated = own.turns.before[chosen], own.variant == 1

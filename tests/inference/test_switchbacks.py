@@ -130,8 +130,12 @@ def test_nothing_is_found_where_nothing_is() -> None:
 
 
 def test_users_are_no_denominator_and_the_row_says_so() -> None:
-    row = analyze(log())["clicks_per_user"]
+    goals = [{"name": name, "role": "goal"} for name in ("ctr", "clicks_per_user")]
+    result = analyze(log(), metrics=goals)
+    row = result["clicks_per_user"]
     assert (row.reason, row.lift) == ("switched", None)
+    assert {one.metric for one in result.slot_quarters} == {"ctr"}
+    assert named(result, "carry_over").metrics == ("ctr",)
 
 
 def test_carry_over_is_named_and_a_longer_burn_in_takes_it_out() -> None:
