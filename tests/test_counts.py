@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import math
+import shlex
 import tomllib
 from pathlib import Path
 from typing import Any
@@ -459,3 +460,41 @@ def test_counts_without_an_effect_decide_seldom() -> None:
     assert returning.decided == 0
     assert returning.rejected > 0.08
     assert all(one.rejected <= 0.12 for one in rates.values())
+
+
+def test_counts_of_days_in_a_file_a_variant_are_drafted_and_judged(tmp_path: Path) -> None:
+    both = days()
+    for name, own in both.groupby("variant"):
+        own.drop(columns="variant").to_csv(tmp_path / f"{name}.csv", index=False)
+    files = [tmp_path / f"{name}.csv" for name in "ab"]
+    code, _ = run("init", *files, "--output", tmp_path / "e.toml")
+    assert code == 0
+    loaded = abeval.load(tmp_path / "e.toml")
+    assert loaded.analyze().verdicts[0].decision == "draft"
+    (row,) = loaded.analyze().scorecard
+    sums = both.groupby("variant")[["clicks", "impressions"]].sum()
+    rates = sums["clicks"] / sums["impressions"]
+    assert (row.control, row.treatment) == pytest.approx((rates["a"], rates["b"]))
+
+
+def test_the_hint_on_two_numbers_of_units_can_be_run_as_it_stands(tmp_path: Path) -> None:
+    names = ["Group", "# of Impressions", "# of Searches", "# of Clicks"]
+    rows = [["a", 1000, 800, 100], ["b", 1010, 790, 120]]
+    file = tmp_path / "ads.csv"
+    pd.DataFrame(rows, columns=names).to_csv(file, index=False)
+    code, said = run("analyze", file)
+    assert code != 0
+    option = shlex.split(said.partition("FILE ")[2])[:2]
+    code, said = run("analyze", file, *option, "--unit", "row")
+    assert code == 0, said
+
+
+def test_a_draft_without_variants_does_not_promise_an_analysis(tmp_path: Path) -> None:
+    rows = {"user": range(50), "spend": np.linspace(0.0, 9.0, 50)}
+    pd.DataFrame(rows).to_csv(tmp_path / "users.csv", index=False)
+    code, said = run("init", tmp_path / "users.csv", "--output", tmp_path / "e.toml")
+    assert code == 0
+    assert "Until then nothing can be analyzed" in said
+    code, said = run("analyze", tmp_path / "e.toml")
+    assert code != 0
+    assert "variants: missing" in said

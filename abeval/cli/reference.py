@@ -1,6 +1,7 @@
 """Answer `abeval init`, `mcp`, and `abeval tools metrics`, `schema`, `sql` and `simulate`."""
 
 import json
+import tomllib
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
@@ -213,6 +214,7 @@ def _name(file: Path) -> str:
 def _print(draft: "Draft", output: Path) -> None:
     from rich.text import Text
 
+    from abeval.experiment.load import parse_experiment
     from abeval.report.layout import plain
 
     screen = _print_table(
@@ -227,7 +229,12 @@ def _print(draft: "Draft", output: Path) -> None:
     if draft.questions:
         lines = [f"wrote {output}: answer each question in it, and take it out of `questions`:"]
         lines += [f"  ({n}) {question}" for n, question in enumerate(draft.questions, start=1)]
-        lines += ["Until then the analysis is a DRAFT, which decides nothing:"]
+        until = "the analysis is a DRAFT, which decides nothing"
+        try:
+            parse_experiment(tomllib.loads(draft.text))
+        except ExperimentError:
+            until = "nothing can be analyzed; after that, run"
+        lines += [f"Until then {until}:"]
     for line in lines:
         screen.print(Text(plain(line)))
     # The command is to be copied: it stands in a line of its own, however long that is.

@@ -5,6 +5,7 @@ what the caller says; where two columns fit, nothing is guessed: the error names
 """
 
 import re
+import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
@@ -241,7 +242,8 @@ def _units_of(numbers: Mapping[str, Role]) -> str:
         outcome = next(iter([*_of(numbers, "counted"), *_of(numbers, "other")]), "conversions")
         raise LogError(
             f"{' and '.join(candidates)} could each be the number of units",
-            f"say which: --metric {outcome}={outcome}/{candidates[0]}",
+            "say which: abeval analyze FILE --metric "
+            + shlex.quote(f"{words.slug(outcome)}={outcome}/{candidates[0]}"),
         )
     return candidates[0]
 

@@ -225,6 +225,9 @@ def _of_workbook(log: str, file: str, named: str | None) -> Iterator[Rows]:
         place = next((i for i, row in enumerate(rows, start=2) if any(v != "" for v in row)), 1)
         what = f"{where}: row 1 is blank, and the first row with values is {place}"
         raise LogError(what, "the header is the first row: remove what stands above it")
+    if len(names) > 1 and all(names[1:]):
+        # An index, as pandas writes it; DuckDB calls that of a text file so.
+        names[0] = names[0] or "column0"
     repeated = next((name for name in names if name and names.count(name) > 1), None)
     if repeated is not None:
         raise LogError(f"{where}: two columns are called {repeated!r}", "rename one")

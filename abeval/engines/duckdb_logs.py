@@ -336,7 +336,8 @@ class Logs:
             return
         files = self._copies.of(log, files, source)
         hint = (
-            "check that the file is complete and has the format of its name; otherwise set `format`"
+            "check that the file is complete, that lines all end alike (LF or CRLF) and that it "
+            "has the format of its name; otherwise set `format`"
         )
         if files.variants:
             hint = f"paths by variant are for files without a column {text_files.VARIANT}"

@@ -168,8 +168,7 @@ def sums_of_experiment(experiment: Experiment, sums: object = None) -> Sums:
     variant = "" if log is None else log.columns.get("variant", "")
     named = Named(variant, experiment.unit, columns or None)
     if sums is None and log is not None:
-        paths = [str(experiment.folder / path) for path in log.paths]
-        sums = log.model_copy(update={"path": paths or None})
+        sums = log.within(experiment.folder)
     return read_sums(sums, named)
 
 

@@ -270,6 +270,13 @@ def test_ids_of_a_workbook_that_a_double_cannot_hold_are_refused(tmp_path: Path)
         abeval.analyze(tmp_path / "a.xlsx", unit="user", variant="group")
 
 
+def test_the_index_that_pandas_writes_into_a_workbook_is_a_column_as_in_csv(tmp_path: Path) -> None:
+    frame = pd.DataFrame({"user": [7, 8], "group": ["a", "b"]})
+    write_xlsx(tmp_path / "a.xlsx", {"S": [["", "user", "group"], [0, 7, "a"], [1, 8, "b"]]})
+    frame.to_csv(tmp_path / "a.csv")
+    assert rows_of(tmp_path, path="a.xlsx") == rows_of(tmp_path, path="a.csv")
+
+
 def test_values_of_sqlite_keep_their_digits(tmp_path: Path) -> None:
     with sqlite3.connect(tmp_path / "a.sqlite") as database:
         database.execute('create table t (id text, "a ""b""" integer, x real, raw blob, note text)')
