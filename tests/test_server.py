@@ -8,7 +8,6 @@ import json
 import os
 import sys
 from collections.abc import Mapping
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -26,10 +25,9 @@ from tests.cli.test_outputs import EXPERIMENT
 from tests.history.past import past
 from tests.logs.small import small_log
 
-pytestmark = [
-    pytest.mark.whole,
-    pytest.mark.skipif(find_spec("mcp") is None, reason='no mcp: pip install "abeval[mcp]"'),
-]
+mcp = pytest.importorskip("mcp", reason='no mcp: pip install "abeval[mcp]"')
+
+pytestmark = pytest.mark.whole
 
 ROOT = Path(__file__).parents[1]
 HIDDEN = "what another folder has"
@@ -51,8 +49,6 @@ def folder(tmp_path: Path) -> Path:
 
 def ask(folder: Path, tool: str, /, **arguments: object) -> tuple[str, bool]:
     """The text of an answer, and whether it is an error; of a server in this process."""
-
-    import mcp
 
     async def talk() -> tuple[str, bool]:
         async with mcp.Client(server_of([folder])) as client:
@@ -120,8 +116,6 @@ CONVERSATION: list[tuple[str, dict[str, object], dict[str, object]]] = [
 
 
 def test_a_whole_conversation_over_stdio_that_writes_nothing(tmp_path: Path) -> None:
-    import mcp
-
     history = abeval.History(tmp_path / "past.parquet")
     for one in past(12):
         history.add(one.result, one.replayed)

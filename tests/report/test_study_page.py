@@ -73,7 +73,7 @@ def parsed(page: str) -> Page:
 def test_every_part_that_the_sample_has_data_for_is_there(parsed: Page) -> None:
     ids = [e.attributes["id"] for e in parsed.all("section")]
     missing = {part.id for part in PARTS} - set(ids)
-    assert missing == {"cuts"}
+    assert missing == {"cuts", "design"}
     every = [e.attributes["id"] for e in parsed.elements if "id" in e.attributes]
     assert len(every) == len(set(every))
     links = [a.attributes["href"] for a in parsed.all("a")]
@@ -116,7 +116,7 @@ def test_results_of_several_commands_make_one_page(folder: Path, study: Study) -
     assert CliRunner().invoke(app, args).exit_code == 0
     assert read_results(files).to_dict() == study_of(*parts.values()).to_dict()
     ids = {e.attributes["id"] for e in parse(page.read_text(encoding="utf-8")).all("section")}
-    assert {part.id for part in PARTS} - ids == {"cuts", "power"}
+    assert {part.id for part in PARTS} - ids == {"cuts", "design", "power"}
 
 
 def test_an_agreement_makes_its_parts_of_the_page_by_itself(folder: Path, study: Study) -> None:
