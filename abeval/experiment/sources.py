@@ -2,7 +2,6 @@
 
 import codecs
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Annotated, Literal, Self
 
 from pydantic import AfterValidator, Field, model_validator
@@ -65,12 +64,6 @@ class LogSource(Section):
     def _paths(self) -> Mapping[str, list[str]]:
         own = self.path if isinstance(self.path, Mapping) else {"": self.path or []}
         return {name: [path] if isinstance(path, str) else path for name, path in own.items()}
-
-    def within(self, folder: Path) -> Self:
-        """Copy the log with its paths as they are in a folder."""
-        own = {n: [str(folder / path) for path in paths] for n, paths in self._paths.items()}
-        of_variants = isinstance(self.path, Mapping)
-        return self.model_copy(update={"path": own if of_variants else own[""] or None})
 
     def with_unit(self, unit: str) -> Self:
         """Copy the log with this column as the unit, unless the file maps another."""

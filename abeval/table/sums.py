@@ -81,13 +81,13 @@ def name_of(source: object) -> str:
     return Path(source).name if isinstance(source, str | Path) else "the frame"
 
 
-def read_sums(source: object, named: Named | None = None) -> Sums:
+def read_sums(source: object, named: Named | None = None, folder: Path = Path()) -> Sums:
     """Return a table of sums, or the sums of one of counts: a file, or a frame.
 
-    `named` is what the caller says of a table of counts.
+    `named` is what the caller says of a table of counts; paths of a log begin in `folder`.
     """
     named = named or Named()
-    with closing(DuckDBEngine()) as engine:
+    with closing(DuckDBEngine(folder=folder)) as engine:
         _add(engine, source, named.variant)
         name = name_of(source)
         known = {column.lower(): column for column in engine.columns(_TABLE)}
@@ -167,8 +167,8 @@ def sums_of_experiment(experiment: Experiment, sums: object = None) -> Sums:
     columns = dict(_columns_of(one.model_dump(exclude_none=True)) for one in chosen)
     variant = "" if log is None else log.columns.get("variant", "")
     named = Named(variant, experiment.unit, columns or None)
-    if sums is None and log is not None:
-        sums = log.within(experiment.folder)
+    if sums is None:
+        return read_sums(log, named, experiment.folder)
     return read_sums(sums, named)
 
 
