@@ -34,7 +34,7 @@ ORDER = (
     ("results", "stats"),
     ("assignment", "files", "progress", "scratch", "threads", "version"),
     ("bounds",),
-    ("errors", "locks", "signals", "views"),
+    ("errors", "locks", "packaged", "signals", "views"),
 )
 """From the top floor to the ground: an import goes to a lower floor."""
 
@@ -60,6 +60,7 @@ SHARED = {
         "errors",
         "files",
         "locks",
+        "packaged",
         "progress",
         "scratch",
         "signals",

@@ -1,12 +1,12 @@
 """Look up what names usually mean: of columns, variants, files and types of rows."""
 
 import re
-import tomllib
 from collections.abc import Collection, Mapping
 from functools import cache
-from pathlib import Path
 
-_TABLE = tomllib.loads(Path(__file__).with_name("words.toml").read_text(encoding="utf-8"))
+from abeval.packaged import table_beside
+
+_TABLE = table_beside(__file__, "words.toml")
 
 LISTS: Mapping[str, Mapping[str, int]] = {
     role: {word.replace("_", ""): place for place, word in enumerate(text.split())}
@@ -15,7 +15,7 @@ LISTS: Mapping[str, Mapping[str, int]] = {
 """Role → its words, written as one, each with its place: the first ones say it best."""
 
 
-_QUESTIONS = tomllib.loads(Path(__file__).with_name("questions.toml").read_text(encoding="utf-8"))
+_QUESTIONS = table_beside(__file__, "questions.toml")
 
 
 def question(key: str, **slots: object) -> str:

@@ -7,12 +7,10 @@ other dialects. Looking up offsets of zones is ten times as fast as DuckDB's con
 from __future__ import annotations
 
 import math
-import tomllib
 from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from functools import cache
-from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 from zoneinfo import ZoneInfo
 
@@ -22,11 +20,12 @@ from numpy.typing import NDArray
 from abeval.assignment import SLOTS, SUB_BUCKETS, draws
 from abeval.assignment.draws import Draw, Rule
 from abeval.engines.sql import Engine, literal
+from abeval.packaged import table_beside
 
 if TYPE_CHECKING:
     from sqlglot import exp
 
-_TABLE = tomllib.loads(Path(__file__).with_name("calls.toml").read_text("utf-8"))
+_TABLE = table_beside(__file__, "calls.toml")
 
 CALLS: Mapping[str, Sequence[str]] = _TABLE.pop("arguments")
 """The calls, with their arguments."""

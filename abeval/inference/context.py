@@ -1,9 +1,7 @@
 """Say what stands beside the effects: who was analysed, what was left out, how to read them."""
 
-import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
-from pathlib import Path
 from zoneinfo import ZoneInfo
 
 from abeval.aggregates.aggregates import Aggregates
@@ -20,6 +18,7 @@ from abeval.logs.accounting import DayRows, other_variants
 from abeval.logs.checks import USED, USED_BEFORE
 from abeval.logs.placing import Stretches
 from abeval.metrics.definition import Metric
+from abeval.packaged import table_beside
 from abeval.results import Account, ExperimentInfo, LeftOut, MetricInfo, Ramp, Row, VariantInfo
 from abeval.results import format as fmt
 from abeval.results.analysis import Schedule
@@ -116,7 +115,7 @@ def ramps(stretches: Stretches) -> tuple[Ramp, ...]:
 _Note = tuple[str, Mapping[str, object]]
 """The key of a sentence in `notes.toml`, and what it names."""
 
-_NOTES = tomllib.loads(Path(__file__).with_name("notes.toml").read_text("utf-8"))
+_NOTES = table_beside(__file__, "notes.toml")
 
 
 def notes(analysis: Analysis, comparisons: Comparisons, rows: Sequence[Row]) -> tuple[str, ...]:

@@ -1,8 +1,6 @@
 """Check that lists were drafted as the rule says, and that their log can be read."""
 
-import tomllib
 from functools import partial
-from pathlib import Path
 
 import numpy as np
 
@@ -13,6 +11,7 @@ from abeval.inference.trust.audits import cells_of
 from abeval.inference.trust.checks import ROWS
 from abeval.inference.trust.finding import Find, Finding, Row, decided
 from abeval.interleaving.log import InterleavedLog
+from abeval.packaged import table_beside
 from abeval.results import Check
 from abeval.results import format as fmt
 from abeval.stats.interleaving import symmetry
@@ -24,7 +23,7 @@ _OF_ROWS = (
 )
 """Checks of the log that compare no variants: all units see all rankers."""
 
-_TABLE = tomllib.loads(Path(__file__).with_name("checks.toml").read_text("utf-8"))
+_TABLE = table_beside(__file__, "checks.toml")
 
 
 def checks_of(experiment: Experiment, own: Interleaving, log: InterleavedLog) -> tuple[Check, ...]:

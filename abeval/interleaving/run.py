@@ -1,11 +1,9 @@
 """Judge which ranker users prefer: a row for each metric and pair of rankers, and a verdict."""
 
 import math
-import tomllib
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import combinations
-from pathlib import Path
 
 from abeval.errors import ExperimentError, masked
 from abeval.experiment.model import Experiment
@@ -15,6 +13,7 @@ from abeval.interleaving.checks import checks_of
 from abeval.interleaving.log import InterleavedLog, dealt, read_lists
 from abeval.logs.run import Inputs, opened
 from abeval.metrics.definition import Metric
+from abeval.packaged import table_beside
 from abeval.results import Check, Status, Verdict, codes
 from abeval.results import format as fmt
 from abeval.results.interleaving import InterleavingResult, PreferenceRow
@@ -188,7 +187,7 @@ def _verdict(
     return Verdict(name, "keep_running", said)
 
 
-_NOTES = tomllib.loads(Path(__file__).with_name("notes.toml").read_text("utf-8"))
+_NOTES = table_beside(__file__, "notes.toml")
 
 
 def _notes(own: Interleaving, log: InterleavedLog) -> Iterator[str]:

@@ -1,8 +1,6 @@
 """Refuse logs that do not fit the experiment; each error says how to mend it."""
 
-import tomllib
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 from abeval.engines.sql import Engine, quoted
@@ -13,14 +11,13 @@ from abeval.experiment.sources import CANONICAL_COLUMNS, OUTCOME
 from abeval.logs.mapping import LogColumns, no_column
 from abeval.logs.shape import LogShape
 from abeval.metrics.definition import Metric
+from abeval.packaged import table_beside
 
 USED = "used"
 USED_BEFORE = "used_before_the_period"
 """Reasons in an account for rows that were not set aside: in the period, and before it."""
 
-REMEDIES: Mapping[str, Mapping[str, Any]] = tomllib.loads(
-    Path(__file__).with_name("remedies.toml").read_text("utf-8")
-)
+REMEDIES: Mapping[str, Mapping[str, Any]] = table_beside(__file__, "remedies.toml")
 """What is refused; what to do where all rows are set aside, by reason, or an expression fails."""
 
 

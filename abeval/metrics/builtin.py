@@ -1,15 +1,14 @@
 """Make the built-in metrics, which `builtin.toml` defines."""
 
-import tomllib
 from collections.abc import Mapping
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 from abeval.metrics import definition
 from abeval.metrics.definition import ColumnTerm, Direction, Metric, RowTerm, Term
+from abeval.packaged import table_beside
 
-_TABLE = tomllib.loads(Path(__file__).with_name("builtin.toml").read_text("utf-8"))
+_TABLE = table_beside(__file__, "builtin.toml")
 
 _SOURCES = {
     source.name: source

@@ -1,14 +1,13 @@
 """Make the result of a replay: every model on every traffic, and models in pairs."""
 
-import tomllib
 from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
 from typing import NamedTuple
 
 from abeval.offline.groups import ByGroup, GroupValues, compare_groups
 from abeval.offline.inference import Columns, Value, columns_of, compare, estimate
 from abeval.offline.metrics import HISTORY, UNCUT, OfflineMetric, Scoring
 from abeval.offline.sums import Sums
+from abeval.packaged import table_beside
 from abeval.results import replay
 from abeval.stats import proportions
 from abeval.stats.records import Effect
@@ -19,7 +18,7 @@ _BY_GROUP = frozenset({"bins", "catalogue"})
 _OF_PROBABILITIES = frozenset({"log_loss", "log_likelihood", "ne", "rig", "q_ctr", "brier", "ece"})
 """Metrics without meaning for scores outside [0, 1]."""
 
-NOTES: Mapping[str, str] = tomllib.loads(Path(__file__).with_name("notes.toml").read_text("utf-8"))
+NOTES: Mapping[str, str] = table_beside(__file__, "notes.toml")
 """What stands beside the values of a replay."""
 
 _LARGEST_EXPONENT = 20

@@ -4,14 +4,13 @@ An id carries its definition: `map@10[min]`, `gauc[impressions]`.
 """
 
 import re
-import tomllib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 from abeval.bounds import MAX_CUTOFF
 from abeval.errors import ExperimentError
+from abeval.packaged import table_beside
 
 Family = Literal["list", "tied", "pairs", "auc", "point", "bins", "beyond", "catalogue"]
 Cut = Literal["required", "optional", "none"]
@@ -96,7 +95,7 @@ def _row(pattern: str, family: Family, formula: str, sums: str = "", **own: Any)
     return Definition(name, variant or "", family, _CUTS[cut], above, below, text, **own)
 
 
-_TABLE = tomllib.loads(Path(__file__).with_name("metrics.toml").read_text("utf-8"))
+_TABLE = table_beside(__file__, "metrics.toml")
 
 RANKING = tuple(_row(pattern, **own) for pattern, own in _TABLE["ranking"].items())
 SCORES = tuple(_row(pattern, **own) for pattern, own in _TABLE["scores"].items())

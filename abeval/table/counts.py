@@ -4,13 +4,11 @@ Counts of users are sums of zeros and ones. Impressions are no units: those of o
 and a test of each would take chance for an effect. By day, the days can be units instead.
 """
 
-import tomllib
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date
 from fractions import Fraction
 from math import ceil, floor
-from pathlib import Path
 from types import MappingProxyType
 from typing import NamedTuple
 
@@ -28,6 +26,7 @@ from abeval.drafts.counts import (
 )
 from abeval.errors import LogError
 from abeval.experiment.sources import ROW_UNIT
+from abeval.packaged import table_beside
 from abeval.stats.resampling import MIN_DAYS
 from abeval.table.columns import reference
 
@@ -317,7 +316,7 @@ def _by_day(cells: Sequence[_Cell], name: str) -> list[Summary]:
     return rows
 
 
-_NOTES = tomllib.loads(Path(__file__).with_name("notes.toml").read_text("utf-8"))
+_NOTES = table_beside(__file__, "notes.toml")
 
 
 def noted(key: str, names: Collection[str]) -> list[str]:

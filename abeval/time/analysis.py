@@ -1,10 +1,8 @@
 """Analyse effects over time: windows, stability, novelty, looks, events."""
 
-import tomllib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
-from pathlib import Path
 
 from abeval.inference.context import ramps
 from abeval.inference.trust.groups import balance
@@ -12,6 +10,7 @@ from abeval.inference.trust.split import unexplained_words
 from abeval.logs.placing import knows_assignment
 from abeval.logs.run import Run
 from abeval.metrics.definition import CATALOGUE, QUANTILE, Metric
+from abeval.packaged import table_beside
 from abeval.results import Ramp
 from abeval.results.windows import (
     TIME_SCHEMA_VERSION,
@@ -27,7 +26,7 @@ from abeval.time import change, cut, peeking
 from abeval.time import windows as axes
 from abeval.time.time_sums import By, OpenLogs, Timeline, open_logs, timed, timeline_of
 
-_NOTES = tomllib.loads(Path(__file__).with_name("notes.toml").read_text("utf-8"))
+_NOTES = table_beside(__file__, "notes.toml")
 
 
 @dataclass(frozen=True)

@@ -4,13 +4,11 @@ Differences of a share (`shares.py`, `serving.py`), AUC within strata (`strata.p
 results (`facts.py`), and effects by day or cell (`days.py`).
 """
 
-import tomllib
-from pathlib import Path
-
 from abeval.agreement.case import CauseCheck
 from abeval.agreement.causes import days, facts, serving, shares, strata
+from abeval.packaged import table_beside
 
-_TABLE = tomllib.loads(Path(__file__).with_name("causes.toml").read_text("utf-8"))
+_TABLE = table_beside(__file__, "causes.toml")
 
 _FUNCTIONS = (
     *(strata.position, facts.calibration, shares.support, facts.backtest),

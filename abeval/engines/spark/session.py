@@ -8,17 +8,16 @@ import os
 import pickle
 import socket
 import sys
-import tomllib
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from abeval.engines.sql import Cell, Result
 from abeval.errors import QueryError
 from abeval.experiment.sections import EngineOptions
+from abeval.packaged import table_beside
 from abeval.version import __version__ as version
 
 if TYPE_CHECKING:
@@ -30,9 +29,7 @@ if TYPE_CHECKING:
 
     from abeval.engines.sql import Columns
 
-TABLE: Mapping[str, Mapping[str, str]] = tomllib.loads(
-    Path(__file__).with_name("spark.toml").read_text("utf-8")
-)
+TABLE: Mapping[str, Mapping[str, str]] = table_beside(__file__, "spark.toml")
 """Settings of Spark, and the names of its types."""
 
 _CONNECT = "sc://"

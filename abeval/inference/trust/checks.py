@@ -1,9 +1,7 @@
 """List the trust checks, and the metrics that they make untrusted."""
 
-import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 from abeval.aggregates.aggregates import Aggregates
@@ -18,6 +16,7 @@ from abeval.inference.comparison import Reason
 from abeval.inference.trust import audits, groups, hours, influence, rows, split, turns
 from abeval.inference.trust.finding import Find, Finding, Row, decided
 from abeval.metrics.definition import Metric
+from abeval.packaged import table_beside
 from abeval.results import Check
 from abeval.results.analysis import CheckResult
 from abeval.results.trust import AAResult
@@ -65,7 +64,7 @@ def _row(name: str, own: dict[str, Any]) -> Row:
     return row._replace(find=_FIND[name])
 
 
-_TABLE = tomllib.loads(Path(__file__).with_name("checks.toml").read_text("utf-8"))
+_TABLE = table_beside(__file__, "checks.toml")
 
 ROWS = tuple(_row(name, own) for name, own in _TABLE.items())
 """Every check, in the order of how much it can spoil."""
