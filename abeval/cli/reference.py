@@ -152,12 +152,7 @@ def simulate(
 
             worlds.simulate(directory, impressions, seed, count, past)
         else:
-            written = {
-                "clusters": worlds.simulate_stores,
-                "interleaving": worlds.simulate_lists,
-                "switchback": worlds.simulate_turns,
-            }
-            written[design](directory, seed)
+            worlds.simulate_design(design, directory, seed)
     typer.echo(f"{directory / 'experiment.toml'}")
 
 

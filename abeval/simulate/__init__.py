@@ -1,10 +1,8 @@
 """Simulate logs of an A/B test with known truth, to try abeval and to test it."""
 
+from abeval.simulate.designs import simulate_design
 from abeval.simulate.dirt import Truth
-from abeval.simulate.interleaved import simulate_lists
 from abeval.simulate.run import simulate
-from abeval.simulate.stores import simulate_stores
-from abeval.simulate.turns import simulate_turns
 from abeval.simulate.world import DEFAULT_IMPRESSIONS, LEAST_IMPRESSIONS
 
 __all__ = [
@@ -12,7 +10,5 @@ __all__ = [
     "LEAST_IMPRESSIONS",
     "Truth",
     "simulate",
-    "simulate_lists",
-    "simulate_stores",
-    "simulate_turns",
+    "simulate_design",
 ]

@@ -6,16 +6,14 @@ with noise; the less noise, the better. Most users have few lists, some up to 20
 """
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
 
 from abeval.assignment.interleaving import Drafted, Method, interleave
-from abeval.bounds import check_seed
 from abeval.simulate import world
-from abeval.simulate.run import timestamps, write_small
+from abeval.simulate.run import Small, timestamps
 from abeval.simulate.visits import Bools
 from abeval.simulate.world import Floats, Ints
 
@@ -100,27 +98,12 @@ def draw_sizes(rng: np.random.Generator, users: int) -> Ints:
     return np.exp(rng.uniform(0, np.log(MOST_LISTS), users)).astype(np.int64)
 
 
-def simulate_lists(directory: Path | str, seed: int = 7) -> float:
-    """Write a small log of lists that two rankers share; return the true lift of an A/B test.
-
-    The folder gets `impressions.parquet`, `experiment.toml` and `truth.json`. An earlier simulation
-    is replaced, unless its experiment file was edited.
-
-    Raises:
-        ExperimentError: If the seed or the folder cannot be used.
-
-    >>> import tempfile
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     lift = simulate_lists(folder)
-    >>> round(lift, 3)
-    0.13
-    """
-    check_seed(seed)
+def lists(seed: int) -> Small:
+    """Simulate lists that two rankers share; the lift is that of an A/B test."""
     queries = draw_queries(seed, NOISE, QUERIES)
     shown = show(seed, queries, drafted("team_draft", "lists"), USERS)
-    lift, rows = {"clicks_per_list": queries.lift}, _rows(seed, queries, shown)
-    write_small(directory, _EXPERIMENT, _IMPRESSIONS, rows, seed, lift)
-    return queries.lift
+    rows, lift = _rows(seed, queries, shown), {"clicks_per_list": queries.lift}
+    return Small("shared_lists", RANKERS, _DESIGN, _COLUMNS, _IMPRESSIONS, rows, lift)
 
 
 def _rows(seed: int, queries: Queries, shown: Shown) -> pd.DataFrame:
@@ -146,28 +129,14 @@ def _rows(seed: int, queries: Queries, shown: Shown) -> pd.DataFrame:
 
 
 _IMPRESSIONS = """
-copy (
-    select 'u' || lpad(user::varchar, 4, '0') as user_id, request_id, item_id, position, time,
-        team, nullif(rank_old, 0) as rank_old, nullif(rank_new, 0) as rank_new, click
-    from chunk order by time, request_id, position
-) to $file (format parquet, compression zstd)
+select 'u' || lpad(user::varchar, 4, '0') as user_id, request_id, item_id, position, time,
+    team, nullif(rank_old, 0) as rank_old, nullif(rank_new, 0) as rank_new, click
+from chunk order by time, request_id, position
 """
-_EXPERIMENT = f"""\
-name = "shared_lists"
-unit = "user_id"
-control = "old"
-variants = {{ old = {{}}, new = {{}} }}
-
-[period]
-start = {world.START}
-end = {world.END}
-
+_DESIGN = """\
 [interleaving]
 team = "team"
 salt = "lists"
-ranks = {{ old = "rank_old", new = "rank_new" }}
-
-[logs.impressions]
-path = "impressions.parquet"
-columns = {{ ts = "time" }}
+ranks = { old = "rank_old", new = "rank_new" }
 """
+_COLUMNS = 'columns = { ts = "time" }\n'

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager
 from datetime import date
 from pathlib import Path
+from typing import NamedTuple
 
 import duckdb
 import numpy as np
@@ -26,58 +27,48 @@ WRITTEN = (*LOGS, "experiment.toml", "truth.json")
 
 # A code of -1 is index 0, before the first name of a list, and becomes null.
 _IMPRESSIONS = """
-copy (
-    select
-        impression_id,
-        request_id,
-        case when user_code >= 0 then 'u' || lpad(cast(user_code as varchar), 7, '0') end
-            as user_id,
-        item_id,
-        time,
-        ($variants)[variant_code + 1] as variant,
-        cast(position as integer) as position,
-        ($devices)[device_code + 1] as device,
-        ($countries)[country_code + 1] as country,
-        case when not isnan(score_baseline) then score_baseline end as score_baseline,
-        case when not isnan(score_candidate) then score_candidate end as score_candidate,
-        case when not isnan(served_score) then served_score end as ranked_by,
-        model_trained
-    from chunk
-) to $file (format parquet, compression zstd)
+select
+    impression_id,
+    request_id,
+    case when user_code >= 0 then 'u' || lpad(cast(user_code as varchar), 7, '0') end
+        as user_id,
+    item_id,
+    time,
+    ($variants)[variant_code + 1] as variant,
+    cast(position as integer) as position,
+    ($devices)[device_code + 1] as device,
+    ($countries)[country_code + 1] as country,
+    case when not isnan(score_baseline) then score_baseline end as score_baseline,
+    case when not isnan(score_candidate) then score_candidate end as score_candidate,
+    case when not isnan(served_score) then served_score end as ranked_by,
+    model_trained
+from chunk
 """
 # What the candidate learned from: all rows that the baseline served before the test.
 _TRAINING = """
-copy (
-    select
-        'u' || lpad(cast(user_code as varchar), 7, '0') as user_id,
-        item_id, time, clicked as click, 'baseline' as policy, score_candidate
-    from chunk
-    where user_code >= 0 and variant_code < 0 and not isnan(score_candidate)
-) to $file (format parquet, compression zstd)
+select
+    'u' || lpad(cast(user_code as varchar), 7, '0') as user_id,
+    item_id, time, clicked as click, 'baseline' as policy, score_candidate
+from chunk
+where user_code >= 0 and variant_code < 0 and not isnan(score_candidate)
 """
 _EXPOSURES = """
-copy (
-    select
-        'u' || lpad(cast(user_code as varchar), 7, '0') as user_id,
-        ($variants)[variant_code + 1] as variant,
-        min(time) as time
-    from chunk
-    group by user_code, variant_code
-    order by min(time), user_code, variant_code
-) to $file (format parquet, compression zstd)
+select
+    'u' || lpad(cast(user_code as varchar), 7, '0') as user_id,
+    ($variants)[variant_code + 1] as variant,
+    min(time) as time
+from chunk
+group by user_code, variant_code
+order by min(time), user_code, variant_code
 """
 _CLICKS = """
-copy (
-    select impression_id, time, case when dwell >= 0 then dwell end as dwell_ms
-    from chunk
-) to $file (format parquet, compression zstd)
+select impression_id, time, case when dwell >= 0 then dwell end as dwell_ms
+from chunk
 """
 _ITEMS = """
-copy (
-    select item_id, ($categories)[category_code + 1] as category
-    from chunk
-    order by item_id
-) to $file (format parquet, compression zstd)
+select item_id, ($categories)[category_code + 1] as category
+from chunk
+order by item_id
 """
 
 
@@ -103,18 +94,50 @@ def filled_folder(
 SMALL = ("impressions.parquet", "experiment.toml", "truth.json")
 
 
-def write_small(
-    folder: Path | str,
-    experiment: str,
-    sql: str,
-    rows: pd.DataFrame,
-    seed: int,
-    lift: Mapping[str, float],
-) -> None:
-    """Write a simulation of one log: its rows through SQL, the experiment file and true lifts."""
-    with filled_folder(Path(folder), experiment, SMALL) as filled:
-        copy_frame(sql, rows, filled / SMALL[0], {})
-        truth = {"seed": seed, "lift": lift}
+class Small(NamedTuple):
+    """A simulation of one log in the two weeks of every simulation.
+
+    Attributes:
+        name: Of the experiment; its `variants` are control and another.
+        design: What its file says of how they were assigned.
+        more: What follows the path of the log: its columns, and metrics.
+        select: SQL of the log's rows, of `chunk`, which are `rows`.
+        lift: Metric → true lift.
+    """
+
+    name: str
+    variants: tuple[str, str]
+    design: str
+    more: str
+    select: str
+    rows: pd.DataFrame
+    lift: Mapping[str, float]
+
+    @property
+    def experiment(self) -> str:
+        """Write the experiment file."""
+        control, other = self.variants
+        return f"""\
+name = "{self.name}"
+unit = "user_id"
+control = "{control}"
+variants = {{ {control} = {{}}, {other} = {{}} }}
+
+[period]
+start = {world.START}
+end = {world.END}
+
+{self.design}
+[logs.impressions]
+path = "{SMALL[0]}"
+{self.more}"""
+
+
+def write_small(folder: Path, small: Small, seed: int) -> None:
+    """Write a simulation of one log: its rows, the experiment file and true lifts."""
+    with filled_folder(folder, small.experiment, SMALL) as filled:
+        copy_frame(small.select, small.rows, filled / SMALL[0], {})
+        truth = {"seed": seed, "lift": small.lift}
         (filled / SMALL[-1]).write_text(json.dumps(truth, indent=2) + "\n", encoding="utf-8")
 
 
@@ -214,11 +237,12 @@ def timestamps(
     return np.datetime64(start, "us") + (at * 1000).astype("timedelta64[us]")
 
 
-def copy_frame(query: str, chunk: pd.DataFrame, path: Path, values: Mapping[str, object]) -> None:
+def copy_frame(select: str, chunk: pd.DataFrame, path: Path, values: Mapping[str, object]) -> None:
     """Write a frame, as a query of `chunk` shapes it, to a Parquet file."""
     with duckdb.connect() as con:
         con.register("chunk", chunk)
-        con.execute(query, {"file": str(path), **values})
+        copied = f"copy ({select}) to $file (format parquet, compression zstd)"
+        con.execute(copied, {"file": str(path), **values})
 
 
 _HEAD = """\

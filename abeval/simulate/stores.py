@@ -4,18 +4,17 @@ Stores are of uneven size (lognormal, 20 to 400 users) and differ in their click
 number of impressions, and clicks with the chance of the store.
 """
 
-from pathlib import Path
 from typing import Literal, NamedTuple
 
 import numpy as np
 import pandas as pd
 
-from abeval.bounds import check_seed
 from abeval.simulate import world
-from abeval.simulate.run import timestamps, write_small
+from abeval.simulate.run import Small, timestamps
 from abeval.simulate.visits import Bools
 from abeval.simulate.world import Ints
 
+ARMS = ("control", "treatment")
 RATE, DAYS = 0.2, 14
 LIFT, STORES, ICC = 0.2, 60, 0.01
 
@@ -58,21 +57,8 @@ def draw_users(
     return Users(y, x, store, treated, stratum)
 
 
-def simulate_stores(directory: Path | str, seed: int = 7) -> float:
-    """Write a small log of stores in matched pairs; return the true lift of CTR.
-
-    The folder gets `impressions.parquet`, `experiment.toml` and `truth.json`. An earlier simulation
-    is replaced, unless its experiment file was edited.
-
-    Raises:
-        ExperimentError: If the seed or the folder cannot be used.
-
-    >>> import tempfile
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     simulate_stores(folder)
-    0.2
-    """
-    check_seed(seed)
+def stores(seed: int) -> Small:
+    """Simulate stores in matched pairs."""
     rng = np.random.default_rng(seed)
     drawn = draw_users(rng, STORES, ICC, LIFT, "pairs")
     user = np.repeat(np.arange(len(drawn.x)), drawn.x)
@@ -82,37 +68,24 @@ def simulate_stores(directory: Path | str, seed: int = 7) -> float:
         "pair": drawn.stratum[store],
         "user_id": user,
         "ts": timestamps(rng.integers(0, DAYS * world.DAY_MS, len(user)), world.START),
-        "variant": np.where(drawn.treated[store], "treatment", "control"),
+        "variant": np.where(drawn.treated[store], ARMS[1], ARMS[0]),
         "click": (place < drawn.y[user]).astype(int),
     }
-    write_small(directory, _EXPERIMENT, _IMPRESSIONS, pd.DataFrame(rows), seed, {"ctr": LIFT})
-    return LIFT
+    frame = pd.DataFrame(rows)
+    return Small("stores", ARMS, _DESIGN, _METRICS, _IMPRESSIONS, frame, {"ctr": LIFT})
 
 
 _IMPRESSIONS = """
-copy (
-    select 'store ' || store as store, 'pair ' || pair as pair,
-        'u' || lpad(user_id::varchar, 4, '0') as user_id, ts, variant, click
-    from chunk order by ts, user_id
-) to $file (format parquet, compression zstd)
+select 'store ' || store as store, 'pair ' || pair as pair,
+    'u' || lpad(user_id::varchar, 4, '0') as user_id, ts, variant, click
+from chunk order by ts, user_id
 """
-_EXPERIMENT = f"""\
-name = "stores"
-unit = "user_id"
-control = "control"
-variants = {{ control = {{}}, treatment = {{}} }}
-
-[period]
-start = {world.START}
-end = {world.END}
-
+_DESIGN = """\
 [design]
 cluster = "store"
 pairs = "pair"
-
-[logs.impressions]
-path = "impressions.parquet"
-
+"""
+_METRICS = """
 [[metrics]]
 name = "ctr"
 role = "goal"

@@ -5,7 +5,6 @@ autoregressive process of .9). After a switch the variant before may act for som
 """
 
 from datetime import datetime, time, timedelta
-from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
@@ -13,9 +12,8 @@ import pandas as pd
 from scipy.special import expit
 
 from abeval.assignment.switchbacks import Schedule, schedule_of
-from abeval.bounds import check_seed
 from abeval.simulate import world
-from abeval.simulate.run import write_small
+from abeval.simulate.run import Small
 from abeval.simulate.visits import Bools
 from abeval.simulate.world import Ints
 
@@ -78,49 +76,22 @@ def log_of(drawn: Minutes, seed: int) -> pd.DataFrame:
     )
 
 
-def simulate_turns(directory: Path | str, seed: int = 7) -> float:
-    """Write a small log of cities that took turns; return the true lift of CTR.
-
-    The folder gets `impressions.parquet`, `experiment.toml` and `truth.json`. An earlier simulation
-    is replaced, unless its experiment file was edited.
-
-    Raises:
-        ExperimentError: If the seed or the folder cannot be used.
-
-    >>> import tempfile
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     simulate_turns(folder)
-    0.1
-    """
-    check_seed(seed)
+def turns(seed: int) -> Small:
+    """Simulate cities that took turns."""
     log = log_of(draw_minutes("balanced", 0, seed, LIFT), seed)
-    write_small(directory, _EXPERIMENT, _IMPRESSIONS, log, seed, {"ctr": LIFT})
-    return LIFT
+    return Small("cities", ARMS, _DESIGN, _METRICS, _IMPRESSIONS, log, {"ctr": LIFT})
 
 
 _IMPRESSIONS = """
-copy (
-    select 'city ' || city as city, 'u' || lpad(user_id::varchar, 4, '0') as user_id, ts, variant,
-        click
-    from chunk order by ts, city, user_id
-) to $file (format parquet, compression zstd)
+select 'city ' || city as city, 'u' || lpad(user_id::varchar, 4, '0') as user_id, ts, variant,
+    click
+from chunk order by ts, city, user_id
 """
-_EXPERIMENT = f"""\
-name = "cities"
-unit = "user_id"
-control = "control"
-variants = {{ control = {{}}, treatment = {{}} }}
-
-[period]
-start = {world.START}
-end = {world.END}
-
+_DESIGN = f"""\
 [design]
 switchback = {{ cluster = "city", slot = "{HOURS}h", burn_in = "20m" }}
-
-[logs.impressions]
-path = "impressions.parquet"
-
+"""
+_METRICS = """
 [[metrics]]
 name = "ctr"
 role = "goal"

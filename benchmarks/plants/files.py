@@ -23,40 +23,36 @@ _DIGITS = 8
 _VARIANTS = {"variants": list(VARIANTS)}
 
 _IMPRESSIONS = """
-copy (
-    select
-        impression_id, request_id,
-        'u' || lpad(cast(user_code as varchar), 7, '0') as user_id,
-        item_id,
-        (['news', 'music', 'sport', 'film', 'games'])[(item_id - 1) // 80 + 1] as category,
-        time,
-        ($variants)[variant_code + 1] as variant,
-        ($scenes)[scene_code + 1] as scene,
-        ($surfaces)[surface_code + 1] as surface,
-        cast(position as integer) as position,
-        cast(click as integer) as click,
-        score_baseline, score_candidate,
-        case when not isnan(served_score) then served_score end as served_score,
-        history, freshness, recent_clicks, features_written,
-        cast(failed as integer) as timeout,
-        cast(failed as integer) as fallback,
-        round(latency, 1) as latency_ms,
-        model_trained,
-        case when model_trained is not null
-            then ($variants)[variant_code + 1] || '-' || strftime(model_trained, '%m%d') end
-            as model_version
-    from chunk
-) to $file (format parquet, compression zstd)
+select
+    impression_id, request_id,
+    'u' || lpad(cast(user_code as varchar), 7, '0') as user_id,
+    item_id,
+    (['news', 'music', 'sport', 'film', 'games'])[(item_id - 1) // 80 + 1] as category,
+    time,
+    ($variants)[variant_code + 1] as variant,
+    ($scenes)[scene_code + 1] as scene,
+    ($surfaces)[surface_code + 1] as surface,
+    cast(position as integer) as position,
+    cast(click as integer) as click,
+    score_baseline, score_candidate,
+    case when not isnan(served_score) then served_score end as served_score,
+    history, freshness, recent_clicks, features_written,
+    cast(failed as integer) as timeout,
+    cast(failed as integer) as fallback,
+    round(latency, 1) as latency_ms,
+    model_trained,
+    case when model_trained is not null
+        then ($variants)[variant_code + 1] || '-' || strftime(model_trained, '%m%d') end
+        as model_version
+from chunk
 """
 _TRAINING = """
-copy (
-    select
-        'u' || lpad(cast(user_code as varchar), 7, '0') as user_id,
-        item_id, time, cast(click as integer) as click, score_candidate,
-        case when before then 'production' else ($variants)[variant_code + 1] end as policy
-    from chunk
-    order by time, user_id, item_id
-) to $file (format parquet, compression zstd)
+select
+    'u' || lpad(cast(user_code as varchar), 7, '0') as user_id,
+    item_id, time, cast(click as integer) as click, score_candidate,
+    case when before then 'production' else ($variants)[variant_code + 1] end as policy
+from chunk
+order by time, user_id, item_id
 """
 
 

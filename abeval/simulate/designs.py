@@ -1,0 +1,44 @@
+"""Simulate a small log of another design than an A/B test of users."""
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Literal
+
+from abeval.bounds import check_seed
+from abeval.simulate.interleaved import lists
+from abeval.simulate.run import Small, write_small
+from abeval.simulate.stores import stores
+from abeval.simulate.turns import turns
+
+Design = Literal["clusters", "interleaving", "switchback"]
+
+_DESIGNS: Mapping[Design, Callable[[int], Small]] = {
+    "clusters": stores,
+    "interleaving": lists,
+    "switchback": turns,
+}
+
+
+def simulate_design(design: Design, directory: Path | str, seed: int = 7) -> Mapping[str, float]:
+    """Write a log of stores in matched pairs, shared lists, or cities in turn; return true lifts.
+
+    The folder gets `impressions.parquet`, `experiment.toml` and `truth.json`. An earlier simulation
+    is replaced, unless its experiment file was edited. A lift of shared lists is that of an A/B
+    test.
+
+    Raises:
+        ExperimentError: If the seed or the folder cannot be used.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     simulate_design("clusters", folder)
+    ...     simulate_design("switchback", folder)
+    ...     round(simulate_design("interleaving", folder)["clicks_per_list"], 3)
+    {'ctr': 0.2}
+    {'ctr': 0.1}
+    0.13
+    """
+    check_seed(seed)
+    small = _DESIGNS[design](seed)
+    write_small(Path(directory), small, seed)
+    return small.lift
