@@ -31,12 +31,12 @@ def simulate_design(design: Design, directory: Path | str, seed: int = 7) -> Map
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
-    ...     simulate_design("clusters", folder)
-    ...     simulate_design("switchback", folder)
-    ...     round(simulate_design("interleaving", folder)["clicks_per_list"], 3)
+    ...     for design in ("clusters", "interleaving", "switchback"):
+    ...         lift = simulate_design(design, f"{folder}/{design}")
+    ...         print({metric: round(value, 3) for metric, value in lift.items()})
     {'ctr': 0.2}
+    {'clicks_per_list': 0.13}
     {'ctr': 0.1}
-    0.13
     """
     check_seed(seed)
     small = _DESIGNS[design](seed)
