@@ -18,6 +18,7 @@ from abeval.errors import ExperimentError
 from abeval.experiment.model import Experiment
 from abeval.logs import unit_arrays
 from abeval.logs.accounting import day_text
+from abeval.logs.clusters import PARTS
 from abeval.logs.shape import LogShape
 from abeval.logs.unit_arrays import NO_DAY, Labels, UnitDays, Units, Whole, heads
 from abeval.logs.units import SubBuckets
@@ -314,7 +315,7 @@ class SourceValues:
         columns = [y, x, *before, y * y, y * x, x * x, np.ones_like(y)]
         if clusters.turns is not None:
             quarter = self._of_units(clusters.turns.quarter, among)
-            columns += [one * (quarter == place) for place in range(4) for one in (y, x)]
+            columns += [one * (quarter == place) for place in range(len(PARTS)) for one in (y, x)]
         totals = [np.bincount(cluster, one, len(clusters.variant)) for one in columns]
         return np.stack(totals, axis=1)
 

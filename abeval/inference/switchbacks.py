@@ -6,6 +6,7 @@ other, hour by hour and day by day, does no harm (Bojinov, Simchi-Levi and Zhao 
 
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
+from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
@@ -32,7 +33,13 @@ def is_of_rows(metric: Metric) -> bool:
 def tossed(treated: Bools, coin: Integers) -> randomisation.Assignments:
     """Draw other schedules of the same kind, as many as memory allows."""
     draws = max(999, min(randomisation.DRAWS, _CELLS // len(treated)))
-    return randomisation.tossed(treated, coin, draws=draws)
+    return _tossed(treated.tobytes(), coin.astype(np.int64).tobytes(), draws)
+
+
+@lru_cache(maxsize=1)
+def _tossed(treated: bytes, coin: bytes, draws: int) -> randomisation.Assignments:
+    """Keep the last schedules: each metric and check of an analysis needs the same ones."""
+    return randomisation.tossed(np.frombuffer(treated, bool), np.frombuffer(coin, np.int64), draws)
 
 
 class Lagged(NamedTuple):
