@@ -28,13 +28,13 @@ ALIKE = "control=0.5,treatment=0.5"
 WRITTEN = {
     "analyze": "analyze FILE --json OUT.json --report OUT.html --csv OUT.csv",
     "gate": "analyze FILE --gate --json OUT.json",
-    "report": "report FILE --output OUT.html --json OUT.json",
-    "markdown": "report FILE --format md --output OUT.md",
-    "check": "check FILE --json OUT.json --gate",
+    "study": "analyze FILE --report OUT.html --report OUT.json",
+    "markdown": "analyze FILE --format md --report OUT.md",
+    "check": "analyze FILE --checks --json OUT.json --gate",
     "windows": "windows FILE --all --json OUT.json --report OUT.html",
     "power": "power FILE --mde 2% --all --json OUT.json",
     "aa": "aa FILE --runs 40 --json OUT.json",
-    "compare": "compare FILE --metric ctr --json OUT.json",
+    "compare": "analyze FILE --pairs ctr --json OUT.json",
     "replay": "replay FILE --all --json OUT.json --report OUT.html",
     "agree": "agree FILE --all --json OUT.json --report OUT.html",
     "audit": "audit FILE --json OUT.json",
@@ -47,11 +47,12 @@ COMMANDS: Mapping[str, Mapping[str, str]] = {
         "hours": "windows FILE --by hour --by weekday --look 7 --look 14 --json OUT.json",
         "days": "power FILE --days 21 --power 0.9 --json OUT.json",
         "init": "init impressions clicks.parquet items.parquet --output OUT.toml",
+        "page": "report analyze.json replay.json --output OUT.html",
         "history_add": "history add analyze.json replay.json --history OUT.parquet",
         "history_report": "history report --history OUT.parquet --json OUT.json",
     },
     "ramped": WRITTEN,
-    "position": {k: WRITTEN[k] for k in ("analyze", "replay", "agree", "report")},
+    "position": {k: WRITTEN[k] for k in ("analyze", "replay", "agree", "study")},
     "reordered": {k: WRITTEN[k] for k in ("agree", "windows")},
     "table": {
         "analyze": f"analyze {TABLE} --json OUT.json --report OUT.html --csv OUT.csv",
@@ -60,16 +61,16 @@ COMMANDS: Mapping[str, Mapping[str, str]] = {
         "init": "init users.csv --output OUT.toml",
         "wrong": "analyze users.csv --unit usr --variant group",
     },
-    "faulty": {k: WRITTEN[k] for k in ("analyze", "check", "report", "compare", "windows", "power")}
+    "faulty": {k: WRITTEN[k] for k in ("analyze", "check", "study", "compare", "windows", "power")}
     | {
         "off_policy": "off-policy FILE --from control --to treatment --all --json OUT.json",
         "misspelt": "analyze misspelt.toml",
         "missing": "replay nowhere.toml",
-        "assign": f"assign ids.csv --salt s --variants {ALIKE} --json OUT.json",
-        "explain": f"assign --salt s --variants {ALIKE} --explain 17",
-        "rule": f"assign --salt s --variants {ALIKE} --sql spark",
-        "metrics": "metrics",
-        "schema": "schema",
+        "assign": f"tools assign ids.csv --salt s --variants {ALIKE} --json OUT.json",
+        "explain": f"tools assign --salt s --variants {ALIKE} --explain 17",
+        "rule": f"tools assign --salt s --variants {ALIKE} --sql spark",
+        "metrics": "tools metrics",
+        "schema": "tools schema",
         "help": "analyze --help",
     },
 }
@@ -346,7 +347,7 @@ def record(logs: Path, out: Path, only: tuple[str, ...] = ()) -> None:
             shared = "history" if name.startswith("history") else name
             target = os.path.relpath(folder / shared, logs.resolve() / log)
             words = command.replace("FILE", "experiment.toml").replace("OUT", target)
-            if log == "sample" and name.startswith("history"):
+            if log == "sample" and name.startswith(("history", "page")):
                 words = re.sub(r"(?<= )(\w+\.json)\b", rf"{Path(target).parent}/\1", words)
                 if name == "history_add":
                     Path(folder / "history.parquet").unlink(missing_ok=True)

@@ -404,7 +404,7 @@ def test_commands_on_an_experiment_of_counts(tmp_path: Path) -> None:
         (("analyze", draft, "--gate"), "SHIP"),
         (("analyze", "--checks", draft), "1 check passed"),
         (("analyze", draft, "--pairs", "conversions"), "conversions"),
-        (("report", draft, "--format", "md"), "SHIP"),
+        (("analyze", draft, "--format", "md"), "SHIP"),
         (("analyze", tmp_path / "counts.csv", "--unit", "row"), "SHIP"),
         (("analyze", "--sums", tmp_path / "counts.csv"), "SHIP"),
         (("analyze", draft, "--sums", tmp_path / "counts.csv"), "SHIP"),

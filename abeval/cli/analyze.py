@@ -281,7 +281,7 @@ def report(
     files: Annotated[
         list[Path],
         typer.Argument(help="Results of one experiment, as --json wrote them.", metavar="FILE..."),
-        options.Reads("the file to report", is_experiment=options.is_toml),
+        options.Reads("the file to report"),
     ],
     output: Annotated[
         Path | None,
@@ -293,8 +293,6 @@ def report(
         typer.Option("--format", help="html, or md for a pull request or a chat."),
     ] = "html",
     json_file: options.JsonFile = None,
-    *,
-    engine: Mapping[str, object],
 ) -> None:
     """Report results on one page, or in Markdown: those of one experiment, as --json wrote them.
 
@@ -309,11 +307,7 @@ def report(
         if output is None:
             raise ExperimentError("a page needs a file", "name it: --output report.html")
         options.check_page(output)
-    if [*map(options.is_toml, files)] == [True]:
-        new = "analyze EXPERIMENT.toml --report " + ("page.html" if format == "html" else "page.md")
-        new += "" if json_file is None else " --report study.json"
-        typer.echo(options.renamed("report EXPERIMENT.toml", new), err=True)
-    result = _result(files, engine)
+    result = _read(files)
     options.write_json(json_file, result)
     if format == "html" and output is not None:
         result.report(output)
@@ -325,30 +319,16 @@ def report(
         typer.echo(text, nl=False)
 
 
-def _result(files: list[Path], engine: Mapping[str, object]) -> "PageRecord":
-    """Run an experiment file, or read results: of one experiment, or one with its own page."""
-    from abeval.progress import steps
+def _read(files: list[Path]) -> "PageRecord":
+    """Read results: of one experiment, or one with its own page."""
     from abeval.results.history import HISTORY_SCHEMA_VERSION, HistoryReport
     from abeval.results.interleaving import InterleavingResult
     from abeval.results.off_policy import OffPolicyResult
     from abeval.results.study import PAGED, PREFERENCES, Kind, read_result, read_results, study_of
 
-    experiments = [file for file in files if options.is_toml(file)]
-    if experiments and len(files) > 1:
-        raise ExperimentError(
-            f"{experiments[0]} is an experiment file", "name it alone, or name results only"
-        )
-    if experiments:
-        from abeval.api import load
-
-        loaded = options.engine_of(load(experiments[0]), engine)
-        with steps() as step:
-            return loaded.study(step=step)
-    if engine:
-        raise ExperimentError(
-            f"--{next(iter(engine)).replace('_', '-')} is for an experiment file",
-            "results are read without an engine: remove it",
-        )
+    if experiments := [file for file in files if options.is_toml(file)]:
+        hint = f"analyze it: abeval analyze {experiments[0]} --report report.html"
+        raise ExperimentError(f"{experiments[0]} is an experiment file, not a result", hint)
     if len(files) > 1:
         return read_results(files)
     own = (

@@ -15,7 +15,6 @@ from abeval.cli.options import (
     ALL,
     JSON,
     NEEDED,
-    PAGE,
     REPORT,
     Reads,
     flag,
@@ -210,7 +209,7 @@ off_policy = twin(
     ),
     flag("shrink", list[float], "λ of DRos; repeat for more. Default: 100.", read=_or(100.0)),
     flag("min_ess", float, "Effective sample size below which nothing is estimated.", 100.0),
-    *(ALL, JSON, PAGE),
+    *(ALL, JSON, REPORT),
 )
 
 _OFFLINE = (

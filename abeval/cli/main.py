@@ -9,57 +9,21 @@ import atexit
 import gc
 import inspect
 import os
-import re
 import sys
 from io import TextIOWrapper
 from typing import Annotated, Any
 
 import typer
-from typer.core import TyperGroup
 
 from abeval.cli.analyze import analyze, on_table_or_file, report
 from abeval.cli.assign import assign
 from abeval.cli.commands import aa, agree, audit, off_policy, power, replay, windows
 from abeval.cli.history import add
 from abeval.cli.history import report as history_report
-from abeval.cli.options import (
-    Command,
-    guarded,
-    on_engine,
-    protected,
-    renamed,
-    with_engine_flags,
-)
+from abeval.cli.options import Command, guarded, on_engine, protected
 from abeval.cli.reference import init, mcp, metrics, schema, simulate, sql
 from abeval.signals import exit_when_stopped, ignore_stops
 from abeval.version import __version__
-
-_TOOLS = ("assign", "simulate", "sql", "metrics", "schema")
-_RENAMED = {
-    "check": ("analyze --checks", ("analyze", "--checks")),
-    "compare": ("analyze --pairs METRIC", ("analyze",)),
-    **{name: (f"tools {name}", ("tools", name)) for name in _TOOLS},
-}
-"""Old name of a command → its new name, as it is said and as it is typed."""
-
-
-class Commands(TyperGroup):
-    """The commands; old names work for one release and are not listed."""
-
-    def resolve_command(self, ctx: typer.Context, args: list[str]) -> Any:  # type: ignore[override]  # noqa: ANN401
-        """Find the command of a name, also of an old one."""
-        old, *rest = args
-        if old in _RENAMED:
-            shown, new = _RENAMED[old]
-            typer.echo(renamed(old, shown), err=True)
-            if old == "compare":
-                rest = [re.sub("^--metric(?==|$)", "--pairs", arg) for arg in rest]
-                # Without a metric it is refused, as it was.
-                rest += (
-                    [] if any(a.startswith(("--pairs", "--help")) for a in rest) else ["--pairs"]
-                )
-            args = [*new, *rest]
-        return super().resolve_command(ctx, args)
 
 
 def _group(name: str, text: str, **own: Any) -> typer.Typer:  # noqa: ANN401 (typer's settings)
@@ -80,7 +44,6 @@ def _add(group: typer.Typer, panel: str | None, *commands: Command) -> None:
 app = _group(
     "abeval",
     "A/B tests of recommender, search and ads models: from logs to a scorecard you can trust.",
-    cls=Commands,
 )
 history = _group(
     "history",
@@ -94,7 +57,7 @@ _add(app, "Decide", init, on_table_or_file(analyze), on_engine(windows), on_engi
 _add(app, "Explain", *(on_engine(command) for command in (replay, agree, off_policy)))
 app.add_typer(history, rich_help_panel="Explain")
 _add(app, "Trust", on_engine(aa), on_engine(audit))
-_add(app, "Tools", with_engine_flags(report), mcp)
+_add(app, "Tools", report, mcp)
 app.add_typer(tools, rich_help_panel="Tools")
 _add(history, None, add, history_report)
 _add(tools, None, assign, simulate, sql, metrics, schema)

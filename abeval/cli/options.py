@@ -164,11 +164,6 @@ def _shown(run: Command, command: Command, parameters: Sequence[inspect.Paramete
     return run
 
 
-def renamed(old: str, new: str) -> str:
-    """Say the new name of a command."""
-    return f"abeval {old} is now abeval {new}; the old name goes with version 0.2"
-
-
 def place(text: str) -> Path:
     """Return a path that a command writes to; an empty one would mean the working directory."""
     if not text:
@@ -176,9 +171,9 @@ def place(text: str) -> Path:
     return Path(text)
 
 
-def output_file(flag: str, text: str, *more: str) -> Any:  # noqa: ANN401 (typer's own type is Any)
-    """Make a flag for a file to write, with its help; `more` are other spellings."""
-    return typer.Option(flag, *more, help=text, metavar="FILE", parser=place)
+def output_file(flag: str, text: str) -> Any:  # noqa: ANN401 (typer's own type is Any)
+    """Make a flag for a file to write, with its help."""
+    return typer.Option(flag, help=text, metavar="FILE", parser=place)
 
 
 def check_page(file: Path) -> None:
@@ -283,9 +278,6 @@ def _parameter(name: str, annotation: object, default: object = None) -> inspect
 ALL = Flag(_parameter("whole", Whole, default=False))
 JSON = Flag(_parameter("json_file", JsonFile))
 REPORT = Flag(_parameter("report", ReportFile))
-_Page = output_file("--report", "Write the HTML report.", "--output")
-PAGE = Flag(_parameter("report", Annotated[Path | None, _Page, Writes(check=check_page)]))
-"""The report of a command whose page is no study's."""
 _DEBUG = _parameter(
     "debug",
     Annotated[bool, typer.Option("--debug", help="Show the traceback of an unforeseen error.")],
@@ -362,10 +354,10 @@ def on_engine(
 
     def run(
         experiment: Path | None = None,
-        *,
-        engine: Mapping[str, object],
         **values: Any,  # noqa: ANN401 (typer's values)
     ) -> None:
+        entered = {option.keyword: values.pop(option.keyword) for option in _ENGINE}
+        engine = {name: value for name, value in entered.items() if value is not None}
         command(engine_of(load(experiment, values), engine), **values)
 
     own = list(inspect.signature(command).parameters.values())[1:]
@@ -381,19 +373,7 @@ def on_engine(
         ],
     )
     own = [p.replace(kind=inspect.Parameter.KEYWORD_ONLY) for p in own]
-    parameters = [file, *own, *(one.parameter for one in flags)]
-    return with_engine_flags(_shown(run, command, parameters))
-
-
-def with_engine_flags(command: Command) -> Command:
-    """Add the flags of the engine to a command, which gets those that are used as `engine`."""
-
-    def run(**values: Any) -> None:  # noqa: ANN401 (typer's values)
-        flags = {one.keyword: values.pop(one.keyword) for one in _ENGINE}
-        command(**values, engine={name: v for name, v in flags.items() if v is not None})
-
-    own = [p for p in inspect.signature(command).parameters.values() if p.name != "engine"]
-    return _shown(run, command, [*own, *(one.parameter for one in _ENGINE)])
+    return _shown(run, command, [file, *own, *(one.parameter for one in (*flags, *_ENGINE))])
 
 
 def engine_of(loaded: "LoadedExperiment", flags: Mapping[str, object]) -> "LoadedExperiment":

@@ -191,6 +191,7 @@ def test_windows_over_thousands_of_days_are_refused_with_the_days(
 
 
 LONG = "x" * 300
+ASSIGN = ("tools", "assign", "--salt", "s", "--variants")
 
 
 @pytest.mark.parametrize(
@@ -202,9 +203,9 @@ LONG = "x" * 300
         (("analyze", "{0}/e.toml", "--csv", "{0}/loop"), "symbolic links"),
         (("analyze", "{0}/loop"), "symbolic links"),
         (("analyze", "/dev/zero"), "/dev/zero is a device"),
-        (("assign", "/dev/zero", "--salt", "s", "--variants", "a=1,b=1"), "/dev/zero is a device"),
-        (("assign", "{0}/loop", "--salt", "s", "--variants", "a=1,b=1"), "symbolic links"),
-        (("assign", "{0}/e.toml", "--salt", "s", "--variants", "a=1e308,b=1e308"), "to 1e+12"),
+        ((*ASSIGN, "a=1,b=1", "/dev/zero"), "/dev/zero is a device"),
+        ((*ASSIGN, "a=1,b=1", "{0}/loop"), "symbolic links"),
+        ((*ASSIGN, "a=1e308,b=1e308", "{0}/e.toml"), "to 1e+12"),
     ],
 )
 def test_names_that_no_file_can_have_are_refused_before_the_work(
@@ -320,9 +321,8 @@ def test_a_pipe_is_no_experiment_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     os.mkfifo(tmp_path / "e.toml")
-    for command in ("analyze", "check", "report"):
-        page = ("--output", tmp_path / "o.html") if command == "report" else ()
-        named = (command, tmp_path / "e.toml", "--json", tmp_path / "o.json", *page)
+    for more in ((), ("--checks",), ("--report", tmp_path / "o.html")):
+        named = ("analyze", tmp_path / "e.toml", "--json", tmp_path / "o.json", *more)
         assert call(monkeypatch, *named) == 2
         assert "e.toml is a device or a pipe" in capsys.readouterr().err
 

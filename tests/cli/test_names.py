@@ -1,4 +1,4 @@
-"""Names of commands: four groups, old names beside new ones, examples of help, JSON on stdout."""
+"""Names of commands: four groups, examples of help, JSON on stdout."""
 
 from __future__ import annotations
 
@@ -18,8 +18,6 @@ from tests.logs.small import small_log
 from tests.test_docs_run import log, prepare, world
 
 __all__ = ["world"]
-
-LAST = "the old name goes with version 0.2"
 
 
 @pytest.fixture(scope="module")
@@ -41,74 +39,29 @@ def run(line: str) -> Result:
     return CliRunner().invoke(app, shlex.split(line))
 
 
-PAIRS = {
-    "check e.toml --json J": "analyze --checks e.toml --json J",
-    "check uneven.toml --gate --json J": "analyze uneven.toml --checks --gate --json J",
-    "check draft.toml --gate": "analyze draft.toml --checks --gate",
-    "check none.toml": "analyze --checks none.toml",
-    "compare e.toml --metric ctr --json J": "analyze e.toml --pairs ctr --json J",
-    "compare --metric=ctr draft.toml --all --threads 1": "analyze --pairs=ctr draft.toml --all",
-    "compare e.toml --metric none": "analyze e.toml --pairs none",
-    "compare e.toml": "analyze e.toml --pairs",
-    "assign ids.csv --salt s --variants a=1,b=1 --json J": (
-        "tools assign ids.csv --salt s --variants a=1,b=1 --json J"
-    ),
-    "simulate sim --impressions 5000": "tools simulate sim --impressions 5000",
-    "simulate sim --impressions 5": "tools simulate sim --impressions 5",
-    "sql units/gauc": "tools sql units/gauc",
-    "sql none": "tools sql none",
-    "metrics": "tools metrics",
-    "schema": "tools schema",
-}
-
-
-@pytest.mark.parametrize("old", PAIRS)
-def test_an_old_name_does_what_the_new_one_does_and_says_it(
-    old: str, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(folder)
-    codes, texts, written = [], [], []
-    for line in (old, PAIRS[old]):
-        file = tmp_path / "out.json"
-        file.unlink(missing_ok=True)
-        done = run(line.replace("J", str(file)))
-        codes.append((done.exit_code, f"{done.exception}"))
-        texts.append(done.stdout)
-        written.append(file.read_bytes() if file.exists() else b"")
-        said = [line for line in done.stderr.splitlines() if LAST in line]
-        assert len(said) == (line == old), done.stderr
-    assert codes[0] == codes[1]
-    assert texts[0] == texts[1]
-    assert written[0] == written[1]
-    assert bool(written[0]) == ("J" in old)
-
-
 @pytest.mark.whole
 def test_analyze_writes_the_whole_page_and_its_json_and_markdown(world: Path) -> None:
-    written = []
-    for old in (
-        "report experiment.toml --output page.html --json study.json --threads 1",
-        "report experiment.toml --output page.md --format md",
-    ):
-        done = run(old)
-        assert (done.exit_code, done.stdout) == (0, "")
-        said = re.fullmatch(
-            rf"abeval report EXPERIMENT.toml is now abeval (.*); {LAST}\n", done.stderr
-        )
-        assert said is not None, done.stderr
-        files = [world / name for name in re.findall(r"--report (\S+)", said[1])]
-        written += files
-        texts = [file.read_bytes() for file in files]
-        for file in files:
-            file.unlink()
-        new = run(said[1].replace("EXPERIMENT", "experiment") + " --json result.json")
-        assert (new.exit_code, new.stderr) == (0, "")
-        assert [file.read_bytes() for file in files] == texts
-    assert [file.name for file in written] == ["page.html", "study.json", "page.md"]
+    files = ("page.html", "study.json", "page.md")
+    reports = " ".join(f"--report {file}" for file in files)
+    done = run(f"analyze experiment.toml {reports} --json result.json")
+    assert (done.exit_code, done.stderr) == (0, "")
     study = json.loads((world / "study.json").read_text(encoding="utf-8"))
     assert study["time"] is not None
     result = json.loads((world / "result.json").read_text(encoding="utf-8"))
     assert result == study["analysis"]
+    for file, format in ((files[0], "html"), (files[2], "md")):
+        done = run(f"report study.json --output again --format {format}")
+        assert (done.exit_code, done.stdout) == (0, "")
+        assert (world / "again").read_bytes() == (world / file).read_bytes()
+
+
+def test_an_experiment_is_not_reported_but_analyzed(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(folder)
+    done = run("report e.toml --output page.html")
+    assert "e.toml is an experiment file, not a result" in f"{done.exception}"
+    assert "abeval analyze e.toml --report report.html" in f"{done.exception}"
 
 
 def test_markdown_on_stdout_is_that_of_the_result(
@@ -125,7 +78,7 @@ def test_markdown_on_stdout_is_that_of_the_result(
     assert "--brief and --format" in f"{both.exception}"
 
 
-def test_the_help_has_four_groups_and_no_old_name(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_help_has_four_groups(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "120")
     text = run("--help").stdout
     parts = re.split(r"─ (Decide|Explain|Trust|Tools) ─", text)

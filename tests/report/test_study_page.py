@@ -48,7 +48,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The page of the sample, as the command wrote it, and its JSON."""
     folder = tmp_path_factory.mktemp("study")
     page, file = folder / "page.html", folder / "study.json"
-    args = ["report", str(FILE), "--output", str(page), "--json", str(file)]
+    args = ["analyze", str(FILE), "--report", str(page), "--report", str(file)]
     run = CliRunner().invoke(app, args)
     assert run.exit_code == 0, run.output
     return folder
