@@ -101,8 +101,10 @@ def _support(log: PolicyLog, min_ess: float) -> tuple[Support | None, Refusal | 
         estimators.check_support(diagnostics, min_ess)
     except Refusal as why:
         refusal = why
-    words = (None, None) if refusal is None else (refusal.reason, str(refusal))
-    return None if diagnostics is None else Support(*diagnostics, *words), refusal
+    if diagnostics is None:
+        return None, refusal
+    reason, message = (None, None) if refusal is None else (refusal.reason, str(refusal))
+    return Support(**diagnostics._asdict(), reason=reason, message=message), refusal
 
 
 def _answers(

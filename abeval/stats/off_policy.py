@@ -57,15 +57,16 @@ class Spread(NamedTuple):
 class Diagnostics(NamedTuple):
     """How well a log supports the evaluation of another policy.
 
-    `units` are clusters, or rows without any; `mean_weight` should be 1, with a clustered standard
-    error and two-sided p-value of that; `ess` is (Σw)²/Σw² of rows, `ess_units` of sums per
-    cluster; `accepted` the rows that rejection sampling at w / max w is expected to keep;
-    `unsupported` the share of evaluation probability on actions never taken, None if unknown.
+    `units` are clusters, or rows without any; `clicks` the rows with a reward; `mean_weight` should
+    be 1, with a clustered standard error and two-sided p-value of that; `ess` is (Σw)²/Σw² of rows,
+    `ess_units` of sums per cluster; `accepted` the rows that rejection sampling at w / max w is
+    expected to keep; `unsupported` the share of evaluation probability on actions never taken, None
+    if unknown.
     """
 
     rows: int
     units: int
-    rewarded: int
+    clicks: int
     mean_weight: float
     mean_weight_se: float
     mean_weight_p: float
@@ -219,7 +220,7 @@ def diagnose(
 
     Example:
         >>> diagnostics = diagnose([1, 0, 0, 1], [0.5, 1.5, 0.5, 1.5])
-        >>> diagnostics.rewarded, round(diagnostics.ess, 6), diagnostics.max_weight
+        >>> diagnostics.clicks, round(diagnostics.ess, 6), diagnostics.max_weight
         (2, 3.2, 1.5)
     """
     r, w = columns(reward, weights)
@@ -232,7 +233,7 @@ def diagnose(
     return Diagnostics(
         rows=r.size,
         units=varied.units,
-        rewarded=int(np.count_nonzero(r)),
+        clicks=int(np.count_nonzero(r)),
         mean_weight=mean,
         mean_weight_se=se,
         mean_weight_p=p_value,

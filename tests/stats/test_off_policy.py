@@ -134,7 +134,7 @@ def test_vector_diagnostics(direction: str) -> None:
     assert found.ess == pytest.approx(expected["ess"], rel=1e-12)
     assert found.ess_share == close(expected["ess_share"])
     assert found.weight_p99 == close(expected["w_p99"])
-    assert found.rewarded == expected["clicks_used"]
+    assert found.clicks == expected["clicks_used"]
     assert unseen == expected["support_violations (pi_e>0 but item-position unseen)"]
     rejection = VECTORS["ope"][direction]["replay_importance_rejection_expected"]
     assert found.accepted == pytest.approx(rejection["expected_accepted"], rel=1e-12)

@@ -19,7 +19,7 @@ def test_the_diagnostics_of_a_log() -> None:
     w = np.array([0.5, 2.0, 0.0, 1.5] * 30)
     units = np.repeat(np.arange(40), 3)
     diagnostics = weights.diagnose(np.tile([2.0, 0.0, -1.0], 40), w, units, 0.01)
-    assert (diagnostics.rows, diagnostics.units, diagnostics.rewarded) == (120, 40, 80)
+    assert (diagnostics.rows, diagnostics.units, diagnostics.clicks) == (120, 40, 80)
     assert diagnostics.max_weight == 2.0
     assert diagnostics.accepted == pytest.approx(120 / 2.0)
     assert diagnostics.ess == pytest.approx(w.sum() ** 2 / np.sum(w**2))
