@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager
 from datetime import date
 from pathlib import Path
+from string import Template
 from typing import NamedTuple
 
 import duckdb
@@ -245,102 +246,22 @@ def copy_frame(select: str, chunk: pd.DataFrame, path: Path, values: Mapping[str
         con.execute(copied, {"file": str(path), **values})
 
 
-_HEAD = """\
-name = "{name}"
-unit = "user_id"
-control = "control"
-timezone = "UTC"
-alpha = 0.05
+_EXPERIMENT = Path(__file__).with_name("experiment.toml")
+"""The experiment file, with names for what differs between simulations."""
 
-[period]
-start = {start}
-end = {end}
-
-[pre_period]
-start = {pre_start}
-end = {start}
-
-[variants.control]
-weight = 0.5
-model = "baseline"
-
-[variants.treatment]
-weight = 0.5
-model = "candidate"
-
-[assignment]
-salt = "{name}"
-
-[models.baseline]
-score = "score_baseline"
-
-[models.candidate]
-score = "score_candidate"
-
-[logs.impressions]
-path = "impressions/*.parquet"
-columns = {{ ts = "time" }}
-
-[logs.clicks]
-path = "clicks.parquet"
-columns = {{ ts = "time", dwell = "dwell_ms" }}
-dwell_unit = "ms"
-
-[logs.items]
-path = "items.parquet"
-
-[logs.exposures]
-path = "exposures.parquet"
-columns = {{ ts = "time" }}
-
-[logs.training]
-path = "training/*.parquet"
-columns = {{ ts = "time" }}
-
-[agreement]
-served_score = "ranked_by"
-model_time = "model_trained"
-
-[[metrics]]
-name = "ctr"
-role = "goal"
-"""
-_REST = f"""
-[[metrics]]
-name = "dwell_per_user"
-role = "goal"
-
-[[metrics]]
-name = "sessions_per_user"
-role = "guardrail"
-margin = 0.1
-
-[inference]
-looks = "group_sequential"
-planned_looks = [{world.LOOK}]
-
-[segments]
-device = "device"
-"""
-_DIAGNOSTICS = (
-    *("clicks_per_user", "impressions_per_user", "page_views_per_user"),
-    *("active_days_per_user", "dwell_per_click", "dwell_per_impression"),
-    *("long_click_rate", "session_length", "gauc", "auc", "q_ctr", "ndcg", "mrr", "map"),
-    *("coverage", "gini", "entropy", "category_diversity"),
-)
-
-
-def _diagnostics(*names: str) -> str:
-    return "".join(f'\n[[metrics]]\nname = "{name}"\n' for name in names)
+_PAST = '\n[[metrics]]\nname = "dwell_per_user"\n\n[[metrics]]\nname = "sessions_per_user"\n'
 
 
 def experiment_of(plan: Plan) -> str:
     """Write the experiment file of a simulation; a past one has one goal and few metrics."""
     start, end = (plan.start + (one - world.PRE_START) for one in (world.START, world.END))
-    head = _HEAD.format(name=plan.name, pre_start=plan.start, start=start, end=end)
+    text = Template(_EXPERIMENT.read_text(encoding="utf-8")).substitute(
+        name=plan.name, pre_start=plan.start, start=start, end=end, look=world.LOOK
+    )
     if plan.name == world.NAME:
-        return head + _REST + _diagnostics(*_DIAGNOSTICS)
-    return head + _diagnostics("dwell_per_user", "sessions_per_user")
+        return text
+    first_goal, *_ = text.partition('\n[[metrics]]\nname = "dwell_per_user"')
+    return first_goal + _PAST
 
 
 Progress = Callable[[int, int], None]
