@@ -64,7 +64,7 @@ def schema() -> None:
 def sql(
     name: Annotated[str | None, typer.Argument(help="A query, such as units/logged_sums.")] = None,
     dialect: Annotated[
-        str, typer.Option(help="spark, bigquery, snowflake, trino, clickhouse, …")
+        str, typer.Option(help="duckdb or spark; of sums duckdb, postgres or clickhouse.")
     ] = "duckdb",
     sums: Annotated[
         Path | None,
@@ -82,8 +82,8 @@ def sql(
     """Print a query of the analysis, or the names of all queries; or the sums of an experiment.
 
     Examples:
-    abeval tools sql units/gauc --dialect bigquery
-    abeval tools sql --sums experiment.toml --dialect snowflake
+    abeval tools sql units/gauc --dialect spark
+    abeval tools sql --sums experiment.toml --dialect postgres
     """
     from abeval.engines.sql import query_names
 

@@ -25,13 +25,11 @@ from abeval.packaged import table_beside
 if TYPE_CHECKING:
     from sqlglot import exp
 
-_TABLE = table_beside(__file__, "calls.toml")
-
-CALLS: Mapping[str, Sequence[str]] = _TABLE.pop("arguments")
-"""The calls, with their arguments."""
-
-_TEMPLATES: Mapping[str, Mapping[str, str]] = {**_TABLE, "databricks": _TABLE["spark"]}
+_TEMPLATES = table_beside(__file__, "calls.toml")
 """Dialect → call → its SQL."""
+
+CALLS: Mapping[str, Sequence[str]] = _TEMPLATES.pop("arguments")
+"""The calls, with their arguments."""
 
 
 def duckdb_macros() -> list[str]:
