@@ -64,7 +64,7 @@ class Numbers(Values, kw_only=True):
     units: int
 
 
-class Row(Numbers, kw_only=True):
+class Row(OfVariant, Numbers, kw_only=True):
     """One metric in one variant against control.
 
     Attributes:
@@ -84,11 +84,9 @@ class Row(Numbers, kw_only=True):
 
     FIRST: ClassVar = ("metric", "kind", "role", "direction", "variant", *Numbers.FIRST)
 
-    metric: str
     kind: str
     role: str
     direction: str
-    variant: str
     p_adjusted: float | None
     method: str | None
     status: Status
@@ -100,7 +98,7 @@ class Row(Numbers, kw_only=True):
     seed: int | None = None
 
 
-class SliceRow(Numbers, kw_only=True):
+class SliceRow(OfVariant, Numbers, kw_only=True):
     """The effect of a metric on one day, or in one segment.
 
     `slice` is `day`, or the name of a segment. `reason` may also be `too_few_units`, beside an
@@ -109,15 +107,13 @@ class SliceRow(Numbers, kw_only=True):
 
     FIRST: ClassVar = ("metric", "variant", "slice", "cell", "partial", *Numbers.FIRST)
 
-    metric: str
-    variant: str
     slice: str
     cell: str
     partial: bool
     reason: str | None
 
 
-class CutRow(Numbers, kw_only=True):
+class CutRow(OfVariant, Numbers, kw_only=True):
     """The effect of a metric on the impressions of one cell of a cut.
 
     Of a ratio, a value is over the cell's impressions; of a mean per unit, it is the cell's sum
@@ -133,8 +129,6 @@ class CutRow(Numbers, kw_only=True):
         *("share_control", "share"),
     )
 
-    metric: str
-    variant: str
     cut: str
     cell: str
     share_control: float | None

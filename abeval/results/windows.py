@@ -26,7 +26,7 @@ StabilityVerdict = Literal["stable", "settling", "drifting", "too_early"]
 Declared = Literal["better", "worse", "different", "unclear"]
 
 
-class WindowRow(Numbers, kw_only=True):
+class WindowRow(OfVariant, Numbers, kw_only=True):
     """The effect of a metric in one window, at a fixed horizon.
 
     Units are those active in the window; in a cumulative window, those entered by its end.
@@ -43,8 +43,6 @@ class WindowRow(Numbers, kw_only=True):
         *Numbers.FIRST,
     )
 
-    metric: str
-    variant: str
     axis: AxisName
     kind: Literal["daily", "cumulative", "rolling", "recurring"]
     days: int
