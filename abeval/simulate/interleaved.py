@@ -102,8 +102,7 @@ def lists(seed: int) -> Small:
     """Simulate lists that two rankers share; the lift is that of an A/B test."""
     queries = draw_queries(seed, NOISE, QUERIES)
     shown = show(seed, queries, drafted("team_draft", "lists"), USERS)
-    rows, lift = _rows(seed, queries, shown), {"clicks_per_list": queries.lift}
-    return Small("shared_lists", RANKERS, _DESIGN, _COLUMNS, _IMPRESSIONS, rows, lift)
+    return Small("shared_lists", _rows(seed, queries, shown), {"clicks_per_list": queries.lift})
 
 
 def _rows(seed: int, queries: Queries, shown: Shown) -> pd.DataFrame:
@@ -126,17 +125,3 @@ def _rows(seed: int, queries: Queries, shown: Shown) -> pd.DataFrame:
             "click": shown.click[lists, place].astype(int),
         }
     )
-
-
-_IMPRESSIONS = """
-select 'u' || lpad(user::varchar, 4, '0') as user_id, request_id, item_id, position, time,
-    team, nullif(rank_old, 0) as rank_old, nullif(rank_new, 0) as rank_new, click
-from chunk order by time, request_id, position
-"""
-_DESIGN = """\
-[interleaving]
-team = "team"
-salt = "lists"
-ranks = { old = "rank_old", new = "rank_new" }
-"""
-_COLUMNS = 'columns = { ts = "time" }\n'

@@ -26,51 +26,10 @@ from abeval.simulate.world import LIST_LENGTH, Catalogue, Ints, Plan, Users
 LOGS = ("impressions", "clicks.parquet", "items.parquet", "exposures.parquet", "training")
 WRITTEN = (*LOGS, "experiment.toml", "truth.json")
 
-# A code of -1 is index 0, before the first name of a list, and becomes null.
-_IMPRESSIONS = """
-select
-    impression_id,
-    request_id,
-    case when user_code >= 0 then 'u' || lpad(cast(user_code as varchar), 7, '0') end
-        as user_id,
-    item_id,
-    time,
-    ($variants)[variant_code + 1] as variant,
-    cast(position as integer) as position,
-    ($devices)[device_code + 1] as device,
-    ($countries)[country_code + 1] as country,
-    case when not isnan(score_baseline) then score_baseline end as score_baseline,
-    case when not isnan(score_candidate) then score_candidate end as score_candidate,
-    case when not isnan(served_score) then served_score end as ranked_by,
-    model_trained
-from chunk
-"""
-# What the candidate learned from: all rows that the baseline served before the test.
-_TRAINING = """
-select
-    'u' || lpad(cast(user_code as varchar), 7, '0') as user_id,
-    item_id, time, clicked as click, 'baseline' as policy, score_candidate
-from chunk
-where user_code >= 0 and variant_code < 0 and not isnan(score_candidate)
-"""
-_EXPOSURES = """
-select
-    'u' || lpad(cast(user_code as varchar), 7, '0') as user_id,
-    ($variants)[variant_code + 1] as variant,
-    min(time) as time
-from chunk
-group by user_code, variant_code
-order by min(time), user_code, variant_code
-"""
-_CLICKS = """
-select impression_id, time, case when dwell >= 0 then dwell end as dwell_ms
-from chunk
-"""
-_ITEMS = """
-select item_id, ($categories)[category_code + 1] as category
-from chunk
-order by item_id
-"""
+
+def _text(name: str) -> str:
+    """Return a template: the file of an experiment, or a query of the rows of one of its logs."""
+    return (Path(__file__).parent / "templates" / name).read_text(encoding="utf-8")
 
 
 @contextmanager
@@ -99,45 +58,21 @@ class Small(NamedTuple):
     """A simulation of one log in the two weeks of every simulation.
 
     Attributes:
-        name: Of the experiment; its `variants` are control and another.
-        design: What its file says of how they were assigned.
-        more: What follows the path of the log: its columns, and metrics.
-        select: SQL of the log's rows, of `chunk`, which are `rows`.
+        name: Of the experiment, and of its templates.
+        rows: What the template of its log selects from.
         lift: Metric → true lift.
     """
 
     name: str
-    variants: tuple[str, str]
-    design: str
-    more: str
-    select: str
     rows: pd.DataFrame
     lift: Mapping[str, float]
-
-    @property
-    def experiment(self) -> str:
-        """Write the experiment file."""
-        control, other = self.variants
-        return f"""\
-name = "{self.name}"
-unit = "user_id"
-control = "{control}"
-variants = {{ {control} = {{}}, {other} = {{}} }}
-
-[period]
-start = {world.START}
-end = {world.END}
-
-{self.design}
-[logs.impressions]
-path = "{SMALL[0]}"
-{self.more}"""
 
 
 def write_small(folder: Path, small: Small, seed: int) -> None:
     """Write a simulation of one log: its rows, the experiment file and true lifts."""
-    with filled_folder(folder, small.experiment, SMALL) as filled:
-        copy_frame(small.select, small.rows, filled / SMALL[0], {})
+    experiment = Template(_text(f"{small.name}.toml")).substitute(start=world.START, end=world.END)
+    with filled_folder(folder, experiment, SMALL) as filled:
+        copy_frame(_text(f"{small.name}.sql"), small.rows, filled / SMALL[0], {})
         truth = {"seed": seed, "lift": small.lift}
         (filled / SMALL[-1]).write_text(json.dumps(truth, indent=2) + "\n", encoding="utf-8")
 
@@ -177,10 +112,10 @@ def write_impressions(folder: Path, number: int, rows: pd.DataFrame, dirt: RowDi
     rows.loc[lost, ["score_baseline", "score_candidate", "served_score"]] = np.nan
     file = f"part-{number:03d}.parquet"
     if (rows["variant_code"] < 0).any():
-        copy_frame(_TRAINING, rows, folder / "training" / file, {})
+        copy_frame(_text("training.sql"), rows, folder / "training" / file, {})
     copies = 1 + np.isin(index, dirt.duplicates, assume_unique=True)
     copy_frame(
-        _IMPRESSIONS,
+        _text("impressions.sql"),
         rows.loc[rows.index.repeat(copies)],
         folder / "impressions" / file,
         {
@@ -200,7 +135,9 @@ def write_exposures(path: Path, plan: Plan, requests: Requests) -> None:
         "variant_code": requests.variant[tested],
         "time": timestamps(came[tested], plan.start),
     }
-    copy_frame(_EXPOSURES, pd.DataFrame(chunk), path, {"variants": list(world.VARIANTS)})
+    copy_frame(
+        _text("exposures.sql"), pd.DataFrame(chunk), path, {"variants": list(world.VARIANTS)}
+    )
 
 
 def write_clicks(path: Path, plan: Plan, clicks: Clicks) -> None:
@@ -209,13 +146,15 @@ def write_clicks(path: Path, plan: Plan, clicks: Clicks) -> None:
     index = np.where(clicks.impression < 0, impressions - clicks.impression - 1, clicks.impression)
     times = timestamps(clicks.at, plan.start)
     chunk = pd.DataFrame({"impression_id": index + 1, "time": times, "dwell": clicks.dwell})
-    copy_frame(_CLICKS, chunk, path, {})
+    copy_frame(_text("clicks.sql"), chunk, path, {})
 
 
 def write_items(path: Path, catalogue: Catalogue) -> None:
     """Write the catalogue."""
     codes = {"item_id": catalogue.item_id, "category_code": catalogue.category}
-    copy_frame(_ITEMS, pd.DataFrame(codes), path, {"categories": list(world.CATEGORIES)})
+    copy_frame(
+        _text("items.sql"), pd.DataFrame(codes), path, {"categories": list(world.CATEGORIES)}
+    )
 
 
 def _check(folder: Path, experiment: str, names: tuple[str, ...]) -> None:
@@ -246,16 +185,13 @@ def copy_frame(select: str, chunk: pd.DataFrame, path: Path, values: Mapping[str
         con.execute(copied, {"file": str(path), **values})
 
 
-_EXPERIMENT = Path(__file__).with_name("experiment.toml")
-"""The experiment file, with names for what differs between simulations."""
-
 _PAST = '\n[[metrics]]\nname = "dwell_per_user"\n\n[[metrics]]\nname = "sessions_per_user"\n'
 
 
 def experiment_of(plan: Plan) -> str:
     """Write the experiment file of a simulation; a past one has one goal and few metrics."""
     start, end = (plan.start + (one - world.PRE_START) for one in (world.START, world.END))
-    text = Template(_EXPERIMENT.read_text(encoding="utf-8")).substitute(
+    text = Template(_text("experiment.toml")).substitute(
         name=plan.name, pre_start=plan.start, start=start, end=end, look=world.LOOK
     )
     if plan.name == world.NAME:

@@ -71,25 +71,4 @@ def stores(seed: int) -> Small:
         "variant": np.where(drawn.treated[store], ARMS[1], ARMS[0]),
         "click": (place < drawn.y[user]).astype(int),
     }
-    frame = pd.DataFrame(rows)
-    return Small("stores", ARMS, _DESIGN, _METRICS, _IMPRESSIONS, frame, {"ctr": LIFT})
-
-
-_IMPRESSIONS = """
-select 'store ' || store as store, 'pair ' || pair as pair,
-    'u' || lpad(user_id::varchar, 4, '0') as user_id, ts, variant, click
-from chunk order by ts, user_id
-"""
-_DESIGN = """\
-[design]
-cluster = "store"
-pairs = "pair"
-"""
-_METRICS = """
-[[metrics]]
-name = "ctr"
-role = "goal"
-
-[[metrics]]
-name = "clicks_per_user"
-"""
+    return Small("stores", pd.DataFrame(rows), {"ctr": LIFT})

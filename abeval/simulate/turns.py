@@ -79,20 +79,4 @@ def log_of(drawn: Minutes, seed: int) -> pd.DataFrame:
 def turns(seed: int) -> Small:
     """Simulate cities that took turns."""
     log = log_of(draw_minutes("balanced", 0, seed, LIFT), seed)
-    return Small("cities", ARMS, _DESIGN, _METRICS, _IMPRESSIONS, log, {"ctr": LIFT})
-
-
-_IMPRESSIONS = """
-select 'city ' || city as city, 'u' || lpad(user_id::varchar, 4, '0') as user_id, ts, variant,
-    click
-from chunk order by ts, city, user_id
-"""
-_DESIGN = f"""\
-[design]
-switchback = {{ cluster = "city", slot = "{HOURS}h", burn_in = "20m" }}
-"""
-_METRICS = """
-[[metrics]]
-name = "ctr"
-role = "goal"
-"""
+    return Small("cities", log, {"ctr": LIFT})
