@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
 import typer
 
 from abeval.cli import options
-from abeval.cli.commands import check, compare
 from abeval.cli.options import weights_of
 from abeval.errors import ExperimentError
 
@@ -197,10 +196,11 @@ def analyze(
         if others := [name for name, value in named.items() if value]:
             only = "--checks" if pairs is None else "--pairs"
             raise ExperimentError(f"{only} has no {others[0]}", "run it alone")
-        if pairs is None:
-            check(loaded, json_file, whole, gate)
-        else:
-            compare(loaded, metric=pairs, json_file=json_file, whole=whole)
+        with steps() as step:
+            found = loaded.check(step=step) if pairs is None else loaded.compare(pairs, step=step)
+        options.show(found, json_file, whole=whole)
+        if gate and (found.questions or any(check.status == "fail" for check in found.trust)):
+            raise typer.Exit(_EXIT_CODES["draft" if found.questions else "do_not_trust"])
         return
     if loaded.experiment.interleaving is not None:
         named = {"--csv": csv, "--sums": sums, "--connect": connect, "--brief": brief}

@@ -8,8 +8,6 @@ from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-import typer
-
 from abeval.bounds import MAX_BINS, MAX_CURVE, MAX_DAYS, MAX_REPLAYS, MIN_DAYS
 from abeval.cli.options import (
     ALL,
@@ -19,7 +17,6 @@ from abeval.cli.options import (
     Reads,
     flag,
     is_toml,
-    show,
     twin,
 )
 from abeval.errors import ExperimentError
@@ -78,19 +75,6 @@ def _cutoffs(text: str) -> list[int]:
     except ValueError:
         raise ExperimentError(f"--k: {text!r} is not like 1,5,10") from None
 
-
-def check(loaded: "LoadedExperiment", json_file: Path | None, whole: bool, gate: bool) -> None:
-    """Check the split and the logs, without a scorecard."""
-    from abeval.progress import steps
-
-    with steps() as step:
-        result = loaded.check(step=step)
-    show(result, json_file, whole=whole)
-    if gate and (result.questions or result.failed):
-        raise typer.Exit(6 if result.questions else 3)
-
-
-compare = twin("compare", "Compare every pair of variants.", flag("metric", str, ""))
 
 power = twin(
     "power",

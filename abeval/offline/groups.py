@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -16,6 +15,7 @@ from abeval.results.replay import POOLED
 from abeval.stats import effects
 from abeval.stats.catalogue import coverage, entropy_of_sets, gini_of_sets
 from abeval.stats.records import Effect, Floats, Integers, Refusal
+from abeval.stats.resampling import jackknife_se
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -25,17 +25,6 @@ _FEWEST = 8
 
 _LARGEST_BIAS = 0.25
 """Largest bias of a calibration error with an interval, as a share of its standard error."""
-
-
-def standard_error(without: Floats) -> float:
-    """Return the delete-a-group jackknife (Efron and Stein 1981), shape (groups,) → one number.
-
-    Example:
-        >>> round(standard_error(np.array([1.0, 2.0, 3.0])), 4)
-        1.1547
-    """
-    groups = without.size
-    return math.sqrt((groups - 1) / groups * float(((without - without.mean()) ** 2).sum()))
 
 
 class GroupValues(NamedTuple):
@@ -53,11 +42,11 @@ class GroupValues(NamedTuple):
         """Return the value with its interval (t, groups − 1 df), unless too much of it is noise."""
         # One group has no spread, and so few units have no interval anyway.
         several = self.without.size > 1
-        if several and self.bias > _LARGEST_BIAS * standard_error(self.without):
+        if several and self.bias > _LARGEST_BIAS * jackknife_se(self.without):
             return Value(self.value, reason="biased_by_noise")
         if units < MIN_UNITS or self.without.size < _FEWEST:
             return Value(self.value, reason="too_few_units")
-        return with_interval(self.value, standard_error(self.without), self.without.size - 1, alpha)
+        return with_interval(self.value, jackknife_se(self.without), self.without.size - 1, alpha)
 
 
 def compare_groups(control: GroupValues, model: GroupValues, alpha: float) -> Effect | str:
@@ -65,7 +54,7 @@ def compare_groups(control: GroupValues, model: GroupValues, alpha: float) -> Ef
     df = control.without.size - 1
     if model.without.size - 1 != df:
         return "no_lists"
-    se, difference = standard_error(model.without - control.without), model.value - control.value
+    se, difference = jackknife_se(model.without - control.without), model.value - control.value
     numbers = (control.value, model.value, difference, se, df)
     try:
         return effects.from_difference(*numbers, alpha=alpha, method="paired_jackknife_t")

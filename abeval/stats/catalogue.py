@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from abeval.stats import effects, resampling
 from abeval.stats.records import Bools, Effect, Floats, Integers, Lift, Refusal, finite
-from abeval.stats.resampling import scaled_null
+from abeval.stats.resampling import jackknife_se, scaled_null
 from abeval.threads import in_threads
 
 Totals = NDArray[np.floating]
@@ -536,7 +536,7 @@ def _jackknifed(
 ) -> CatalogueComparison | Refusal:
     """Compare two values, with intervals and p-value by the jackknife."""
     control, treatment = values.tolist()
-    groups, se = without.shape[1], _jackknife_se(without[1] - without[0])
+    groups, se = without.shape[1], jackknife_se(without[1] - without[0])
     if se <= 1e-12 * (abs(control) + abs(treatment)):
         return Refusal("zero_variance", f"{functional} does not change when any group is left out")
     difference, method = treatment - control, f"{functional}_jackknife"
@@ -544,17 +544,12 @@ def _jackknifed(
     return CatalogueComparison(effect, _lift(control, treatment, without, alpha), at, groups, 0)
 
 
-def _jackknife_se(without: Floats) -> float:
-    groups = len(without)
-    return float(np.sqrt((groups - 1) / groups * np.sum((without - without.mean()) ** 2)))
-
-
 def _lift(control: float, treatment: float, without: Floats, alpha: float) -> Lift | None:
     """Return the lift, by the jackknife of the ratio: variants share groups, though no units."""
     if control == 0 or np.any(without[0] == 0):
         return None
     value = treatment / control - 1
-    se = _jackknife_se(without[1] / without[0])
+    se = jackknife_se(without[1] / without[0])
     low, high = effects.interval(value, se, without.shape[1] - 1, alpha)
     return Lift(value, low, high, True, "jackknife")
 

@@ -92,6 +92,19 @@ def jackknife(
     return _joint(arms, statistic, spread, alpha, "bucket_jackknife")
 
 
+def jackknife_se(without: Floats) -> float:
+    """Return the standard error of a value from those without each group, shape (groups,).
+
+    The delete-a-group jackknife (Efron & Stein 1981).
+
+    Example:
+        >>> round(jackknife_se(np.array([1.0, 2.0, 3.0])), 4)
+        1.1547
+    """
+    groups = len(without)
+    return float(np.sqrt((groups - 1) / groups * np.sum((without - without.mean()) ** 2)))
+
+
 def permutation(
     control: ArrayLike,
     treatment: ArrayLike,

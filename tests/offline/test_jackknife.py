@@ -5,7 +5,8 @@ import pandas as pd
 import pytest
 
 from abeval.offline.candidates import UNIT_GROUPS
-from abeval.offline.groups import Bins, Listed, standard_error
+from abeval.offline.groups import Bins, Listed
+from abeval.stats.resampling import jackknife_se
 
 GROUPS, USERS, ITEMS = UNIT_GROUPS, 640, 60
 
@@ -36,7 +37,7 @@ def test_the_standard_error_is_the_spread_over_logs():
         listed = lists(rng)
         whole, parts = listed.whole(), listed.without(np.arange(GROUPS))
         values[log] = [whole.values(name)[0] for name in names]
-        errors[log] = [standard_error(parts.values(name)) for name in names]
+        errors[log] = [jackknife_se(parts.values(name)) for name in names]
     # Over 150 logs a standard deviation is known to 6 %.
     assert errors.mean(axis=0) == pytest.approx(values.std(axis=0, ddof=1), rel=0.2)
 
@@ -57,7 +58,7 @@ def test_the_error_of_a_wrong_model_has_a_right_interval():
     for _ in range(150):
         bins = curve(rng, wrong=1.5)
         values.append(bins.error())
-        errors.append(standard_error(bins.errors_without(groups)))
+        errors.append(jackknife_se(bins.errors_without(groups)))
         assert bins.bias(groups) < 0.25 * errors[-1]
     assert np.mean(errors) == pytest.approx(np.std(values, ddof=1), rel=0.2)
 
@@ -65,7 +66,7 @@ def test_the_error_of_a_wrong_model_has_a_right_interval():
 def test_the_error_of_a_right_model_is_noise_and_is_said_to_be():
     rng, groups = np.random.default_rng(7), np.arange(GROUPS)
     found = [curve(rng, wrong=1.0) for _ in range(40)]
-    errors = [standard_error(bins.errors_without(groups)) for bins in found]
+    errors = [jackknife_se(bins.errors_without(groups)) for bins in found]
     assert (
         np.mean([bins.bias(groups) > 0.25 * se for bins, se in zip(found, errors, strict=True)])
         > 0.9
