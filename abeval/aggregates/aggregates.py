@@ -41,6 +41,29 @@ class AuditSums(NamedTuple):
     x_x: int
 
 
+class UnitShares(NamedTuple):
+    """How many rows of a variant an audit counts in one of its cells, and of how many units.
+
+    Attributes:
+        units: That have rows.
+        affected: Of these, how many have a row that is counted.
+        y: Rows that are counted.
+        x: All rows.
+        total: Sum of the units' own shares of their rows, at most 1 each.
+        squares: Sum of the squares of these.
+    """
+
+    audit: str
+    cell: str
+    variant: str
+    units: int
+    affected: int
+    y: int
+    x: int
+    total: float
+    squares: float
+
+
 class UnitsByAuc(NamedTuple):
     """Units whose own AUC is in the same twentieth, or that have none for the same reason.
 
@@ -162,7 +185,8 @@ class Aggregates:
         buckets: Metric → its sums over sub-buckets, for A/A replays; empty without them.
         entered: Units by scheduled split, hour of entry and variant.
         stretches: Stretches of entry days of one split each; none where it did not change.
-        audits: Audit → its rows.
+        audits: Audit of hours → its rows; empty where the log is not audited.
+        shares: Audit of shares of rows → its rows.
         extremes: Metric and variant → (y, x), in counted units, of the twenty units that deviate
             most from the variant's value.
         clusters: What was randomised, where that are groups of units.
@@ -186,6 +210,7 @@ class Aggregates:
     stretches: Stretches = ()
     notes: tuple[str, ...] = ()
     audits: Mapping[str, Sequence[AuditSums]] = field(default_factory=dict)
+    shares: Mapping[str, Sequence[UnitShares]] = field(default_factory=dict)
     extremes: Mapping[tuple[str, str], Sequence[tuple[float, float]]] = field(default_factory=dict)
     unit_aucs: Sequence[UnitsByAuc] = ()
     clusters: Clusters | None = None

@@ -109,7 +109,7 @@ def collect_prepared(
         entered=placed.entered,
         stretches=placed.stretches,
         notes=(*prepared.notes, *cut_notes),
-        audits=audit_sums(run, prepared),
+        **audit_sums(run, prepared)._asdict(),
         extremes=sums.extremes,
         unit_aucs=sums.unit_aucs,
         clusters=placed.units.clusters,

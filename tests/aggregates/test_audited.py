@@ -170,10 +170,10 @@ def test_times_of_a_unit_are_told_once() -> None:
     }
 
 
-CELLS = "unit_id, variant, day, set_aside, c_1"
+CELLS = "unit_id, variant, hour, set_aside, c_1"
 
 
-def test_impressions_are_counted_by_day_and_reason() -> None:
+def test_impressions_without_a_unit_are_counted_by_hour() -> None:
     cells = relation(
         CELLS,
         (1, "a", 20513, None, 4),
@@ -185,10 +185,9 @@ def test_impressions_are_counted_by_day_and_reason() -> None:
         (1, "a", None, "null_time", 9),
     )
     assert answer("audit/set_aside", logged_cells=cells).as_set() == {
-        ("a", 20513, "", 9),
-        ("b", 20513, "", 1),
-        ("a", 20514, "", 6),
-        ("a", 20513, "null_unit", 7),
+        ("a", 20513, 7, 16),
+        ("b", 20513, 0, 1),
+        ("a", 20514, 0, 6),
     }
 
 

@@ -12,7 +12,7 @@ import numpy as np
 from abeval.aggregates.sums import CAPPED, WHOLE, pooled
 from abeval.inference.compare import Analysis
 from abeval.inference.comparison import picked
-from abeval.inference.trust.audits import cells_of, percent
+from abeval.inference.trust.audits import counted, percent, shares, uneven_shares
 from abeval.inference.trust.finding import Finding, skipped
 from abeval.metrics.definition import Metric, scales
 from abeval.results import Influence
@@ -244,27 +244,29 @@ def _owed(analysis: Analysis, group: Apart, name: str, worst: str) -> str:
 
 
 def bots(analysis: Analysis) -> Finding | None:
-    """Compare how much of each variant units make that no person can be."""
-    cells = dict(cells_of(analysis.aggregates, "machine"))
+    """Compare how many units of each variant no person can be, and what they make of its rows."""
+    cells = counted(analysis.aggregates, "machine")
     if not cells:
         return None
-    gaps, machines = cells.pop("gap").values(), cells["impressions"]
-    if sum(one.clusters for one in gaps) > max(_MANY, _COMMON * sum(one.x for one in gaps)):
+    gaps, machines = cells.pop("gap").values(), cells["impressions"].values()
+    if sum(one.affected for one in gaps) > max(_MANY, _COMMON * sum(one.units for one in gaps)):
         return skipped("lists come at regular distances by themselves, to many units")
-    units = sum(map(analysis.aggregates.units_of, analysis.experiment.variants))
-    if sum(one.clusters for one in machines.values()) > _COMMON * units:
+    if sum(one.affected for one in machines) > _COMMON * sum(one.units for one in machines):
         return skipped("units that are active by the clock are no exception in this log")
-    control, made, spread = analysis.experiment.control, {}, {}
-    for name, of_variant in cells.items():
-        made[name] = {v: one.y / one.x if one.x else 0.0 for v, one in of_variant.items()}
-        spread[name] = max(abs(share - made[name][control]) for share in made[name].values())
-    worst = max(spread, key=lambda name: spread[name])
-    counts, counted = (
-        ", ".join(f"{variant} {one.clusters:,}" for variant, one in cells[name].items())
-        for name in ("impressions", worst)
-    )
-    shown = [f"{percent(share)} in {variant}" for variant, share in made[worst].items()]
-    usual = max(gaps, key=lambda one: one.clusters)
-    every = f"; a list about every {usual.y / 1000:,.0f} seconds" if usual.clusters else ""
-    slots = {"counts": counts, "counted": counted, "worst": worst, "every": every}
-    return Finding(spread[worst], slots={**slots, "shares": fmt.listing(shown)})
+    # The units are the same in all cells: one test.
+    differ = [one.variant for one in uneven_shares(analysis, {"": cells["impressions"]})]
+    made = {name: shares({name: own}) for name, own in cells.items()}
+    control = analysis.experiment.control
+    apart = {
+        n: max((abs(own.get(v, 0.0) - own.get(control, 0.0)) for v in differ), default=0.0)
+        for n, own in made.items()
+    }
+    worst = max(apart, key=lambda name: apart[name])
+    usual = max(gaps, key=lambda one: one.affected)
+    slots = {
+        "counts": ", ".join(f"{one.variant} {one.affected:,} of {one.units:,}" for one in machines),
+        "worst": worst,
+        "shares": fmt.listing([f"{percent(share)} in {v}" for v, share in made[worst].items()]),
+        "every": f"; a list about every {usual.y / 1000:,.0f} seconds" if usual.affected else "",
+    }
+    return Finding(apart[worst], slots=slots)

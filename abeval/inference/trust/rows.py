@@ -33,7 +33,7 @@ def left_out(analysis: Analysis, of: str, reason: str, what: str) -> Finding:
     found = _set_aside(analysis, log, reason, what.format("rows" if log == "units" else log))
     options = analysis.experiment.trust
     return found._replace(
-        name=f"{log}_{reason}",
+        name=f"{log}_duplicate" if reason == "duplicate" else f"{log}_set_aside",
         limits=Limits(options.rows_warn, options.rows_fail),
         reason="so many rows can hide or make an effect of the size that most experiments look "
         "for, if they are not alike in all variants",
