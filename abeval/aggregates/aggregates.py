@@ -18,6 +18,7 @@ from abeval.logs.placing import Entered, Stretches
 from abeval.logs.unit_arrays import Clusters
 from abeval.logs.views import ITEM_GROUPS
 from abeval.stats.catalogue import Incidence
+from abeval.stats.faults import UnitSums
 from abeval.stats.moments import Moments
 from abeval.stats.records import Floats, RefusalReason
 
@@ -42,26 +43,17 @@ class AuditSums(NamedTuple):
 
 
 class UnitShares(NamedTuple):
-    """How many rows of a variant an audit counts in one of its cells, and of how many units.
+    """The share y / x of a variant's rows that an audit counts in one of its cells.
 
-    Attributes:
-        units: That have rows.
-        affected: Of these, how many have a row that is counted.
-        y: Rows that are counted.
-        x: All rows.
-        total: Sum of the units' own shares of their rows, at most 1 each.
-        squares: Sum of the squares of these.
+    `own` are the units that have rows, each with the share of its own rows, at most 1.
     """
 
     audit: str
     cell: str
     variant: str
-    units: int
-    affected: int
     y: int
     x: int
-    total: float
-    squares: float
+    own: UnitSums
 
 
 class UnitsByAuc(NamedTuple):

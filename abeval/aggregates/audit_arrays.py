@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from abeval.aggregates.aggregates import AuditSums, UnitShares
 from abeval.logs.unit_arrays import NONE, Labels, Whole, where
+from abeval.stats.faults import UnitSums
 
 CLUSTERS = 64
 """Units are put into so many groups, which are the clusters of every test of hours."""
@@ -116,14 +117,12 @@ def unit_shares(
     own = np.flatnonzero(x)
     code, y, x = code[own], y[own], x[own]
     share = np.minimum(y / x, 1.0)
-    weights = (None, y > 0, y, x, share, share * share)
     size = len(cells) * len(variants)
-    sums = [np.bincount(code, weight, size).tolist() for weight in weights]
-    for place, (units, affected, counted, rows, *of_shares) in enumerate(zip(*sums, strict=True)):
-        if units:
+    sums = (np.bincount(code, one, size).tolist() for one in (y, x, None, share, share * share))
+    for place, (counted, rows, *own) in enumerate(zip(*sums, strict=True)):
+        if rows:
             names = cells[place // len(variants)], variants[place % len(variants)]
-            counts = int(affected), int(counted), int(rows)
-            yield UnitShares(audit, *names, units, *counts, *of_shares)
+            yield UnitShares(audit, *names, int(counted), int(rows), UnitSums(*own))
 
 
 class Hours(NamedTuple):
@@ -209,7 +208,6 @@ def list_shares(units: AuditedUnits, lists: Arrays) -> Iterator[UnitShares]:
     spans = last - first + 1
     holes = spans - np.bitwise_count(lists["places"]).astype(np.int64)
     yield from units.shares("holes", unit, holes, spans, by_segment=bool(holes.any()))
-    yield from units.shares("list_length", unit, spans)
     if holes.any():
         for place in range(1, 62):
             # Of the lists that begin before the place and go on behind it.
@@ -329,21 +327,21 @@ def machine_shares(
 ) -> Iterator[UnitShares]:
     """Sum what machines make of the impressions and clicks of a variant; units are all of it.
 
-    In the cell `gap` units are those with enough lists to tell, and the regular ones are affected;
-    y is their usual distance.
+    In the cell `gap` units are those with enough lists to tell, of which the regular ones
+    count; y is their usual distance.
     """
     chosen = machines.regular | machines.awake
     rows = {"impressions": hours.impressions, **({"clicks": hours.clicks} if has_clicks else {})}
     sums = {name: units.sums(hours.unit, own) for name, own in rows.items()}
     for number, variant in enumerate(units.variants):
         own = units.variant == number
-        size, count = int(own.sum()), int((own & chosen).sum())
+        count = int((own & chosen).sum())
         for name, of_units in sums.items():
             parts = int(of_units[own & chosen].sum()), int(of_units[own].sum())
-            yield UnitShares("machine", name, variant, size, count, *parts, count, count)
+            yield UnitShares(
+                "machine", name, variant, *parts, UnitSums(int(own.sum()), count, count)
+            )
         gaps = machines.gap_ms[own & machines.regular]
-        gap, looked_at = (
-            int(np.median(gaps) if gaps.size else 0),
-            int((own & machines.looked_at).sum()),
-        )
-        yield UnitShares("machine", "gap", variant, looked_at, gaps.size, gap, 1, gaps.size, 0)
+        gap, looked_at = int(np.median(gaps)) if gaps.size else 0, (own & machines.looked_at).sum()
+        regular = UnitSums(int(looked_at), gaps.size, gaps.size)
+        yield UnitShares("machine", "gap", variant, gap, 1, regular)

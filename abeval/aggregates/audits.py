@@ -181,7 +181,7 @@ def audit_sums(run: Run, prepared: Prepared) -> Audits:
     if prepared.shape.has_time:
         rows += audit_arrays.hour_rows(units, hours, impressions)
     shares = _shares(run, prepared, units, hours)
-    return Audits(*(grouped(one, lambda row: row.audit) for one in (rows, shares)))
+    return Audits(grouped(rows, lambda row: row.audit), grouped(shares, lambda row: row.audit))
 
 
 def _shares(
@@ -263,7 +263,6 @@ def _of_rows(
         for cell in ("early", "same", "late", "unknown"):
             yield from units.shares("click_delay", unit, clicks[cell], clicks["clicks"], cell)
         yield from units.shares("click_again", unit, clicks["again"], of, by_segment=True)
-        yield from units.shares("clicks_each", unit, of, clicks["impressions"])
 
 
 def _never_null(run: Run, prepared: Prepared) -> frozenset[str]:

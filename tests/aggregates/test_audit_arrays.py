@@ -55,7 +55,11 @@ def columns(**values: list[int]) -> dict[str, np.ndarray]:
 
 def counted(rows: list[AuditSums] | list[UnitShares], audit: str) -> dict[str, tuple[int, ...]]:
     """Cell → clusters, or units, y and x of `a`."""
-    return {row[1]: (row[3], row[5], row[6]) for row in rows if row[0] == audit and row[2] == "a"}
+    return {
+        row.cell: (row.clusters if isinstance(row, AuditSums) else row.own.units, row.y, row.x)
+        for row in rows
+        if row.audit == audit and row.variant == "a"
+    }
 
 
 def test_a_day_stands_beside_the_seven_before_and_after_it_in_local_time() -> None:
@@ -165,7 +169,4 @@ def test_machines_make_a_share_of_all_that_their_variant_has() -> None:
         "clicks": (3, 66, 81),
         "gap": (0, 0, 1),
     }
-    assert [(row.affected, row.total, row.squares) for row in rows if row.cell == "clicks"] == [
-        (1, 1, 1),
-        (0, 0, 0),
-    ]
+    assert [row.own for row in rows if row.cell == "clicks"] == [(3, 1, 1), (1, 0, 0)]

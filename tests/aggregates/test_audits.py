@@ -221,7 +221,7 @@ def test_machines_of_a_long_log_are_seen_in_hours_of_which_nothing_else_is_read(
     )
     long = aggregated(pd.concat([log, own]), clicks)
     gap = {
-        one.variant: (one.affected, one.y) for one in long.shares["machine"] if one.cell == "gap"
+        one.variant: (one.own.total, one.y) for one in long.shares["machine"] if one.cell == "gap"
     }
     assert gap == {"a": (0, 0), "b": (machines, 10_000)}
 

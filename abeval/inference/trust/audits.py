@@ -15,7 +15,7 @@ from abeval.inference.compare import Analysis
 from abeval.inference.comparison import MIN_UNITS
 from abeval.inference.trust.finding import Finding, Row, of_difference, skipped, touched
 from abeval.results import format as fmt
-from abeval.stats.faults import SURE, Sums, UnitSums, difference, differs
+from abeval.stats.faults import SURE, Sums, difference, differs
 
 Cells = Mapping[str, Mapping[str, Sums]]
 """Cell → variant → sums."""
@@ -25,12 +25,6 @@ Counted = Mapping[str, Mapping[str, UnitShares]]
 
 SHOWN = 3
 """So many cells are listed in a message."""
-
-_NEARLY_ALL = 0.95
-"""Variants that lack so much of their clicks are named."""
-
-_FIXED = frozenset({"request_id", "item_id", "position", "score"})
-"""Columns that no treatment leaves empty: other items, or other clicks, may lack the others."""
 
 
 class Uneven(NamedTuple):
@@ -122,16 +116,12 @@ def uneven_shares(analysis: Analysis, cells: Counted) -> list[Uneven]:
     """Return every cell whose share differs from control's for sure, the most different first."""
     control = analysis.experiment.control
     several = max(1, len(cells) * len(analysis.experiment.treatments))
-
-    def of(one: UnitShares) -> UnitSums:
-        return UnitSums(one.units, one.total, one.squares)
-
     differ = [
         Uneven(cell, variant, first, second, abs(second - first))
         for cell, sums in cells.items()
         for variant in compared(analysis)
         if control in sums and variant in sums
-        if differs(of(sums[control]), of(sums[variant]), several)
+        if differs(sums[control].own, sums[variant].own, several)
         for first, second in [[sums[name].y / sums[name].x for name in (control, variant)]]
     ]
     return sorted(differ, key=lambda one: -one.sure)
@@ -181,7 +171,9 @@ class Shares(NamedTuple):
         tells: Whether the share of every variant is told in any case.
         level: Whether it warns as well where rows of one variant are too many (`rows_warn`).
         natural: A share from which on rows are so by design, if it has that in every variant.
-        beside: An audit that is told as well where shares differ, and what its values are.
+        others: Cells that are not compared.
+        columns: Whether the cells are columns, whose metrics a difference touches.
+        lacks: Whether the value is which part of the larger share the smaller one lacks.
     """
 
     row: Row
@@ -191,7 +183,9 @@ class Shares(NamedTuple):
     tells: bool = False
     level: bool = False
     natural: float = 1.0
-    beside: tuple[str, str] = ("", "")
+    others: Sequence[str] = ()
+    columns: bool = False
+    lacks: bool = False
 
     def find(self, analysis: Analysis) -> list[Finding] | None:
         """Compare the shares, where these logs have what is counted."""
@@ -201,20 +195,23 @@ class Shares(NamedTuple):
         looked_for = self.audit == "duplicate" and "duplicates" in aggregates.facts
         if not (whole or looked_for or self.audit == "set_aside"):
             return None if self.row.absent else []
-        names = self.cells or {cell: cell for cell in whole}
+        names = self.cells or {cell: cell for cell in whole if cell not in self.others}
         cells = {names[cell]: own for cell, own in whole.items() if cell in names}
         told = shares(cells)
         parts = by_segment(aggregates, self.audit) if self.segments else {}
         differing = uneven_shares(analysis, {**cells, **parts})
+        if self.lacks:
+            lacking = [one._replace(sure=one.lacking) for one in differing if one.worse > 0]
+            differing = sorted(lacking, key=lambda one: -one.sure)
         value, high = most(differing), max(told.values(), default=0.0) if self.tells else 0.0
         if self.tells and told:
             within = "; compared within the stretches of one split" if len(cells) > 1 else ""
             shown = f"{_percents(told)}{within}"
         else:
             limit, _ = of_difference(options, self.row.difference)
-            least = value / 2 if self.segments else limit.warn or 0.0
+            least = value * (0.9 if self.lacks else 0.5) if self.segments else limit.warn or 0.0
             shown = described(analysis.experiment, [x for x in differing if x.sure >= least])
-        slots = {"shares": shown, "beside": self._also(aggregates)}
+        slots = {"shares": shown}
         # What is told in any case has no other words where it passes.
         calm = self.row.alarm.format(**slots) if high or not self.row.calm else ""
         found = Finding(value, calm, slots=slots)
@@ -222,47 +219,10 @@ class Shares(NamedTuple):
             found = found._replace(least="warn")
         if min(told.values(), default=0.0) >= self.natural:
             found = found._replace(worst="warn")
+        if self.columns and differing:
+            names_of = {one.cell.lower() for one in differing}
+            found = found._replace(metrics=touched(analysis.metrics, names_of))
         return [found]
-
-    def _also(self, aggregates: Aggregates) -> str:
-        audit, what = self.beside
-        beside = shares(counted(aggregates, audit))
-        listed = ", ".join(f"{variant} {mean:.2f}" for variant, mean in beside.items())
-        return f"; {what}: {listed}" if beside else ""
-
-
-def nulls(analysis: Analysis) -> Finding | None:
-    """Compare how many values each column lacks."""
-    cells = counted(analysis.aggregates, "null")
-    if not cells:
-        return None
-    differing = uneven_shares(analysis, cells)
-    fixed = [one for one in differing if one.cell in _FIXED]
-    warn = analysis.experiment.trust.difference_warn
-    bad = fixed if most(fixed) >= warn else differing
-    return Finding(
-        most(bad),
-        metrics=touched(analysis.metrics, {one.cell.lower() for one in bad}) if bad else None,
-        # Where only columns of items differ, the treatment may show other items.
-        worst="warn" if bad and not fixed else "fail",
-        slots={"columns": len(cells), "shares": described(analysis.experiment, bad)},
-    )
-
-
-def missing_clicks(analysis: Analysis) -> Finding | list[Finding]:
-    """Find clicks that one variant all but lacks, in all or in one cell of a segment."""
-    aggregates = analysis.aggregates
-    whole = counted(aggregates, "clicked")
-    if not whole:
-        return []
-    cells = {"all rows": whole[""], **by_segment(aggregates, "clicked")}
-    lacking = [one for one in uneven_shares(analysis, cells) if one.worse > 0]
-    lacking.sort(key=lambda one: -one.lacking)
-    shown = [one for one in lacking if one.lacking >= _NEARLY_ALL]
-    return Finding(
-        max((one.lacking for one in lacking), default=0.0),
-        slots={"shares": described(analysis.experiment, shown)},
-    )
 
 
 _SERVED = {"timeout": "a timeout", "fallback": "a fallback", "stale": "a stale model"}

@@ -27,8 +27,6 @@ _FIND: Mapping[str, Find] = {
     "missing_hours": hours.missing_hours,
     "late_data": hours.late_data,
     "audits": lambda analysis: [] if analysis.aggregates.audits else None,
-    "nulls": audits.nulls,
-    "missing_clicks": audits.missing_clicks,
     "served": audits.served,
     "bots": influence.bots,
     "influence": influence.influence_check,

@@ -4,15 +4,16 @@ Units are counted, never named.
 """
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
 
+from abeval.aggregates.aggregates import UnitShares
 from abeval.aggregates.sums import CAPPED, WHOLE, pooled
 from abeval.inference.compare import Analysis
 from abeval.inference.comparison import picked
-from abeval.inference.trust.audits import counted, percent, shares, uneven_shares
+from abeval.inference.trust.audits import counted, most, percent, shares, uneven_shares
 from abeval.inference.trust.finding import Finding, skipped
 from abeval.metrics.definition import Metric, scales
 from abeval.results import Influence
@@ -249,24 +250,19 @@ def bots(analysis: Analysis) -> Finding | None:
     if not cells:
         return None
     gaps, machines = cells.pop("gap").values(), cells["impressions"].values()
-    if sum(one.affected for one in gaps) > max(_MANY, _COMMON * sum(one.units for one in gaps)):
+    if sum(one.own.total for one in gaps) > max(_MANY, _COMMON * _units(gaps)):
         return skipped("lists come at regular distances by themselves, to many units")
-    if sum(one.affected for one in machines) > _COMMON * sum(one.units for one in machines):
+    if sum(one.own.total for one in machines) > _COMMON * _units(machines):
         return skipped("units that are active by the clock are no exception in this log")
-    # The units are the same in all cells: one test.
-    differ = [one.variant for one in uneven_shares(analysis, {"": cells["impressions"]})]
-    made = {name: shares({name: own}) for name, own in cells.items()}
-    control = analysis.experiment.control
-    apart = {
-        n: max((abs(own.get(v, 0.0) - own.get(control, 0.0)) for v in differ), default=0.0)
-        for n, own in made.items()
-    }
-    worst = max(apart, key=lambda name: apart[name])
-    usual = max(gaps, key=lambda one: one.affected)
-    slots = {
-        "counts": ", ".join(f"{one.variant} {one.affected:,} of {one.units:,}" for one in machines),
-        "worst": worst,
-        "shares": fmt.listing([f"{percent(share)} in {v}" for v, share in made[worst].items()]),
-        "every": f"; a list about every {usual.y / 1000:,.0f} seconds" if usual.affected else "",
-    }
-    return Finding(apart[worst], slots=slots)
+    differing = uneven_shares(analysis, cells)
+    worst = differing[0].cell if differing else "impressions"
+    made = [f"{percent(share)} in {v}" for v, share in shares({"": cells[worst]}).items()]
+    counts = [f"{one.variant} {one.own.total:,} of {one.own.units:,}" for one in machines]
+    usual = max(gaps, key=lambda one: one.own.total)
+    every = f"; a list about every {usual.y / 1000:,.0f} seconds" if usual.own.total else ""
+    slots = {"counts": ", ".join(counts), "worst": worst, "shares": fmt.listing(made)}
+    return Finding(most(differing), slots={**slots, "every": every})
+
+
+def _units(shares: Iterable[UnitShares]) -> int:
+    return sum(one.own.units for one in shares)
