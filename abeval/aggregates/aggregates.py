@@ -163,9 +163,9 @@ class Aggregates:
     Attributes:
         moments: `MOMENT_COLUMNS`; a row per metric, slice, cell, variant and stretch of entry days
             (0 where the split did not change). `slice` is `whole`, `capped`, `day`, `segment:NAME`,
-            `covariates` (cells are pairs of them), `bucket`, `left_out`, `lacking` (of a column:
-            impressions of files that lack it, and all), `known` (units with a value) or `balance`
-            (of a covariate of the table of units); sums are exact integers as text.
+            `covariates` (cells are pairs of them), `bucket`, `left_out`, `known` (units with a
+            value) or `balance` (of a covariate of the table of units); sums are exact integers as
+            text.
         units: Variant → its analysed units.
         group_units: Variant and group of units → how many are in it.
         catalogue_size: Items that could have been shown, None without catalogue metrics.
@@ -256,14 +256,6 @@ class Aggregates:
                 own = groups[group]
                 table[int(cell)] = [float(sums.total(own, name)) for name in ("units", "y", "x")]
         return table
-
-    def lacking(self) -> dict[str, dict[str, Moments]]:
-        """Column → variant → moments of its impressions in files that lack it, and of all."""
-        return {
-            column: sums.pooled(self.of(column, sums.LACKING, "", (1.0, 1.0)))
-            for column, slice_name in self._slices
-            if slice_name == sums.LACKING
-        }
 
     def sums(self, metric: str, slice_name: str) -> list[tuple[str, str, int]]:
         """(cell, variant, Σy) of a slice."""

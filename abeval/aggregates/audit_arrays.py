@@ -119,10 +119,10 @@ def unit_shares(
     share = np.minimum(y / x, 1.0)
     size = len(cells) * len(variants)
     sums = (np.bincount(code, one, size).tolist() for one in (y, x, None, share, share * share))
-    for place, (counted, rows, *own) in enumerate(zip(*sums, strict=True)):
+    for place, (counted, rows, *of_units) in enumerate(zip(*sums, strict=True)):
         if rows:
             names = cells[place // len(variants)], variants[place % len(variants)]
-            yield UnitShares(audit, *names, int(counted), int(rows), UnitSums(*own))
+            yield UnitShares(audit, *names, int(counted), int(rows), UnitSums(*of_units))
 
 
 class Hours(NamedTuple):

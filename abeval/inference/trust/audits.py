@@ -169,7 +169,7 @@ class Shares(NamedTuple):
         cells: Cells of the audit → what they are, in words; all cells by their name without any.
         segments: Whether shares are also compared in each cell of a segment.
         tells: Whether the share of every variant is told in any case.
-        level: Whether it warns as well where rows of one variant are too many (`rows_warn`).
+        level: From which share of a variant that is told on it warns as well.
         natural: A share from which on rows are so by design, if it has that in every variant.
         others: Cells that are not compared.
         columns: Whether the cells are columns, whose metrics a difference touches.
@@ -181,7 +181,7 @@ class Shares(NamedTuple):
     cells: Mapping[str, str] = {}
     segments: bool = False
     tells: bool = False
-    level: bool = False
+    level: float | str = 2.0
     natural: float = 1.0
     others: Sequence[str] = ()
     columns: bool = False
@@ -205,24 +205,31 @@ class Shares(NamedTuple):
             differing = sorted(lacking, key=lambda one: -one.sure)
         value, high = most(differing), max(told.values(), default=0.0) if self.tells else 0.0
         if self.tells and told:
-            within = "; compared within the stretches of one split" if len(cells) > 1 else ""
-            shown = f"{_percents(told)}{within}"
+            shown = _percents(told)
         else:
             limit, _ = of_difference(options, self.row.difference)
             least = value * (0.9 if self.lacks else 0.5) if self.segments else limit.warn or 0.0
             shown = described(analysis.experiment, [x for x in differing if x.sure >= least])
-        slots = {"shares": shown}
+        slots = {"shares": shown, "cells": fmt.listing([*cells])}
         # What is told in any case has no other words where it passes.
         calm = self.row.alarm.format(**slots) if high or not self.row.calm else ""
         found = Finding(value, calm, slots=slots)
-        if self.level and high >= options.rows_warn:
+        level = getattr(options, self.level) if isinstance(self.level, str) else self.level
+        if high >= level:
             found = found._replace(least="warn")
         if min(told.values(), default=0.0) >= self.natural:
             found = found._replace(worst="warn")
         if self.columns and differing:
-            names_of = {one.cell.lower() for one in differing}
-            found = found._replace(metrics=touched(analysis.metrics, names_of))
+            found = found._replace(metrics=_reading(analysis, differing))
         return [found]
+
+
+def _reading(analysis: Analysis, columns: Sequence[Uneven]) -> tuple[str, ...] | None:
+    """Return the metrics that read columns, named as the log does, or by the canonical name."""
+    experiment, names = analysis.experiment, {one.cell.lower() for one in columns}
+    own = {"unit_id": experiment.unit, **experiment.logs.rows.columns}
+    canonical = {name for name, text in own.items() if text.lower() in names}
+    return touched(analysis.metrics, names | canonical)
 
 
 _SERVED = {"timeout": "a timeout", "fallback": "a fallback", "stale": "a stale model"}

@@ -42,7 +42,6 @@ _FIND: Mapping[str, Find] = {
     groups.AA: lambda analysis: groups.aa_check(analysis, None),
     "missing_values:METRIC:VARIANT": groups.known_checks,
     "missing_days": rows.missing_days,
-    "lacking_column": rows.lacking_columns,
     "impressions_outside_period": rows.outside_period,
     "variant_spelling": rows.variant_spelling,
 }

@@ -4,12 +4,11 @@ Units are counted, never named.
 """
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
 
-from abeval.aggregates.aggregates import UnitShares
 from abeval.aggregates.sums import CAPPED, WHOLE, pooled
 from abeval.inference.compare import Analysis
 from abeval.inference.comparison import picked
@@ -41,8 +40,8 @@ _LEFT_OUT = 10
 
 _ONE_SIDED = 0.001
 
-_COMMON, _MANY = 0.05, 20
-"""If more of the units with many lists have them at regular distances, the product is so."""
+_COMMON = 0.05
+"""If more units of a variant come by the clock, the product, or the treatment, is so."""
 
 
 _Arm = tuple[Moments, influence.Group]
@@ -250,10 +249,8 @@ def bots(analysis: Analysis) -> Finding | None:
     if not cells:
         return None
     gaps, machines = cells.pop("gap").values(), cells["impressions"].values()
-    if sum(one.own.total for one in gaps) > max(_MANY, _COMMON * _units(gaps)):
-        return skipped("lists come at regular distances by themselves, to many units")
-    if sum(one.own.total for one in machines) > _COMMON * _units(machines):
-        return skipped("units that are active by the clock are no exception in this log")
+    if any(one.own.total > _COMMON * one.own.units for one in machines):
+        return skipped("units that come by the clock are no exception in this log")
     differing = uneven_shares(analysis, cells)
     worst = differing[0].cell if differing else "impressions"
     made = [f"{percent(share)} in {v}" for v, share in shares({"": cells[worst]}).items()]
@@ -262,7 +259,3 @@ def bots(analysis: Analysis) -> Finding | None:
     every = f"; a list about every {usual.y / 1000:,.0f} seconds" if usual.own.total else ""
     slots = {"counts": ", ".join(counts), "worst": worst, "shares": fmt.listing(made)}
     return Finding(most(differing), slots={**slots, "every": every})
-
-
-def _units(shares: Iterable[UnitShares]) -> int:
-    return sum(one.own.units for one in shares)
