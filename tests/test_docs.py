@@ -205,7 +205,7 @@ def table(page: str, head: str) -> list[list[str]]:
 
 
 CHECKS = {
-    row.name
+    row.check or row.name
     for rows in vars(checks).values()
     if isinstance(rows, tuple)
     for row in rows

@@ -90,6 +90,24 @@ def test_numbers_and_checks_that_cannot_be_made_spend_no_budget() -> None:
     assert [check.status for check in failed] == ["fail"]
 
 
+def test_parts_of_a_check_are_told_together_and_the_worst_decides() -> None:
+    limits, seldom = Limits(0.001, 0.005), Limits(0.005, None)
+    parts = [
+        Finding(0.0, "whole", "holes", limits, name="lists", remedy="load them"),
+        Finding(0.02, "once", "repeats", seldom, ("ctr",), name="lists", remedy="clear the cache"),
+        skipped("no positions", "lists"),
+    ]
+    (calm,), (bad,) = (decided(own, TrustOptions()) for own in (parts[::2], parts))
+    assert (calm.status, calm.message, calm.threshold) == ("pass", "whole", 0.005)
+    assert (bad.status, bad.message, bad.value) == ("warn", "repeats", 0.02)
+    assert (bad.metrics, bad.remedy, bad.threshold) == (("ctr",), "clear the cache", None)
+    worse = [parts[0]._replace(value=0.01), parts[1]]
+    (both,) = decided(worse, TrustOptions())
+    assert (both.status, both.message, both.metrics) == ("fail", "holes; repeats", None)
+    assert both.remedy == "load them; clear the cache"
+    assert decided(parts[2:], TrustOptions())[0].status == "skipped"
+
+
 def test_a_row_gives_its_name_to_findings_without_one() -> None:
     found = [Finding(0.5, "calm"), Finding(0.5, "calm", name="nulls:score")]
     assert [one.name for one in Row("nulls", lambda _: found).findings(None)] == [

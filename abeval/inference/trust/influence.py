@@ -41,7 +41,7 @@ _LEFT_OUT = 10
 _ONE_SIDED = 0.001
 
 _COMMON = 0.05
-"""If more units of a variant come by the clock, the product, or the treatment, is so."""
+"""If more of all units come by the clock, the product, or the treatment, is so."""
 
 
 _Arm = tuple[Moments, influence.Group]
@@ -249,7 +249,7 @@ def bots(analysis: Analysis) -> Finding | None:
     if not cells:
         return None
     gaps, machines = cells.pop("gap").values(), cells["impressions"].values()
-    if any(one.own.total > _COMMON * one.own.units for one in machines):
+    if sum(one.own.total for one in machines) > _COMMON * sum(one.own.units for one in machines):
         return skipped("units that come by the clock are no exception in this log")
     differing = uneven_shares(analysis, cells)
     worst = differing[0].cell if differing else "impressions"
