@@ -90,6 +90,24 @@ def test_numbers_and_checks_that_cannot_be_made_spend_no_budget() -> None:
     assert [check.status for check in failed] == ["fail"]
 
 
+def test_parts_of_a_check_are_told_together_and_the_worst_decides() -> None:
+    limits, seldom = Limits(0.001, 0.005), Limits(0.005, None)
+    parts = [
+        Finding(0.0, "whole", "holes", limits, name="lists", remedy="load them"),
+        Finding(0.02, "once", "repeats", seldom, ("ctr",), name="lists", remedy="clear the cache"),
+        skipped("no positions", "lists"),
+    ]
+    (calm,), (bad,) = (decided(own, TrustOptions()) for own in (parts[::2], parts))
+    assert (calm.status, calm.message, calm.threshold) == ("pass", "whole", 0.005)
+    assert (bad.status, bad.message, bad.value) == ("warn", "repeats", 0.02)
+    assert (bad.metrics, bad.remedy, bad.threshold) == (("ctr",), "clear the cache", None)
+    worse = [parts[0]._replace(value=0.01), parts[1]]
+    (both,) = decided(worse, TrustOptions())
+    assert (both.status, both.message, both.metrics) == ("fail", "holes; repeats", None)
+    assert both.remedy == "load them; clear the cache"
+    assert decided(parts[2:], TrustOptions())[0].status == "skipped"
+
+
 def test_a_row_gives_its_name_to_findings_without_one() -> None:
     found = [Finding(0.5, "calm"), Finding(0.5, "calm", name="nulls:score")]
     assert [one.name for one in Row("nulls", lambda _: found).findings(None)] == [
@@ -120,7 +138,7 @@ def late_clicks(share: float, **entries: Any) -> Result:
 def test_lost_clicks_touch_ctr_and_not_impressions() -> None:
     goal = {"name": "impressions_per_user", "role": "goal"}
     result = late_clicks(0.4, metrics=[goal, {"name": "ctr", "role": "diagnostic"}])
-    check = next(check for check in result.trust if check.name == "clicks_late")
+    check = next(check for check in result.trust if check.name == "clicks_set_aside")
     assert (check.status, check.metrics, check.is_test) == ("fail", ("ctr",), False)
     assert (check.warn_threshold, check.threshold) == (0.02, 0.2)
     assert check.remedy
@@ -129,7 +147,7 @@ def test_lost_clicks_touch_ctr_and_not_impressions() -> None:
     assert result["impressions_per_user"].status != "untrusted"
     (verdict,) = result.verdicts
     assert verdict.decision != "do_not_trust"
-    assert "clicks_late failed, which touches other metrics only" in verdict.sentence
+    assert "clicks_set_aside failed, which touches other metrics only" in verdict.sentence
     assert result.trusted
 
 
@@ -153,7 +171,7 @@ def test_thresholds_come_from_the_file() -> None:
         ({"rows_warn": 0.1}, "pass"),
     ):
         result = analyze(log, period=PERIOD, trust=limits)
-        check = next(check for check in result.trust if check.name == "impressions_null_unit")
+        check = next(check for check in result.trust if check.name == "impressions_set_aside")
         assert check.status == status
     assert check.metrics is None
 

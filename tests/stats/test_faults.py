@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from scipy import stats
 
 from abeval.stats import faults, influence, means
-from abeval.stats.faults import Hours, Rhythm, Sums
+from abeval.stats.faults import SURE, Hours, Rhythm, Sums, UnitSums, differs
 from abeval.stats.moments import Moments
 from tests.stats.rhythm import rhythm_of, sums
 
@@ -45,6 +46,52 @@ def test_a_sure_difference_is_not_more_than_the_true_one() -> None:
     assert max(sure) < 0.03
     same = [faults.difference(pair[0], sums(y, np.maximum(x, y))) for pair in [pair, pair[::-1]]]
     assert all(one is not None for one in same)
+
+
+@pytest.mark.parametrize(
+    ("control", "treatment"), [(30, 30), (30, 300), (100, 900), (1_500, 1_500), (9_900, 100)]
+)
+def test_the_chance_that_units_of_two_groups_are_called_different_is_as_stated(
+    control: int, treatment: int
+) -> None:
+    """Every way in which so many affected units may fall into two groups, with its chance."""
+    every, errors = control + treatment, []
+    for affected in {*range(1, 40), *np.linspace(40, every - 1, 40).astype(int).tolist()}:
+        falls = range(max(0, affected - control), min(affected, treatment) + 1)
+        chances = stats.hypergeom.pmf(falls, every, affected, treatment)
+        errors.append(
+            sum(
+                chance
+                for n, chance in zip(falls, chances.tolist(), strict=True)
+                if 1e-15 < chance < 1e-3
+                and differs(
+                    UnitSums(control, affected - n, affected - n), UnitSums(treatment, n, n)
+                )
+            )
+        )
+    assert 0 < max(errors) < 1.5 * SURE
+
+
+def test_a_unit_that_makes_most_rows_decides_nothing() -> None:
+    """By rows one user with nine of ten of a group's rows, in each, is a sure difference."""
+    random = np.random.default_rng(3)
+    rows = random.integers(1, 5, (2, 200))
+    rows[:, 0] = 9 * rows[1].sum()
+    affected = random.random((2, 200)) < 0.2
+    affected[:, 0] = (False, True)
+    by_rows = faults.difference(*(sums(x * y, x) for x, y in zip(rows, affected, strict=True)))
+    assert by_rows is not None
+    assert by_rows.sure > 0.3
+    units = [UnitSums(200, int(own.sum()), int(own.sum())) for own in affected]
+    assert not differs(*units)
+
+
+def test_groups_in_which_nothing_varies_differ_only_where_they_are_large_enough() -> None:
+    for units, answer in ((1, False), (5, False), (10, False), (13, True), (30, True)):
+        assert differs(UnitSums(units, 0, 0), UnitSums(units, units, units)) is answer
+    half = [UnitSums(units, 0.5 * units, 0.25 * units) for units in (5, 30)]
+    assert [differs(one, UnitSums(one.units, 0, 0)) for one in half] == [False, True]
+    assert not differs(UnitSums(0, 0, 0), half[1])
 
 
 def timeline(
