@@ -127,6 +127,7 @@ def hour_rows(units: AuditedUnits, hours: Hours, impressions: Whole) -> Iterator
     days, day = np.unique(hours.known // 24, return_inverse=True)
     of_days, of_clock = (np.zeros((n, *impressions.shape[1:]), np.int64) for n in (days.size, 24))
     at_once = max(1, _SUMS_AT_ONCE // impressions.size)
+    stretches = range(int(units.stretch.max(initial=0)) + 1)
     for start in range(0, hours.known.size, at_once):
         part = slice(start, start + at_once)
         own = where((code >= start) & (code < start + at_once))
@@ -135,6 +136,10 @@ def hour_rows(units: AuditedUnits, hours: Hours, impressions: Whole) -> Iterator
         np.add.at(of_clock, hours.known[part] % 24, y)
         names = [str(hour) for hour in hours.known[part]]
         yield from units.rows("hour", names, y, impressions)
+        for number in stretches if len(stretches) > 1 else ():
+            entered = rows[own] * (units.stretch[unit[own]] == number)
+            y = units.grouped(unit[own], entered, code[own] - start, len(names))
+            yield from units.rows(f"hour_of_stretch:{number}", names, y, y)
     yield from _rhythm(units, "rhythm", "", of_clock)
     for name, labels in units.segments.items():
         yield from _rhythms(units, name, labels, (unit, (hours.known % 24)[code], rows))

@@ -7,12 +7,13 @@ import numpy as np
 
 from abeval.aggregates.aggregates import Aggregates
 from abeval.aggregates.audit_arrays import CLUSTERS
-from abeval.experiment.model import Experiment
 from abeval.inference.compare import Analysis
 from abeval.inference.trust.audits import SHOWN, Cells, cells_of, compared, uneven
 from abeval.inference.trust.finding import Finding, skipped
+from abeval.inference.trust.split import stretch_weights
 from abeval.results import format as fmt
 from abeval.stats import faults
+from abeval.stats.records import Floats
 
 MOST_HOURS = 24 * 400
 """Of a longer log, as one time of 1970 makes it, hours are not compared; a [period] cuts it."""
@@ -31,10 +32,10 @@ def _span(aggregates: Aggregates) -> range:
     return span if len(span) <= MOST_HOURS else range(0)
 
 
-def _hours(aggregates: Aggregates, span: range) -> dict[str, faults.Hours]:
+def _hours(aggregates: Aggregates, span: range, audit: str = "hour") -> dict[str, faults.Hours]:
     """Return the rows of each variant by hour, and in how many clusters of units there are any."""
     hours: dict[str, faults.Hours] = {}
-    for row in aggregates.audits["hour"]:
+    for row in aggregates.audits.get(audit, ()):
         if row.variant not in hours:
             hours[row.variant] = faults.Hours(*np.zeros((2, len(span))))
         own, place = hours[row.variant], int(row.cell) - span.start
@@ -139,9 +140,9 @@ def missing_hours(analysis: Analysis) -> Finding:
     if why := _unknown(analysis, "hours"):
         return skipped(why)
     span = _span(analysis.aggregates)
-    hours = _hours(analysis.aggregates, span)
+    every = _hours(analysis.aggregates, span)
     gaps = {
-        name: [span[place] for place in _gaps(analysis.experiment, hours, name)]
+        name: [span[place] for place in _gaps(analysis, span, every, name)]
         for name in analysis.experiment.variants
     }
     total = sum(map(len, gaps.values()))
@@ -150,16 +151,39 @@ def missing_hours(analysis: Analysis) -> Finding:
     return Finding(float(total), slots={"total": total, "lack": lack, "listed": listed})
 
 
-def _gaps(experiment: Experiment, hours: Mapping[str, faults.Hours], variant: str) -> list[int]:
+def _gaps(
+    analysis: Analysis, span: range, hours: Mapping[str, faults.Hours], variant: str
+) -> list[int]:
     """Return the places of hours that a variant lacks beside each that it is compared with."""
+    experiment = analysis.experiment
     others = experiment.treatments if variant == experiment.control else [experiment.control]
     pairs = [
-        set(faults.gaps(hours[other], hours[variant], CLUSTERS))
+        set(
+            faults.gaps(
+                hours[other], hours[variant], CLUSTERS, _planned(analysis, span, other, variant)
+            )
+        )
         for other in others
         if other in hours and variant in hours
     ]
     # An hour that control lacks is one that every other variant has.
     return sorted(set.intersection(*pairs)) if pairs else []
+
+
+def _planned(analysis: Analysis, span: range, other: str, variant: str) -> Floats | None:
+    """Return the rows by hour that the splits make expect of a variant beside the other's.
+
+    None where the split did not change. Units keep the variant that they entered with.
+    """
+    if not analysis.aggregates.stretches:
+        return None
+    planned, names = np.zeros(len(span)), [*analysis.experiment.variants]
+    for number, weights in enumerate(stretch_weights(analysis)):
+        own = _hours(analysis.aggregates, span, f"hour_of_stretch:{number}").get(other)
+        if own is not None:
+            of = dict(zip(names, weights, strict=True))
+            planned += own.rows * (of[variant] / of[other] if of[other] else 0)
+    return planned
 
 
 def _listed(hours: Sequence[int]) -> str:
