@@ -136,26 +136,21 @@ _TOGETHER = 2.0
 where the standard deviation of the rows of a unit is their mean."""
 
 
-def gaps(
-    control: Hours, treatment: Hours, clusters: int, planned: Floats | None = None
-) -> list[int]:
+def gaps(control: Hours, treatment: Hours, clusters: int, split: Floats | float = 1.0) -> list[int]:
     """Find the hours in which the second group lacks rows that the first has.
 
-    The rows of the second group over those that are `planned` for it are compared with those of the
-    hours before and after, so that an effect is no gap: it may change how many rows there are, but
-    does not halve them for some hours. Where the split changed, `planned` follows it; without it,
-    the rows of the first group are planned. At an end of the log only one side is known: there the
-    level of the first, or of the last, day is no gap either, as nobody knows what was before it.
+    The ratio of the two groups in an hour is compared with that of the hours before and after it,
+    so that an effect is no gap: it may change the ratio, but does not halve it for some hours.
+    Where the split changed, each is over the ratio that the `split` makes expect. At an end of the
+    log one side is not known: there the level of the first, or the last, day is no gap either.
 
     Rows of one unit come together, so what chance can do follows from the units that are active,
     which the number of clusters without any row shows. Hours are the same in both groups, without a
     break; `clusters` are those of units in each.
     """
-    planned = control.rows if planned is None else planned
-    units = _units(control.active, clusters)
-    known = (control.rows > 0) & (planned > 0)
+    units, planned = _units(control.active, clusters), control.rows * split
+    known = planned > 0
     ratio = np.where(known, treatment.rows / np.where(known, planned, 1.0), np.nan)
-    share = np.where(known, planned / np.maximum(control.rows, 1.0), np.nan)
     limit = two_sided_quantile(SURE / max(int(known.sum()), 1))
     flagged = np.zeros(ratio.size, dtype=bool)
     # Gaps hide in the median of hours around them, so the second look leaves them out.
@@ -167,7 +162,7 @@ def gaps(
             kept = np.where(expected > 0, ratio / expected, np.nan)
         # An hour is empty if no unit comes; in one that is not, rows of a unit come together.
         counted = np.where(kept <= _EMPTY, units, units / _TOGETHER)
-        flagged = (kept <= LOW) & (_surprise(counted, expected * share, kept) > limit)
+        flagged = (kept <= LOW) & (_surprise(counted, expected * split, kept) > limit)
     return np.flatnonzero(flagged).tolist()
 
 

@@ -160,12 +160,12 @@ def test_hours_are_compared_with_the_split_that_is_planned_for_them() -> None:
     split[72:96] = 1 / 9
     control, treatment = Hours(rows, active), Hours(rows * split, active)
     assert faults.gaps(control, treatment, 512) == [*range(72, 96)]
-    assert faults.gaps(control, treatment, 512, rows * split) == []
+    assert faults.gaps(control, treatment, 512, split) == []
     treatment.rows[80:83] = 0.0
-    assert faults.gaps(control, treatment, 512, rows * split) == [80, 81, 82]
+    assert faults.gaps(control, treatment, 512, split) == [80, 81, 82]
     # Where the plan has nobody, nobody is missing.
     treatment.rows[72:96] = split[72:96] = 0.0
-    assert faults.gaps(control, treatment, 512, rows * split) == []
+    assert faults.gaps(control, treatment, 512, split) == []
 
 
 def test_few_rows_are_rows() -> None:

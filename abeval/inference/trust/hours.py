@@ -7,6 +7,7 @@ import numpy as np
 
 from abeval.aggregates.aggregates import Aggregates
 from abeval.aggregates.audit_arrays import CLUSTERS
+from abeval.experiment.model import Experiment
 from abeval.inference.compare import Analysis
 from abeval.inference.trust.audits import SHOWN, Cells, cells_of, compared, uneven
 from abeval.inference.trust.finding import Finding, skipped
@@ -23,6 +24,7 @@ _DAY_CHANCE = 1e-4
 _LAST_HOURS = 6
 _FEWEST_DAYS = 3
 _FEWEST_ROWS = 200.0
+_LITTLE = 1e-9
 
 
 def _span(aggregates: Aggregates) -> range:
@@ -140,9 +142,9 @@ def missing_hours(analysis: Analysis) -> Finding:
     if why := _unknown(analysis, "hours"):
         return skipped(why)
     span = _span(analysis.aggregates)
-    every = _hours(analysis.aggregates, span)
+    hours, shares = _hours(analysis.aggregates, span), _shares(analysis, span)
     gaps = {
-        name: [span[place] for place in _gaps(analysis, span, every, name)]
+        name: [span[place] for place in _gaps(analysis.experiment, hours, shares, name)]
         for name in analysis.experiment.variants
     }
     total = sum(map(len, gaps.values()))
@@ -152,38 +154,34 @@ def missing_hours(analysis: Analysis) -> Finding:
 
 
 def _gaps(
-    analysis: Analysis, span: range, hours: Mapping[str, faults.Hours], variant: str
+    experiment: Experiment,
+    hours: Mapping[str, faults.Hours],
+    shares: Mapping[str, Floats],
+    variant: str,
 ) -> list[int]:
     """Return the places of hours that a variant lacks beside each that it is compared with."""
-    experiment = analysis.experiment
     others = experiment.treatments if variant == experiment.control else [experiment.control]
     pairs = [
-        set(
-            faults.gaps(
-                hours[other], hours[variant], CLUSTERS, _planned(analysis, span, other, variant)
-            )
-        )
+        set(faults.gaps(hours[other], hours[variant], CLUSTERS, shares[variant] / shares[other]))
         for other in others
-        if other in hours and variant in hours
+        if other in hours and variant in hours and shares[other].all()
     ]
     # An hour that control lacks is one that every other variant has.
     return sorted(set.intersection(*pairs)) if pairs else []
 
 
-def _planned(analysis: Analysis, span: range, other: str, variant: str) -> Floats | None:
-    """Return the rows by hour that the splits make expect of a variant beside the other's.
+def _shares(analysis: Analysis, span: range) -> dict[str, Floats]:
+    """Return the share of the rows of each hour that its units make expect of each variant.
 
-    None where the split did not change. Units keep the variant that they entered with.
+    Units keep the variant that they entered with: those of each stretch are split by its weights.
+    An hour without rows has the mean of the stretches.
     """
-    if not analysis.aggregates.stretches:
-        return None
-    planned, names = np.zeros(len(span)), [*analysis.experiment.variants]
+    expected = np.zeros((len(analysis.experiment.variants), len(span)))
     for number, weights in enumerate(stretch_weights(analysis)):
-        own = _hours(analysis.aggregates, span, f"hour_of_stretch:{number}").get(other)
-        if own is not None:
-            of = dict(zip(names, weights, strict=True))
-            planned += own.rows * (of[variant] / of[other] if of[other] else 0)
-    return planned
+        of_stretch = _hours(analysis.aggregates, span, f"hour_of_stretch:{number}").values()
+        rows = sum((own.rows for own in of_stretch), np.full(len(span), _LITTLE))
+        expected += np.outer(np.array(weights) / sum(weights), rows)
+    return dict(zip(analysis.experiment.variants, expected / expected.sum(axis=0), strict=True))
 
 
 def _listed(hours: Sequence[int]) -> str:
