@@ -60,20 +60,23 @@ def _shifts(analysis: Analysis) -> list[tuple[str, faults.Shift]]:
 
 
 def _shifts_of(analysis: Analysis, segment: str = "") -> list[tuple[str, faults.Shift]]:
-    rhythms: dict[str, dict[str, dict[str, faults.Sums]]] = {}
+    """Return the shifts in all, or in cells of a segment, among units of one stretch."""
+    rhythms: dict[tuple[str, str], dict[str, dict[str, faults.Sums]]] = {}
     for cell, of_variant in cells_of(analysis.aggregates, "rhythm", segment).items():
-        part, _, value = cell.partition(" ")
+        part, _, own_cell = cell.partition(" ")
+        stretch, _, value = own_cell.partition(" ")
         for variant, sums in of_variant.items():
-            rhythms.setdefault(value, {}).setdefault(variant, {})[part] = sums
+            rhythms.setdefault((value, stretch), {}).setdefault(variant, {})[part] = sums
     variants, control = compared(analysis), analysis.experiment.control
     several = len(rhythms) * len(variants)
-    return [
-        (f"{variant} in {segment} = {value!r}" if segment else variant, shift)
-        for value, own in rhythms.items()
+    shifts = {
+        f"{variant} in {segment} = {value!r}" if segment else variant: shift
+        for (value, _), own in rhythms.items()
         for variant in variants
         if control in own and variant in own
         if (shift := faults.shift(_rhythm(own[control]), _rhythm(own[variant]), several)).hours
-    ]
+    }
+    return list(shifts.items())
 
 
 def _rhythm(parts: Mapping[str, faults.Sums]) -> faults.Rhythm:
