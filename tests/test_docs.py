@@ -226,5 +226,5 @@ CHECKS = {
 def test_a_page_names_all_of_its_kind(page: str, names: list[str]) -> None:
     code = " ".join(code_of(DOCS[page]))
     assert names
-    # A name may follow that of its log, as `clicks_late` or `_late`.
+    # A name may follow that of its log, as `clicks_set_aside` or `_set_aside`.
     assert not [name for name in names if not re.search(rf"(?:\b|_){name}\b", code)]

@@ -221,7 +221,7 @@ def test_a_file_of_an_experiment_says_the_same(frame: pd.DataFrame, tmp_path: Pa
     assert {row.cell for row in found.segments} == {"x", "y"}
     assert "Metrics per unit divide by the units of the table." in found.notes
     assert aside(found, "units") == {"used": 6000}
-    assert {"clicks_late", "missing_days"}.isdisjoint(check.name for check in found.trust)
+    assert {"clicks_set_aside", "missing_days"}.isdisjoint(check.name for check in found.trust)
 
 
 def test_other_questions_can_be_asked_of_a_table(frame: pd.DataFrame) -> None:
@@ -252,7 +252,7 @@ def test_rows_of_a_unit_are_one_or_none(frame: pd.DataFrame, result: Result) -> 
     again = abeval.analyze(frame.drop(index=range(40, 90)), metrics=METRICS, **COLUMNS)
     assert aside(found, "units") == {"used": 5950, "duplicate": 40, "repeated_unit": 150}
     assert [r.p_value for r in found.scorecard] == [r.p_value for r in again.scorecard]
-    assert next(c for c in found.trust if c.name == "units_repeated_unit").status == "warn"
+    assert next(c for c in found.trust if c.name == "units_set_aside").status == "warn"
 
 
 def test_rows_without_an_id_are_units(frame: pd.DataFrame) -> None:

@@ -18,6 +18,7 @@ from abeval.logs.placing import Entered, Stretches
 from abeval.logs.unit_arrays import Clusters
 from abeval.logs.views import ITEM_GROUPS
 from abeval.stats.catalogue import Incidence
+from abeval.stats.faults import UnitSums
 from abeval.stats.moments import Moments
 from abeval.stats.records import Floats, RefusalReason
 
@@ -39,6 +40,20 @@ class AuditSums(NamedTuple):
     y_y: int
     y_x: int
     x_x: int
+
+
+class UnitShares(NamedTuple):
+    """The share y / x of a variant's rows that an audit counts in one of its cells.
+
+    `own` are the units that have rows, each with the share of its own rows, at most 1.
+    """
+
+    audit: str
+    cell: str
+    variant: str
+    y: int
+    x: int
+    own: UnitSums
 
 
 class UnitsByAuc(NamedTuple):
@@ -148,9 +163,9 @@ class Aggregates:
     Attributes:
         moments: `MOMENT_COLUMNS`; a row per metric, slice, cell, variant and stretch of entry days
             (0 where the split did not change). `slice` is `whole`, `capped`, `day`, `segment:NAME`,
-            `covariates` (cells are pairs of them), `bucket`, `left_out`, `lacking` (of a column:
-            impressions of files that lack it, and all), `known` (units with a value) or `balance`
-            (of a covariate of the table of units); sums are exact integers as text.
+            `covariates` (cells are pairs of them), `bucket`, `left_out`, `known` (units with a
+            value) or `balance` (of a covariate of the table of units); sums are exact integers as
+            text.
         units: Variant → its analysed units.
         group_units: Variant and group of units → how many are in it.
         catalogue_size: Items that could have been shown, None without catalogue metrics.
@@ -162,7 +177,8 @@ class Aggregates:
         buckets: Metric → its sums over sub-buckets, for A/A replays; empty without them.
         entered: Units by scheduled split, hour of entry and variant.
         stretches: Stretches of entry days of one split each; none where it did not change.
-        audits: Audit → its rows.
+        audits: Audit of hours → its rows; empty where the log is not audited.
+        shares: Audit of shares of rows → its rows.
         extremes: Metric and variant → (y, x), in counted units, of the twenty units that deviate
             most from the variant's value.
         clusters: What was randomised, where that are groups of units.
@@ -186,6 +202,7 @@ class Aggregates:
     stretches: Stretches = ()
     notes: tuple[str, ...] = ()
     audits: Mapping[str, Sequence[AuditSums]] = field(default_factory=dict)
+    shares: Mapping[str, Sequence[UnitShares]] = field(default_factory=dict)
     extremes: Mapping[tuple[str, str], Sequence[tuple[float, float]]] = field(default_factory=dict)
     unit_aucs: Sequence[UnitsByAuc] = ()
     clusters: Clusters | None = None
@@ -239,14 +256,6 @@ class Aggregates:
                 own = groups[group]
                 table[int(cell)] = [float(sums.total(own, name)) for name in ("units", "y", "x")]
         return table
-
-    def lacking(self) -> dict[str, dict[str, Moments]]:
-        """Column → variant → moments of its impressions in files that lack it, and of all."""
-        return {
-            column: sums.pooled(self.of(column, sums.LACKING, "", (1.0, 1.0)))
-            for column, slice_name in self._slices
-            if slice_name == sums.LACKING
-        }
 
     def sums(self, metric: str, slice_name: str) -> list[tuple[str, str, int]]:
         """(cell, variant, Σy) of a slice."""

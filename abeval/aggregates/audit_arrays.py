@@ -1,7 +1,7 @@
-"""Count what audits need, by cell, variant and group of units: pure functions of arrays.
+"""Count what audits need, by cell and variant: pure functions of arrays.
 
-Units are what is independent: they are put into 64 groups by their hash, and the variance of a
-share comes from the sums of the groups.
+Units are what is independent. Of hours, which are many, they are put into 64 groups by their hash,
+and the variance comes from the sums of the groups; of shares each unit counts by itself.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -10,11 +10,12 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from abeval.aggregates.aggregates import AuditSums
+from abeval.aggregates.aggregates import AuditSums, UnitShares
 from abeval.logs.unit_arrays import NONE, Labels, Whole, where
+from abeval.stats.faults import UnitSums
 
 CLUSTERS = 64
-"""Units are put into so many groups, which are the clusters of every test of an audit."""
+"""Units are put into so many groups, which are the clusters of every test of hours."""
 
 Arrays = Mapping[str, Whole]
 """Columns of a query; `unit` is the place of the unit in `AuditedUnits`."""
@@ -26,6 +27,9 @@ GAPS = 50
 
 TURN = 1_000
 """Cosine and sine of the hour of the day are counted in so many parts of 1."""
+
+PLACE = "position of the list"
+"""Name of the cells of lists by position, beside those of segments."""
 
 _AT_ONCE_MS = 10_000
 _FEWEST_ITEMS = 3
@@ -79,6 +83,10 @@ class AuditedUnits(NamedTuple):
                 if row[0]:
                     yield AuditSums(audit, cell, variant, *row)
 
+    def sums(self, unit: Whole, weight: Counts | None) -> Whole:
+        """Sum by unit; `unit` is that of each row, and without `weight` rows are counted."""
+        return np.bincount(unit, weight, self.number.size).astype(np.int64)
+
     def shares(
         self,
         audit: str,
@@ -87,16 +95,34 @@ class AuditedUnits(NamedTuple):
         x: Counts | None = None,
         cell: str = "",
         by_segment: bool = False,
-    ) -> Iterator[AuditSums]:
+    ) -> Iterator[UnitShares]:
         """Sum shares of rows of units: all in one cell, and by cell of each segment, if asked for.
 
         A segment is an audit of its own, `AUDIT:SEGMENT`. Without `x`, rows are counted.
         """
-        yield from self.rows(audit, [cell], self.grouped(unit, y), self.grouped(unit, x))
+        sums = self.sums(unit, y), self.sums(unit, x)
+        yield from unit_shares(audit, [cell], self.variants, self.variant, *sums)
         for name, labels in self.segments.items() if by_segment else ():
-            code, cells = labels.code[unit].astype(np.int64), len(labels.names)
-            sums = (self.grouped(unit, one, code, cells) for one in (y, x))
-            yield from self.rows(f"{audit}:{name}", labels.names, *sums)
+            code = labels.code.astype(np.int64) * len(self.variants) + self.variant
+            yield from unit_shares(f"{audit}:{name}", labels.names, self.variants, code, *sums)
+
+
+def unit_shares(
+    audit: str, cells: Sequence[str], variants: Sequence[str], code: Whole, y: Whole, x: Whole
+) -> Iterator[UnitShares]:
+    """Sum rows, and shares of rows, over the units that have any.
+
+    `code` of each unit is the place of its cell, times the number of variants, and of its variant.
+    """
+    own = np.flatnonzero(x)
+    code, y, x = code[own], y[own], x[own]
+    share = np.minimum(y / x, 1.0)
+    size = len(cells) * len(variants)
+    sums = (np.bincount(code, one, size).tolist() for one in (y, x, None, share, share * share))
+    for place, (counted, rows, *of_units) in enumerate(zip(*sums, strict=True)):
+        if rows:
+            names = cells[place // len(variants)], variants[place % len(variants)]
+            yield UnitShares(audit, *names, int(counted), int(rows), UnitSums(*of_units))
 
 
 class Hours(NamedTuple):
@@ -187,27 +213,28 @@ def _days(units: AuditedUnits, days: Sequence[str], y: Whole) -> Iterator[AuditS
                 yield from units.rows(f"day_{side}", [days[place]], y[[place]], x)
 
 
-def list_rows(units: AuditedUnits, lists: Arrays) -> Iterator[AuditSums]:
+def list_shares(units: AuditedUnits, lists: Arrays) -> Iterator[UnitShares]:
     """Count positions that lists lack, where they begin, and lists that are others over again."""
     unit, first, last = lists["unit"], lists["first_place"], lists["last_place"]
     spans = last - first + 1
     holes = spans - np.bitwise_count(lists["places"]).astype(np.int64)
     yield from units.shares("holes", unit, holes, spans, by_segment=bool(holes.any()))
-    yield from units.shares("list_length", unit, spans)
     if holes.any():
         for place in range(1, 62):
             # Of the lists that begin before the place and go on behind it.
             reach = np.flatnonzero((lists["first_place"] < place) & (lists["last_place"] > place))
             lacks = 1 - (lists["places"][reach] >> place & 1)
             if lacks.any():
-                yield from units.shares("holes_at", lists["unit"][reach], lacks, cell=str(place))
+                yield from units.shares(
+                    f"holes:{PLACE}", lists["unit"][reach], lacks, cell=str(place)
+                )
     for cell, starts in (("0", first == 0), ("2", first > 1)):
         yield from units.shares("list_start", unit, starts, cell=cell)
     if lists["items"].any():
         yield from _repeated(units, lists)
 
 
-def _repeated(units: AuditedUnits, lists: Arrays) -> Iterator[AuditSums]:
+def _repeated(units: AuditedUnits, lists: Arrays) -> Iterator[UnitShares]:
     """Count lists of the same items in the same order: of the unit itself, of others, of most."""
     long = np.flatnonzero(lists["shown"] >= _FEWEST_ITEMS)
     lists = {name: values[long] for name, values in lists.items()}
@@ -216,8 +243,9 @@ def _repeated(units: AuditedUnits, lists: Arrays) -> Iterator[AuditSums]:
     unit, key, time = lists["unit"][order], key[order], lists["time_ms"][order]
     if not unit.size:
         return
-    again = np.zeros(unit.size, bool)
-    again[1:] = (unit[1:] == unit[:-1]) & (key[1:] == key[:-1])
+    later, again = np.zeros((2, unit.size), bool)
+    later[1:] = unit[1:] == unit[:-1]
+    again[1:] = later[1:] & (key[1:] == key[:-1])
     at_once = again.copy()
     at_once[1:] &= np.diff(time) <= _AT_ONCE_MS
     _, first, place, count = np.unique(
@@ -226,14 +254,15 @@ def _repeated(units: AuditedUnits, lists: Arrays) -> Iterator[AuditSums]:
     # Rows are sorted by unit, and of several rows the last is written.
     lasts = np.zeros(count.size, np.int64)
     lasts[place] = unit
+    # The first list of a unit cannot be its last one again: more lists would have more of these.
     cells = {
-        "at once": at_once,
-        "again": again & ~at_once,
-        "one": place == np.argmax(count),
-        "of others": (unit[first] < lasts)[place],
+        "at once": (at_once, later),
+        "again": (again & ~at_once, later),
+        "one": (place == np.argmax(count), None),
+        "of others": ((unit[first] < lasts)[place], None),
     }
-    for cell, chosen in cells.items():
-        yield from units.shares("list_repeat", unit, chosen, cell=cell)
+    for cell, (chosen, among) in cells.items():
+        yield from units.shares("list_repeat", unit, chosen, among, cell)
 
 
 def _keys(lists: Arrays) -> NDArray[np.uint64]:
@@ -304,28 +333,26 @@ def _awake(size: int, hours: Hours) -> NDArray[np.bool_]:
     return awake
 
 
-def machine_rows(
+def machine_shares(
     units: AuditedUnits, machines: Machines, hours: Hours, has_clicks: bool
-) -> Iterator[AuditSums]:
-    """Sum what machines make of the impressions and clicks of a variant; `clusters` counts them.
+) -> Iterator[UnitShares]:
+    """Sum what machines make of the impressions and clicks of a variant; units are all of it.
 
-    Of the cell `gap` it counts the regular ones; y is their usual distance, x all units with enough
-    lists to tell.
+    In the cell `gap` units are those with enough lists to tell, of which the regular ones
+    count; y is their usual distance.
     """
     chosen = machines.regular | machines.awake
-    variant_of, theirs = units.variant[hours.unit], chosen[hours.unit]
-    sums = {"impressions": hours.impressions, **({"clicks": hours.clicks} if has_clicks else {})}
-    of_variants = {
-        name: [np.bincount(variant_of, part, len(units.variants)) for part in (own * theirs, own)]
-        for name, own in sums.items()
-    }
+    rows = {"impressions": hours.impressions, **({"clicks": hours.clicks} if has_clicks else {})}
+    sums = {name: units.sums(hours.unit, own) for name, own in rows.items()}
     for number, variant in enumerate(units.variants):
         own = units.variant == number
         count = int((own & chosen).sum())
-        for name, (part, whole) in of_variants.items():
-            sums_of = int(part[number]), int(whole[number])
-            yield AuditSums("machine", name, variant, count, count, *sums_of, 0, 0, 0)
+        for name, of_units in sums.items():
+            parts = int(of_units[own & chosen].sum()), int(of_units[own].sum())
+            yield UnitShares(
+                "machine", name, variant, *parts, UnitSums(int(own.sum()), count, count)
+            )
         gaps = machines.gap_ms[own & machines.regular]
-        gap = int(np.median(gaps)) if gaps.size else 0
-        looked_at = int((own & machines.looked_at).sum())
-        yield AuditSums("machine", "gap", variant, gaps.size, gaps.size, gap, looked_at, 0, 0, 0)
+        gap, looked_at = int(np.median(gaps)) if gaps.size else 0, (own & machines.looked_at).sum()
+        regular = UnitSums(int(looked_at), gaps.size, gaps.size)
+        yield UnitShares("machine", "gap", variant, gap, 1, regular)

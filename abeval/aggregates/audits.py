@@ -1,19 +1,20 @@
-"""Count what audits compare between variants: exact sums over groups of units.
+"""Count what audits compare between variants: exact sums, and shares of units.
 
 Of a long log, rows are read of a few hours, and of the busiest hours of single units; what follows
 from cells is counted of all rows.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from abeval.aggregates import audit_arrays
-from abeval.aggregates.aggregates import AuditSums, grouped
+from abeval.aggregates.aggregates import AuditSums, UnitShares, grouped
 from abeval.aggregates.audit_arrays import CLUSTERS, GAPS, Arrays, AuditedUnits, Hours
-from abeval.engines.sql import Cell, Engine, query, quoted, whole
+from abeval.engines.sql import Engine, query, quoted, whole
 from abeval.experiment.model import Experiment
 from abeval.experiment.sources import ROW_UNIT
 from abeval.logs.files import without_nulls
@@ -161,24 +162,39 @@ def show_audited(
     engine.view("audited", sql)
 
 
-def audit_sums(run: Run, prepared: Prepared) -> dict[str, list[AuditSums]]:
+class Audits(NamedTuple):
+    """Rows of every audit of hours, and of every audit of shares, that a log allows."""
+
+    audits: Mapping[str, Sequence[AuditSums]]
+    shares: Mapping[str, Sequence[UnitShares]]
+
+
+def audit_sums(run: Run, prepared: Prepared) -> Audits:
     """Return the rows of every audit that these logs allow, after `prepare`."""
-    shape = prepared.shape
     if run.experiment.unit == ROW_UNIT:
-        return {}
+        return Audits({}, {})
     run.step("audits")
     units, hours = _units(run.experiment, prepared), _hours(prepared)
     impressions = units.grouped(hours.unit, hours.impressions)
     is_any = (impressions > 0).astype(np.int64)
     rows = [*units.rows("impressions", [""], impressions, is_any)]
-    if shape.has_time:
+    if prepared.shape.has_time:
         rows += audit_arrays.hour_rows(units, hours, impressions)
+    shares = _shares(run, prepared, units, hours)
+    return Audits(grouped(rows, lambda row: row.audit), grouped(shares, lambda row: row.audit))
+
+
+def _shares(
+    run: Run, prepared: Prepared, units: AuditedUnits, hours: Hours
+) -> Iterator[UnitShares]:
+    shape, impressions = prepared.shape, units.sums(hours.unit, hours.impressions)
     if _has_clicks(shape):
-        rows += units.shares(
+        yield from units.shares(
             "clicked", hours.unit, hours.clicks, hours.impressions, by_segment=True
         )
-    rows += _of_rows(run, prepared, units, hours, impressions)
-    rows += _set_aside(run, prepared, units)
+    yield from _of_rows(run, prepared, units, hours, impressions)
+    yield from _set_aside(run, prepared, units)
+    every = np.arange(units.number.size)
     if prepared.repeats.duplicates:
         unit = run.engine.hash64([quoted(shape.impressions.mapped["unit_id"])])
         copies = " union all ".join(
@@ -187,11 +203,16 @@ def audit_sums(run: Run, prepared: Prepared) -> dict[str, list[AuditSums]]:
         )
         run.engine.view("repeated_copies", copies)
         read = _arrays(run.engine, "audit/duplicates", units)
-        duplicates = units.grouped(read["unit"], read["duplicates"])
-        rows += units.rows("duplicate", [""], duplicates, impressions)
+        duplicates = units.sums(read["unit"], read["duplicates"])
+        yield from units.shares("duplicate", every, duplicates, impressions)
     if shape.exposures is not None:
-        rows += _silent(units, hours)
-    return grouped(rows, lambda row: row.audit)
+        # By stretch: who entered late had less time to come.
+        code = units.stretch * len(units.variants) + units.variant
+        names = [str(cell) for cell in range(int(units.stretch.max(initial=0)) + 1)]
+        silent = (impressions == 0).astype(np.int64)
+        yield from audit_arrays.unit_shares(
+            "silent", names, units.variants, code, silent, np.ones_like(silent)
+        )
 
 
 def _has_clicks(shape: LogShape) -> bool:
@@ -200,12 +221,12 @@ def _has_clicks(shape: LogShape) -> bool:
 
 def _of_rows(
     run: Run, prepared: Prepared, units: AuditedUnits, hours: Hours, impressions: Whole
-) -> Iterator[AuditSums]:
+) -> Iterator[UnitShares]:
     """Count flags, lists, machines and clicks: the only place where audits read a log."""
     experiment, engine, shape = run.experiment, run.engine, prepared.shape
     chosen = flags(experiment, shape, _never_null(run, prepared))
     has_lists = "request_id" in shape.impressions and "position" in shape.impressions
-    sample = _sample(hours)
+    sample, every = _sample(hours), np.arange(units.number.size)
     show_audited(run, shape, sample, chosen, has_lists)
     flagged = _arrays(engine, "audit/flags", units) if any(flag.sql for flag in chosen) else {}
     for place, flag in enumerate(chosen):
@@ -213,16 +234,15 @@ def _of_rows(
         if flag.sql:
             among = f"f_{2 * place + 1}" if flag.among else "impressions"
             columns = flagged[f"f_{2 * place}"], flagged[among]
-            y, x = (units.grouped(flagged["unit"], column) for column in columns)
+            y, x = (units.sums(flagged["unit"], column) for column in columns)
         if flag.variants:
-            serves = np.isin(units.variants, flag.variants)[:, None]
-            y, x = y * serves, x * serves
-        yield from units.rows(flag.audit, [flag.name], y, x)
+            x = x * np.isin(units.variants, flag.variants)[units.variant]
+        yield from units.shares(flag.audit, every, y, x, flag.name)
     if has_lists or shape.has_time:
         name = "audit/lists" if has_lists else "audit/moments"
         lists = _arrays(engine, name, units)
         if has_lists:
-            yield from audit_arrays.list_rows(units, _whole_lists(lists, sample))
+            yield from audit_arrays.list_shares(units, _whole_lists(lists, sample))
         # None are looked for where single units are not to be seen.
         if shape.has_time and experiment.privacy.min_units is None:
             parts = [lists]
@@ -233,7 +253,7 @@ def _of_rows(
             unit, time = (np.concatenate([part[n] for part in parts]) for n in ("unit", "time_ms"))
             longest = _LONGEST_SAMPLED_MS if sample.spans else _LONGEST_GAP_MS
             of_units = audit_arrays.machines(units, hours, unit, time, longest)
-            yield from audit_arrays.machine_rows(units, of_units, hours, _has_clicks(shape))
+            yield from audit_arrays.machine_shares(units, of_units, hours, _has_clicks(shape))
     if shape.clicks is not None:
         number = engine.hash64(["unit_id"])
         keys = f"select *, {number} as unit_hash from clicked_keys where {sample.has(number)}"
@@ -243,7 +263,6 @@ def _of_rows(
         for cell in ("early", "same", "late", "unknown"):
             yield from units.shares("click_delay", unit, clicks[cell], clicks["clicks"], cell)
         yield from units.shares("click_again", unit, clicks["again"], of, by_segment=True)
-        yield from units.shares("clicks_each", unit, of, clicks["impressions"])
 
 
 def _never_null(run: Run, prepared: Prepared) -> frozenset[str]:
@@ -352,40 +371,35 @@ def _arrays(engine: Engine, name: str, units: AuditedUnits) -> Arrays:
     return {"unit": unit[rows], **{name: column[rows] for name, column in columns.items()}}
 
 
-def _silent(units: AuditedUnits, hours: Hours) -> Iterator[AuditSums]:
-    """Count exposed units without an impression, by stretch: who entered late had less time."""
-    silent = np.ones(units.number.size, bool)
-    silent[hours.unit] = False
-    every, count = np.arange(silent.size), int(units.stretch.max(initial=0)) + 1
-    sums = (units.grouped(every, one, units.stretch, count) for one in (silent, None))
-    return units.rows("silent", [str(cell) for cell in range(count)], *sums)
+def _set_aside(run: Run, prepared: Prepared, units: AuditedUnits) -> Iterator[UnitShares]:
+    """Count rows of a logged variant that are set aside, by reason."""
+    shape, cells, variants = prepared.shape, prepared.cells, units.variants
+    reasons = [kind.set_aside for kind in cells.kinds]
+    shown = cells.sums["c_1"].astype(np.int64)
 
+    def has(reason: str | None) -> NDArray[np.bool_]:
+        return np.array([one == reason for one in reasons])[cells.kind]
 
-def _set_aside(run: Run, prepared: Prepared, units: AuditedUnits) -> Iterator[AuditSums]:
-    """Count rows of a logged variant that are set aside, by reason; days are their clusters."""
-    shape, cells = prepared.shape, prepared.cells
-    reasons = {kind.set_aside for kind in cells.kinds}
-    is_named = shape.names_variant and not run.experiment.assigns
-    if is_named and (any(cells.nameless) or "not_exposed" in reasons):
-        rows = run.engine.rows(query("audit/set_aside"))
-        yield from _reasons(units, [row for row in rows if row[0] in units.variants])
+    if shape.names_variant and not run.experiment.assigns:
+        # Nobody knows whose rows without a unit are: the hours count as units.
+        rows = run.engine.rows(query("audit/set_aside")) if any(cells.nameless) else ()
+        hours = np.array(
+            [(variants.index(str(v)), *map(whole, row)) for v, _, *row in rows if v in variants]
+        )
+        if hours.size:
+            yield from audit_arrays.unit_shares("set_aside", ["null_unit"], variants, *hours.T)
+        # Who was not exposed is no analysed unit, and has the variant of the log.
+        if "not_exposed" in reasons:
+            number = {name: place for place, name in enumerate(variants)}
+            logged = np.array([number.get(kind.variant or "", NONE) for kind in cells.kinds])
+            lost, variant = has("not_exposed"), logged[cells.kind]
+            own = np.flatnonzero((variant != NONE) & (lost | has(None) & cells.in_period))
+            code = cells.unit[own] * np.int64(len(variants)) + variant[own]
+            y, x = (np.bincount(code, one[own]) for one in (shown * lost, shown))
+            every = np.arange(x.size) % len(variants)
+            yield from audit_arrays.unit_shares("set_aside", ["not_exposed"], variants, every, y, x)
     if shape.has_time and "null_time" in reasons:
         unit = prepared.placed.unit_of[cells.unit]
         known = np.flatnonzero(unit != NONE)
-        untimed = np.array([kind.set_aside == "null_time" for kind in cells.kinds])
-        x = cells.sums["c_1"][known].astype(np.int64)
-        y = x * untimed[cells.kind[known]]
-        yield from units.shares("set_aside", unit[known], y, x, "null_time")
-
-
-def _reasons(units: AuditedUnits, rows: Sequence[Sequence[Cell]]) -> Iterator[AuditSums]:
-    days = {day: place for place, day in enumerate(sorted({whole(row[1]) for row in rows}))}
-    x = np.zeros((1, len(units.variants), max(len(days), 1)), np.int64)
-    of_reason = {reason: np.zeros_like(x) for reason in ("null_unit", "not_exposed")}
-    for variant, day, reason, count in rows:
-        for sums in (x, of_reason.get(str(reason))):
-            if sums is not None:
-                sums[0, units.variants.index(str(variant)), days[whole(day)]] += whole(count)
-    for reason, y in of_reason.items():
-        if y.any():
-            yield from units.rows("set_aside", [reason], y, x)
+        y = (shown * has("null_time"))[known]
+        yield from units.shares("set_aside", unit[known], y, shown[known], "null_time")

@@ -1,6 +1,6 @@
 """Read an experiment's logs, and collect what the statistics need of them."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
@@ -8,7 +8,8 @@ from typing import NamedTuple
 import numpy as np
 
 from abeval.aggregates import aggregates
-from abeval.aggregates.aggregates import Aggregates, UnitsByAuc, grouped
+from abeval.aggregates.aggregates import Aggregates, UnitsByAuc, UnitShares, grouped
+from abeval.aggregates.audit_arrays import unit_shares
 from abeval.aggregates.audits import audit_sums
 from abeval.aggregates.cells import joined_cells
 from abeval.aggregates.cuts import cut_sums
@@ -16,7 +17,7 @@ from abeval.aggregates.metric_queries import ReadLogs
 from abeval.aggregates.quantiles import collect_quantiles
 from abeval.aggregates.row_pass import KERNELS, row_sums
 from abeval.aggregates.source_values import Caps, SourceValues, day_rows
-from abeval.aggregates.sums import LACKING, Groups, Row, Slice, Terms, sums_of
+from abeval.aggregates.sums import Row, sums_of
 from abeval.aggregates.wanted import Wanted, spread_metrics, wanted_of
 from abeval.engines.sql import numbered, query, quoted, whole
 from abeval.experiment.metrics import covariate_means
@@ -83,16 +84,16 @@ def collect_prepared(
     for source in (source for source in wanted.sources if source.per_unit):
         run.step(source.title)
         sums.add(source)
-    lacking = lacking_sums(logs) if prepared.lacking else []
     cut_rows, cut_notes = cut_sums(logs, wanted.metrics)
     if wanted.quantiles or wanted.spreads:
         run.step(QUANTILE.title)
     quantiles = collect_quantiles(logs, wanted.quantiles, wanted.spreads)
+    audits, shares = audit_sums(run, prepared)
     run.step("catalogue" if shows_items else "accounting")
     counted = accounting.accounts(prepared, engine)
     items = listed_items(logs) | {*rows.catalogue.reach.items} if shows_items else None
     collected = Aggregates(
-        moments=[*sums.rows, *sums.days, *lacking, *cut_rows],
+        moments=[*sums.rows, *sums.days, *cut_rows],
         caps=sums.caps,
         catalogue_size=None if items is None else len(items),
         units=units,
@@ -109,7 +110,8 @@ def collect_prepared(
         entered=placed.entered,
         stretches=placed.stretches,
         notes=(*prepared.notes, *cut_notes),
-        audits=audit_sums(run, prepared),
+        audits=audits,
+        shares={**shares, "lacking": [*lacking_shares(logs)]},
         extremes=sums.extremes,
         unit_aucs=sums.unit_aucs,
         clusters=placed.units.clusters,
@@ -198,12 +200,12 @@ def listed_items(logs: ReadLogs) -> set[str]:
     return {str(item) for (item,) in logs.engine.rows("select item_id from items")}
 
 
-def lacking_sums(logs: ReadLogs) -> list[Row]:
-    """Sum impressions of files that lack a column which others have, by column and variant."""
+def lacking_shares(logs: ReadLogs) -> Iterator[UnitShares]:
+    """Count impressions of files that lack a column which others have, by column and variant."""
     experiment, engine, files = logs.experiment, logs.engine, logs.prepared.files
     # The rows of a query are not those of a file.
     lacking = logs.prepared.lacking if experiment.logs.rows.query is None else ()
-    variants, rows = [*experiment.variants], list[Row]()
+    variants = [*experiment.variants]
     by_files = grouped(lacking, lambda column: tuple(files.lacking[column.lower()]))
     for names, columns in by_files.items():
         rest = [file for file in files.files if file not in names]
@@ -225,10 +227,9 @@ def lacking_sums(logs: ReadLogs) -> list[Row]:
             place = places_of_hashes(hashes, logs.units.hash)
             arm = np.where(place >= 0, logs.units.variant[place], -1)
         known = np.flatnonzero(arm >= 0)
-        terms = Terms(y[known], x[known])
-        slices = [Slice(column, LACKING, terms) for column in columns]
-        rows += sums_of(slices, Groups(arm[known], np.zeros_like(known), variants))
-    return rows
+        for column in columns:
+            own = arm[known], y[known], x[known]
+            yield from unit_shares("lacking", [column], variants, *own)
 
 
 def _file_rows(logs: ReadLogs, lacks: int, files: Sequence[str]) -> str:

@@ -154,7 +154,6 @@ DAY = "day"
 LEFT_OUT = "left_out"
 CAPPED = "capped"
 SEGMENT = "segment:"
-LACKING = "lacking"
 BALANCE = "balance"
 KNOWN = "known"
 

@@ -7,7 +7,7 @@ import numpy as np
 from abeval.experiment.model import Experiment
 from abeval.experiment.sections import Interleaving
 from abeval.inference.compare import Analysis
-from abeval.inference.trust.audits import cells_of
+from abeval.inference.trust.audits import counted
 from abeval.inference.trust.checks import ROWS
 from abeval.inference.trust.finding import Find, Finding, Row, decided
 from abeval.interleaving.log import InterleavedLog
@@ -86,11 +86,11 @@ def _fair(log: InterleavedLog, sums: Floats, centred: Floats | None = None) -> F
 
 def _bots(log: InterleavedLog) -> Finding | None:
     """Say how much of all impressions and clicks units make that no person can be."""
-    cells = {name: of.values() for name, of in cells_of(log.aggregates, "machine").items()}
-    shares = {
-        name: sum(one.y for one in of) / max(sum(one.x for one in of), 1)
+    cells = counted(log.aggregates, "machine")
+    made = {
+        name: sum(one.y for one in of.values()) / max(sum(one.x for one in of.values()), 1)
         for name, of in cells.items()
         if name != "gap"
     }
-    listed = fmt.listing([f"{share:.2%} of {name}" for name, share in shares.items()])
-    return Finding(max(shares.values()), slots={"shares": listed}) if shares else None
+    listed = fmt.listing([f"{share:.2%} of {name}" for name, share in made.items()])
+    return Finding(max(made.values()), slots={"shares": listed}) if made else None

@@ -356,5 +356,5 @@ def _aggregates(run: Run, prepared: Prepared) -> Aggregates:
         days=accounting.days_of(prepared),
         facts=accounting.facts(prepared),
         notes=prepared.notes,
-        audits=audit_sums(run, prepared),
+        **audit_sums(run, prepared)._asdict(),
     )

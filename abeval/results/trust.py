@@ -24,7 +24,7 @@ class Check(Frozen):
         metrics: Whose rows are not to be trusted where it fails; None for all of them.
 
     Example:
-        >>> lost = Check("clicks_late", "fail", 0.3, 0.2, "30 % late", metrics=("ctr",))
+        >>> lost = Check("clicks_set_aside", "fail", 0.3, 0.2, "30 % late", metrics=("ctr",))
         >>> lost.touches(["sessions_per_user"]), lost.touches(["ctr"])
         (False, True)
     """

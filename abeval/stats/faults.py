@@ -13,6 +13,7 @@ import numpy as np
 
 from abeval.stats.distributions import two_sided_quantile
 from abeval.stats.effects import satterthwaite
+from abeval.stats.influence import one_sided
 from abeval.stats.records import Floats
 
 SURE = 1e-6
@@ -115,6 +116,65 @@ def difference(
     quantile = two_sided_quantile(chance / cells, df=df)
     sure = abs(second.value - first.value) - quantile * error
     return Difference(first.value, second.value, max(0.0, sure))
+
+
+class UnitSums(NamedTuple):
+    """Units of a group, and sums of what each of them has and of its square: from 0 to 1."""
+
+    units: int
+    total: float
+    squares: float
+
+
+def differs(control: UnitSums, treatment: UnitSums, cells: int = 1, chance: float = SURE) -> bool:
+    """Tell whether units of two groups differ for sure in the mean of a value from 0 to 1.
+
+    What a unit has counts once, however many rows it has: a few heavy units decide nothing. The
+    difference must be sure by the groups' own variances (Welch 1947), and by that of all units
+    together, as a group in which nothing varies by chance has none of its own. Few units with the
+    value 1, and none between, are counted exactly (binomial, by the split). `chance` is that any of
+    so many `cells` is called different although it is not.
+
+    Example:
+        >>> affected = [UnitSums(1_500, count, count) for count in (0, 20, 21)]
+        >>> [differs(affected[0], one) for one in affected]
+        [False, False, True]
+    """
+    groups = control, treatment
+    if min(one.units for one in groups) < 2:
+        return False
+    if all(one.squares == one.total for one in groups) and _one_sided(*groups) < chance / cells / 2:
+        return True
+    units, total, squares = (sum(sums) for sums in zip(*groups, strict=True))
+    whole = UnitSums(int(units), total, squares)
+    variances = [_variance(one) / one.units for one in groups]
+    apart = abs(control.total / control.units - treatment.total / treatment.units)
+    alike = math.sqrt(_variance(whole) * sum(1 / one.units for one in groups))
+    if apart <= two_sided_quantile(chance / cells) * alike:
+        return False
+    if not any(variances):
+        return True
+    df = satterthwaite(variances, [one.units - 1 for one in groups])
+    return apart > two_sided_quantile(chance / cells, df=df) * math.sqrt(sum(variances))
+
+
+def _one_sided(control: UnitSums, treatment: UnitSums) -> float:
+    """Return the chance that the group with more of them has so many of all units with a 1."""
+    pairs = (control, treatment), (treatment, control)
+    return min(
+        (
+            one_sided(int(a.total), int(b.total), a.units / (a.units + b.units))
+            for a, b in pairs
+            if a.total
+        ),
+        default=1.0,
+    )
+
+
+def _variance(sums: UnitSums) -> float:
+    squares = sums.squares - sums.total**2 / sums.units
+    # Sums of equal numbers leave the rounding of their squares.
+    return squares / (sums.units - 1) if squares > 1e-12 * sums.squares else 0.0
 
 
 class Hours(NamedTuple):

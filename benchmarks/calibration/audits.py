@@ -311,27 +311,27 @@ class Fault(NamedTuple):
     words: tuple[str, ...]
 
 
+LISTS, CLICKS = "lists_by_variant", "clicks_by_variant"
+
 FAULTS: Mapping[str, Fault] = {
-    "1 % of rows lost on one device": Fault(lost_on_device, "list_holes", ("device = 'phone'",)),
-    "half of positions 18 to 20": Fault(lost_positions, "list_holes", ("18", "19")),
+    "1 % of rows lost on one device": Fault(lost_on_device, LISTS, ("device = 'phone'",)),
+    "half of positions 18 to 20": Fault(lost_positions, LISTS, ("18", "19")),
     "one hour missing": Fault(lost_hour, "missing_hours", ("treatment", "14:00")),
     "2 % double assignment": Fault(double_assignment, "crossover", ("more than one variant",)),
-    "clicks before impressions": Fault(early_clicks, "clicks_before", ("treatment",)),
+    "clicks before impressions": Fault(early_clicks, CLICKS, ("treatment",)),
     "clock 8 h off": Fault(shifted_clock, "clock", ("8 hours later",)),
     "30 % of scores null": Fault(null_scores, "nulls", ("score", "treatment")),
-    "a bot with 50,000 clicks": Fault(bot, "bots", ("treatment 1",)),
-    "phones log clicks twice": Fault(
-        double_clicks, "repeated_clicks", ("device = 'phone'", "ten seconds")
-    ),
-    "twelve bots": Fault(bots, "bots", ("treatment 12", "every 10 seconds")),
+    "a bot with 50,000 clicks": Fault(bot, "influence", ("one single unit of treatment",)),
+    "phones log clicks twice": Fault(double_clicks, CLICKS, ("device = 'phone'", "ten seconds")),
+    "twelve bots": Fault(bots, "influence", ("12 units of treatment",)),
     "twelve testers": Fault(testers, "influence", ("12 units of treatment",)),
     "last day 60 % lost": Fault(lost_last_day, "short_days", ("treatment", "(the last day)")),
-    "positions from 0": Fault(positions_from_0, "list_start", ("position 0", "treatment 100")),
-    "first rows lost": Fault(lost_first_rows, "list_start", ("without their first", "treatment")),
-    "one cached list": Fault(cached_list, "repeated_lists", ("one and the same list", "treatment")),
-    "lists logged twice": Fault(lists_sent_again, "lists_again", ("within ten seconds",)),
+    "positions from 0": Fault(positions_from_0, LISTS, ("position 0", "treatment 100")),
+    "first rows lost": Fault(lost_first_rows, LISTS, ("without their first", "treatment")),
+    "one cached list": Fault(cached_list, LISTS, ("one and the same list", "treatment")),
+    "lists logged twice": Fault(lists_sent_again, LISTS, ("within ten seconds",)),
     "phones log no clicks": Fault(
-        phones_without_clicks, "missing_clicks", ("device = 'phone'", "treatment 0.00%")
+        phones_without_clicks, CLICKS, ("device = 'phone'", "treatment 0.00%")
     ),
     "one country's clock 9 h off": Fault(
         shifted_country, "clock", ("treatment in country = 'jp' is", "hours later")

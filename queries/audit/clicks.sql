@@ -1,12 +1,11 @@
--- grain: one row per audited unit with a click: its clicks, the impressions that they are on, how many
--- come within ten seconds of another on the same impression, and how many have an odd delay
+-- grain: one row per audited unit with a click: its clicks, how many come within ten seconds of another
+-- on the same impression, and how many have an odd delay
 -- reads: click_log, audited_keys (clicked_keys of audited units, with unit_hash), experiment
 with delayed as (
   select
     k.unit_hash, c.key_1, c.key_2, c.key_3, c.copies, e.attribution_ms,
     c.time_ms - k.time_ms as delay_ms,
-    c.time_ms - lag(c.time_ms) over (partition by c.key_1, c.key_2, c.key_3 order by c.time_ms) as gap_ms,
-    row_number() over (partition by c.key_1, c.key_2, c.key_3 order by c.time_ms) as place
+    c.time_ms - lag(c.time_ms) over (partition by c.key_1, c.key_2, c.key_3 order by c.time_ms) as gap_ms
   from click_log c
   join audited_keys k on c.key_1 = k.key_1 and c.key_2 = k.key_2 and c.key_3 = k.key_3
   cross join experiment e
@@ -16,7 +15,6 @@ select
   unit_hash,
   cast(sum(copies) as bigint) as clicks,
   count(*) as different,
-  cast(sum(case when place = 1 then 1 else 0 end) as bigint) as impressions,
   cast(sum(case when gap_ms <= 10000 then 1 else 0 end) as bigint) as again,
   cast(sum(case when delay_ms < 0 then copies else 0 end) as bigint) as early,
   cast(sum(case when delay_ms = 0 then copies else 0 end) as bigint) as same,

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 
-from abeval.aggregates.aggregates import AuditSums
+from abeval.aggregates.aggregates import AuditSums, UnitShares
 from abeval.aggregates.audit_arrays import (
     CLUSTERS,
     AuditedUnits,
     Hours,
     hour_rows,
-    list_rows,
-    machine_rows,
+    list_shares,
+    machine_shares,
     machines,
 )
 from abeval.logs.unit_arrays import NONE, Labels
@@ -53,9 +53,13 @@ def columns(**values: list[int]) -> dict[str, np.ndarray]:
     return {name: np.array(column, np.int64) for name, column in values.items()}
 
 
-def counted(rows: list[AuditSums], audit: str) -> dict[str, tuple[int, ...]]:
-    """Cell → clusters, y and x of `a`."""
-    return {row[1]: (row[3], row[5], row[6]) for row in rows if row[0] == audit and row[2] == "a"}
+def counted(rows: list[AuditSums] | list[UnitShares], audit: str) -> dict[str, tuple[int, ...]]:
+    """Cell → clusters, or units, y and x of `a`."""
+    return {
+        row.cell: (row.clusters if isinstance(row, AuditSums) else row.own.units, row.y, row.x)
+        for row in rows
+        if row.audit == audit and row.variant == "a"
+    }
 
 
 def test_a_day_stands_beside_the_seven_before_and_after_it_in_local_time() -> None:
@@ -115,20 +119,20 @@ def test_lists_are_repeated_at_once_again_to_others_and_most() -> None:
         *((0, 0, "abc"), (0, 10, "abc"), (0, 21, "abc"), (0, 40, "acb"), (0, 50, "abc")),
         *((1, 0, "xyz"), (1, 5, "abc"), (2, 0, "uvw"), (2, 5, "ab")),
     )
-    rows = list(list_rows(units(0, 1, 2), lists))
+    rows = list(list_shares(units(0, 1, 2), lists))
     assert counted(rows, "list_repeat") == {
-        "at once": (3, 1, 8),
-        "again": (3, 1, 8),
+        "at once": (2, 1, 5),
+        "again": (2, 1, 5),
         "one": (3, 5, 8),
         "of others": (3, 5, 8),
     }
     nameless = {**lists, **{name: lists[name] * 0 for name in lists if name.startswith("items")}}
-    assert counted(list(list_rows(units(0, 1, 2), nameless)), "list_repeat") == {}
+    assert counted(list(list_shares(units(0, 1, 2), nameless)), "list_repeat") == {}
 
 
 def test_a_list_that_begins_at_0_or_behind_1_is_counted_as_such() -> None:
     for first, starts in ((0, (2, 0)), (1, (0, 0)), (2, (0, 2)), (5, (0, 2))):
-        rows = list(list_rows(units(0, 1), shown((0, 0, "abc"), (1, 0, "b"), first=first)))
+        rows = list(list_shares(units(0, 1), shown((0, 0, "abc"), (1, 0, "b"), first=first)))
         found = counted(rows, "list_start")
         assert (found["0"][1], found["2"][1]) == starts
         assert counted(rows, "holes")[""] == (2, 0, 6)
@@ -171,9 +175,10 @@ def test_machines_make_a_share_of_all_that_their_variant_has() -> None:
     by_day_and_night = [*range(DAY_0, DAY_0 + 22)]
     shown = hours_of([0, 1, 3, *[2] * 22], [DAY_0] * 3 + by_day_and_night, [10, 20, 7, *[6] * 22])
     found = machines(everyone, shown, *NO_LISTS, DAY_MS)
-    rows = list(machine_rows(everyone, found, shown, has_clicks=True))
+    rows = list(machine_shares(everyone, found, shown, has_clicks=True))
     assert counted(rows, "machine") == {
-        "impressions": (1, 132, 162),
-        "clicks": (1, 66, 81),
-        "gap": (0, 0, 0),
+        "impressions": (3, 132, 162),
+        "clicks": (3, 66, 81),
+        "gap": (0, 0, 1),
     }
+    assert [row.own for row in rows if row.cell == "clicks"] == [(3, 1, 1), (1, 0, 0)]

@@ -8,6 +8,7 @@ import pytest
 
 from abeval.aggregates import audits
 from abeval.aggregates.aggregates import Aggregates
+from abeval.aggregates.audit_arrays import PLACE
 from abeval.aggregates.collect import collect
 from abeval.engines.duckdb import DuckDBEngine
 from abeval.experiment.load import parse_experiment
@@ -67,7 +68,8 @@ def aggregated(
 
 
 def counted(aggregates: Aggregates, audit: str) -> dict[tuple[str, str], tuple[int, int]]:
-    return {(o.cell, o.variant): (o.y, o.x) for o in aggregates.audits.get(audit, ())}
+    rows = aggregates.audits.get(audit) or aggregates.shares.get(audit, ())
+    return {(row.cell, row.variant): (row.y, row.x) for row in rows}
 
 
 def test_nulls_and_hours(log: pd.DataFrame, aggregates: Aggregates) -> None:
@@ -103,7 +105,7 @@ def test_holes_of_lists_in_all_by_position_and_by_segment(
         holes, places, at = holes_of(own)
         assert counted(aggregates, "holes")["", variant] == (holes, places)
         for place, both in at.items():
-            assert counted(aggregates, "holes_at")[str(place), variant] == both
+            assert counted(aggregates, f"holes:{PLACE}")[str(place), variant] == both
         for device, rows in own.groupby("device"):
             assert counted(aggregates, "holes:device")[device, variant] == holes_of(rows)[:2]
 
@@ -219,7 +221,7 @@ def test_machines_of_a_long_log_are_seen_in_hours_of_which_nothing_else_is_read(
     )
     long = aggregated(pd.concat([log, own]), clicks)
     gap = {
-        one.variant: (one.clusters, one.y) for one in long.audits["machine"] if one.cell == "gap"
+        one.variant: (one.own.total, one.y) for one in long.shares["machine"] if one.cell == "gap"
     }
     assert gap == {"a": (0, 0), "b": (machines, 10_000)}
 

@@ -110,12 +110,13 @@ def test_excluding_crossovers_from_an_uneven_split_is_said(honest: Aggregates) -
 )
 def test_rows_set_aside(honest: Aggregates, log: str, reason: str, rows: int, status: str) -> None:
     accounts = [LogRows(log, "used", 1000 - rows), LogRows(log, reason, rows)]
-    found = check(f"{log}_{reason}", replace(honest, accounts=accounts))
+    name = f"{log}_{'duplicate' if reason == 'duplicate' else 'set_aside'}"
+    found = check(name, replace(honest, accounts=accounts))
     assert (found.status, found.value) == (status, rows / 1000)
 
 
 def test_checks_of_a_log_that_is_not_there_are_skipped(honest: Aggregates) -> None:
-    assert check("clicks_late", honest).status == "skipped"
+    assert check("clicks_set_aside", honest).status == "skipped"
 
 
 def test_missing_days(honest: Aggregates) -> None:
@@ -379,7 +380,7 @@ def test_a_log_that_is_mostly_outside_the_period_is_not_trusted() -> None:
 def test_a_log_without_times_in_many_rows_is_not_trusted() -> None:
     log = small_log(rows=3000, units=200, seed=4)
     found = analyze(log.assign(ts=log["ts"].where(log.index % 4 > 0)), period=PERIOD)
-    assert next(c for c in found.trust if c.name == "impressions_null_time").status == "fail"
+    assert next(c for c in found.trust if c.name == "impressions_set_aside").status == "fail"
 
 
 def test_a_skipped_check_has_a_remedy_only_where_somebody_can_have_it_made() -> None:

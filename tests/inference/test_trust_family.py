@@ -120,7 +120,7 @@ def late_clicks(share: float, **entries: Any) -> Result:
 def test_lost_clicks_touch_ctr_and_not_impressions() -> None:
     goal = {"name": "impressions_per_user", "role": "goal"}
     result = late_clicks(0.4, metrics=[goal, {"name": "ctr", "role": "diagnostic"}])
-    check = next(check for check in result.trust if check.name == "clicks_late")
+    check = next(check for check in result.trust if check.name == "clicks_set_aside")
     assert (check.status, check.metrics, check.is_test) == ("fail", ("ctr",), False)
     assert (check.warn_threshold, check.threshold) == (0.02, 0.2)
     assert check.remedy
@@ -129,7 +129,7 @@ def test_lost_clicks_touch_ctr_and_not_impressions() -> None:
     assert result["impressions_per_user"].status != "untrusted"
     (verdict,) = result.verdicts
     assert verdict.decision != "do_not_trust"
-    assert "clicks_late failed, which touches other metrics only" in verdict.sentence
+    assert "clicks_set_aside failed, which touches other metrics only" in verdict.sentence
     assert result.trusted
 
 
@@ -153,7 +153,7 @@ def test_thresholds_come_from_the_file() -> None:
         ({"rows_warn": 0.1}, "pass"),
     ):
         result = analyze(log, period=PERIOD, trust=limits)
-        check = next(check for check in result.trust if check.name == "impressions_null_unit")
+        check = next(check for check in result.trust if check.name == "impressions_set_aside")
         assert check.status == status
     assert check.metrics is None
 

@@ -168,14 +168,16 @@ def test_all_failed_checks_are_named() -> None:
 
 def test_only_what_touches_a_goal_or_a_guardrail_stops_a_variant() -> None:
     def of(*metrics: str) -> Check:
-        return Check("clicks_late", "fail", 0.3, 0.2, "30% are late.", metrics=metrics)
+        return Check("clicks_set_aside", "fail", 0.3, 0.2, "30% are late.", metrics=metrics)
 
     rows = (row(), SESSIONS, GAUC)
     for touched in ("ctr", "sessions_per_user"):
-        assert sentence(*rows, trust=(of(touched),)) == "DO NOT TRUST: clicks_late: 30% are late."
+        assert (
+            sentence(*rows, trust=(of(touched),)) == "DO NOT TRUST: clicks_set_aside: 30% are late."
+        )
     assert sentence(*rows, trust=(of("gauc"),)) == (
         "SHIP: ctr +5.9% [+3.1%, +8.7%], guardrails held (sessions_per_user); "
-        "clicks_late failed, which touches other metrics only."
+        "clicks_set_aside failed, which touches other metrics only."
     )
 
 

@@ -202,5 +202,5 @@ def test_people_without_an_id_are_rows_without_a_unit() -> None:
     ids = [f"u{i}" if i % 4 else None for i in range(400)]
     found = abeval.analyze(people.assign(user=ids), unit="user", variant="grp")
     assert aside(found, "units") == {"used": 300, "null_unit": 100}
-    check = next(check for check in found.trust if check.name == "units_null_unit")
+    check = next(check for check in found.trust if check.name == "units_set_aside")
     assert check.message.startswith("100 of 400 rows without a unit")

@@ -1,39 +1,34 @@
-"""Compare shares of rows between variants: nulls, holes in lists, repeats, clicks.
+"""Compare shares of rows between variants: nulls, holes in lists, repeats, clicks, bots.
 
-A share must differ for sure: its value is the near end of an interval for the difference, whose
-chance of an error is 1e-6 over all cells of the check. So these checks need no part of the budget
-of false alarms.
+All in one form. Each unit has a share of its own rows that is counted (of a bot, all of them).
+Where the means of these differ for sure, with a chance of an error of 1e-6 over all cells of the
+check, its value is by how much the shares of all rows differ. More rows of a unit change no unit's
+share, and a few heavy units are few. So these checks need no part of the budget of false alarms.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from abeval.aggregates.aggregates import Aggregates
+from abeval.aggregates.aggregates import Aggregates, UnitShares
 from abeval.experiment.model import Experiment
 from abeval.inference.compare import Analysis
 from abeval.inference.comparison import MIN_UNITS
 from abeval.inference.trust.finding import Finding, Row, of_difference, skipped, touched
 from abeval.results import format as fmt
-from abeval.stats.faults import SURE, Sums, difference
+from abeval.stats.faults import SURE, Sums, difference, differs
 
 Cells = Mapping[str, Mapping[str, Sums]]
 """Cell → variant → sums."""
 
+Counted = Mapping[str, Mapping[str, UnitShares]]
+"""Cell → variant → the rows that are counted."""
+
 SHOWN = 3
 """So many cells are listed in a message."""
 
-_NEARLY_ALL = 0.95
-"""Variants that lack so much of their clicks are named."""
-
-_NATURAL_HOLES = 0.02
-"""From here on lists lack positions by design, such as those that nobody scrolled to."""
-
-_FIXED = frozenset({"request_id", "item_id", "position", "score"})
-"""Columns that no treatment leaves empty: other items, or other clicks, may lack the others."""
-
 
 class Uneven(NamedTuple):
-    """A share that differs between control and another variant, at least by `sure`."""
+    """A share that differs for sure between control and another variant, by `sure`."""
 
     cell: str
     variant: str
@@ -53,7 +48,7 @@ class Uneven(NamedTuple):
 
 
 def cells_of(aggregates: Aggregates, audit: str, segment: str = "") -> Cells:
-    """Return the sums of an audit, by segment if one is named; empty if these logs lack it."""
+    """Return the sums of an audit of hours, by segment if one is named; empty without it."""
     cells: dict[str, dict[str, Sums]] = {}
     for one in aggregates.audits.get(f"{audit}:{segment}" if segment else audit, ()):
         sums = Sums(one.clusters, one.y, one.x, one.y_y, one.y_x, one.x_x)
@@ -99,13 +94,37 @@ def uneven(analysis: Analysis, cells: Cells, chance: float = SURE) -> list[Uneve
     return sorted(differ, key=lambda one: -one.sure)
 
 
-def by_segment(analysis: Analysis, audit: str) -> list[Uneven]:
-    """Return the same of every cell of each segment, named such as `device = 'phone'`."""
-    return [
-        one._replace(cell=f"{name} = {one.cell!r}")
-        for name in analysis.experiment.segments
-        for one in uneven(analysis, cells_of(analysis.aggregates, audit, name))
+def counted(aggregates: Aggregates, audit: str) -> dict[str, dict[str, UnitShares]]:
+    """Return the rows that an audit counts, by cell; empty if these logs lack it."""
+    cells: dict[str, dict[str, UnitShares]] = {}
+    for one in aggregates.shares.get(audit, ()):
+        cells.setdefault(one.cell, {})[one.variant] = one
+    return cells
+
+
+def by_segment(aggregates: Aggregates, audit: str) -> dict[str, Mapping[str, UnitShares]]:
+    """Return the same in every cell of each segment, named such as `device = 'phone'`."""
+    segments = (name for name in aggregates.shares if name.startswith(f"{audit}:"))
+    return {
+        f"{name.partition(':')[2]} = {cell!r}": sums
+        for name in segments
+        for cell, sums in counted(aggregates, name).items()
+    }
+
+
+def uneven_shares(analysis: Analysis, cells: Counted) -> list[Uneven]:
+    """Return every cell whose share differs from control's for sure, the most different first."""
+    control = analysis.experiment.control
+    several = max(1, len(cells) * len(analysis.experiment.treatments))
+    differ = [
+        Uneven(cell, variant, first, second, abs(second - first))
+        for cell, sums in cells.items()
+        for variant in compared(analysis)
+        if control in sums and variant in sums
+        if differs(sums[control].own, sums[variant].own, several)
+        for first, second in [[sums[name].y / sums[name].x for name in (control, variant)]]
     ]
+    return sorted(differ, key=lambda one: -one.sure)
 
 
 def most(differing: Iterable[Uneven]) -> float:
@@ -113,18 +132,13 @@ def most(differing: Iterable[Uneven]) -> float:
     return max((one.sure for one in differing), default=0.0)
 
 
-def shares(cells: Cells, cell: str = "") -> dict[str, float]:
-    """Return the share of each variant in a cell."""
-    of_cell = cells.get(cell, {})
-    return {variant: sums.y / sums.x for variant, sums in of_cell.items() if sums.x}
-
-
-def _whole_shares(cells: Cells) -> dict[str, float]:
+def shares(cells: Counted) -> dict[str, float]:
     """Return the share of each variant over all cells."""
-    variants = dict.fromkeys(variant for of_cell in cells.values() for variant in of_cell)
-    whole = {v: [own[v] for own in cells.values() if v in own] for v in variants}
-    sums = {v: (sum(one.y for one in own), sum(one.x for one in own)) for v, own in whole.items()}
-    return {variant: y / x for variant, (y, x) in sums.items() if x}
+    sums: dict[str, list[UnitShares]] = {}
+    for variant, one in ((variant, one) for own in cells.values() for variant, one in own.items()):
+        sums.setdefault(variant, []).append(one)
+    wholes = {v: (sum(one.y for one in own), sum(one.x for one in own)) for v, own in sums.items()}
+    return {variant: y / x for variant, (y, x) in wholes.items() if x}
 
 
 def described(experiment: Experiment, differing: Sequence[Uneven]) -> str:
@@ -155,8 +169,11 @@ class Shares(NamedTuple):
         cells: Cells of the audit → what they are, in words; all cells by their name without any.
         segments: Whether shares are also compared in each cell of a segment.
         tells: Whether the share of every variant is told in any case.
-        level: Whether it warns as well where rows of one variant are too many (`rows_warn`).
-        beside: An audit that is told as well where shares differ, and what its values are.
+        level: From which share of a variant that is told on it warns as well.
+        natural: A share from which on rows are so by design, if it has that in every variant.
+        others: Cells that are not compared.
+        columns: Whether the cells are columns, whose metrics a difference touches.
+        lacks: Whether the value is which part of the larger share the smaller one lacks.
     """
 
     row: Row
@@ -164,113 +181,55 @@ class Shares(NamedTuple):
     cells: Mapping[str, str] = {}
     segments: bool = False
     tells: bool = False
-    level: bool = False
-    beside: tuple[str, str] = ("", "")
+    level: float | str = 2.0
+    natural: float = 1.0
+    others: Sequence[str] = ()
+    columns: bool = False
+    lacks: bool = False
 
     def find(self, analysis: Analysis) -> list[Finding] | None:
         """Compare the shares, where these logs have what is counted."""
-        options, counted = analysis.experiment.trust, cells_of(analysis.aggregates, self.audit)
+        options, aggregates = analysis.experiment.trust, analysis.aggregates
+        whole = counted(aggregates, self.audit)
         # Nothing is counted as well where no row is repeated, or lost.
-        looked_for = self.audit == "duplicate" and "duplicates" in analysis.aggregates.facts
-        if not (counted or looked_for or self.audit == "set_aside"):
+        looked_for = self.audit == "duplicate" and "duplicates" in aggregates.facts
+        if not (whole or looked_for or self.audit == "set_aside"):
             return None if self.row.absent else []
-        names = self.cells or {cell: cell for cell in counted}
-        cells = {cell: counted[cell] for cell in names if cell in counted}
-        differing = [one._replace(cell=names[one.cell]) for one in uneven(analysis, cells)]
-        if self.segments:
-            differing += by_segment(analysis, self.audit)
-            differing.sort(key=lambda one: -one.sure)
-        value, told = most(differing), _whole_shares(cells) if self.tells else {}
-        high = max(told.values(), default=0.0)
-        if told:
-            within = "; compared within the stretches of one split" if len(cells) > 1 else ""
-            shown = f"{_percents(told)}{within}"
+        names = self.cells or {cell: cell for cell in whole if cell not in self.others}
+        cells = {names[cell]: own for cell, own in whole.items() if cell in names}
+        told = shares(cells)
+        parts = by_segment(aggregates, self.audit) if self.segments else {}
+        differing = uneven_shares(analysis, {**cells, **parts})
+        if self.lacks:
+            lacking = [one._replace(sure=one.lacking) for one in differing if one.worse > 0]
+            differing = sorted(lacking, key=lambda one: -one.sure)
+        value, high = most(differing), max(told.values(), default=0.0) if self.tells else 0.0
+        if self.tells and told:
+            shown = _percents(told)
         else:
             limit, _ = of_difference(options, self.row.difference)
-            least = value / 2 if self.segments else limit.warn or 0.0
+            least = value * (0.9 if self.lacks else 0.5) if self.segments else limit.warn or 0.0
             shown = described(analysis.experiment, [x for x in differing if x.sure >= least])
-        slots = {"shares": shown, "beside": self._also(analysis)}
+        slots = {"shares": shown, "cells": fmt.listing([*cells])}
         # What is told in any case has no other words where it passes.
         calm = self.row.alarm.format(**slots) if high or not self.row.calm else ""
-        warns = self.level and high >= options.rows_warn
-        return [Finding(value, calm, slots=slots, least="warn" if warns else "pass")]
-
-    def _also(self, analysis: Analysis) -> str:
-        audit, what = self.beside
-        beside = shares(cells_of(analysis.aggregates, audit))
-        listed = ", ".join(f"{variant} {mean:.2f}" for variant, mean in beside.items())
-        return f"; {what}: {listed}" if beside else ""
-
-
-def list_holes(analysis: Analysis) -> Finding | None:
-    """Compare how many positions lists lack between the first and the last that they have."""
-    aggregates = analysis.aggregates
-    whole = cells_of(aggregates, "holes")
-    if not whole:
-        return None
-    by_place = uneven(analysis, cells_of(aggregates, "holes_at"))
-    of_segments = by_segment(analysis, "holes")
-    everywhere = shares(whole)
-    lengths = shares(cells_of(aggregates, "list_length")).items()
-    where = _where(by_place)
-    if of_segments:
-        plain = [one for one in of_segments if one.sure > of_segments[0].sure / 2]
-        where += f"; most in {described(analysis.experiment, plain)}"
-    natural = min(everywhere.values(), default=0.0) >= _NATURAL_HOLES
-    return Finding(
-        most([*uneven(analysis, whole), *by_place, *of_segments]),
-        worst="warn" if natural else "fail",
-        slots={
-            "shares": _percents(everywhere),
-            "lengths": ", ".join(f"{name} {n:.1f}" for name, n in lengths),
-            "where": where,
-        },
-    )
+        found = Finding(value, calm, slots=slots)
+        level = getattr(options, self.level) if isinstance(self.level, str) else self.level
+        if high >= level:
+            found = found._replace(least="warn")
+        if min(told.values(), default=0.0) >= self.natural:
+            found = found._replace(worst="warn")
+        if self.columns and differing:
+            found = found._replace(metrics=_reading(analysis, differing))
+        return [found]
 
 
-def _where(by_place: Sequence[Uneven]) -> str:
-    """Return the positions of most holes, if they are few."""
-    if not by_place:
-        return ""
-    top = by_place[0].worse
-    places = sorted({int(one.cell) for one in by_place if one.worse > top / 2})
-    if len(places) > 10:
-        return ""
-    what = "position" if len(places) == 1 else "positions"
-    return f"; most at {what} {fmt.listing([*map(str, places)])} (up to {percent(top)})"
-
-
-def nulls(analysis: Analysis) -> Finding | None:
-    """Compare how many values each column lacks."""
-    cells = cells_of(analysis.aggregates, "null")
-    if not cells:
-        return None
-    differing = uneven(analysis, cells)
-    fixed = [one for one in differing if one.cell in _FIXED]
-    warn = analysis.experiment.trust.difference_warn
-    bad = fixed if most(fixed) >= warn else differing
-    return Finding(
-        most(bad),
-        metrics=touched(analysis.metrics, {one.cell.lower() for one in bad}) if bad else None,
-        # Where only columns of items differ, the treatment may show other items.
-        worst="warn" if bad and not fixed else "fail",
-        slots={"columns": len(cells), "shares": described(analysis.experiment, bad)},
-    )
-
-
-def missing_clicks(analysis: Analysis) -> Finding | list[Finding]:
-    """Find clicks that one variant all but lacks, in all or in one cell of a segment."""
-    whole = cells_of(analysis.aggregates, "clicked")
-    if not whole:
-        return []
-    every = [one._replace(cell="all rows") for one in uneven(analysis, whole)]
-    lacking = [one for one in (*every, *by_segment(analysis, "clicked")) if one.worse > 0]
-    lacking.sort(key=lambda one: -one.lacking)
-    shown = [one for one in lacking if one.lacking >= _NEARLY_ALL]
-    return Finding(
-        max((one.lacking for one in lacking), default=0.0),
-        slots={"shares": described(analysis.experiment, shown)},
-    )
+def _reading(analysis: Analysis, columns: Sequence[Uneven]) -> tuple[str, ...] | None:
+    """Return the metrics that read columns, named as the log does, or by the canonical name."""
+    experiment, names = analysis.experiment, {one.cell.lower() for one in columns}
+    own = {"unit_id": experiment.unit, **experiment.logs.rows.columns}
+    canonical = {name for name, text in own.items() if text.lower() in names}
+    return touched(analysis.metrics, names | canonical)
 
 
 _SERVED = {"timeout": "a timeout", "fallback": "a fallback", "stale": "a stale model"}
@@ -279,7 +238,7 @@ _SERVED = {"timeout": "a timeout", "fallback": "a fallback", "stale": "a stale m
 def served(analysis: Analysis) -> list[Finding]:
     """Tell timeouts, fallbacks and stale models of each variant, where the log has them."""
     experiment = analysis.experiment
-    cells = cells_of(analysis.aggregates, "served")
+    cells = counted(analysis.aggregates, "served")
     if not cells:
         why = "no column says which impressions had a timeout, a fallback or a stale model"
         is_served = any(variant.model for variant in experiment.variants.values())
@@ -287,12 +246,12 @@ def served(analysis: Analysis) -> list[Finding]:
         return [skipped(why, remedy=remedy * is_served)]
     found = []
     for cell, sums in cells.items():
-        shown = shares(cells, cell)
-        differs = most(uneven(analysis, {cell: sums})) >= experiment.trust.difference_fail
+        shown = shares({cell: sums})
+        is_uneven = most(uneven_shares(analysis, {cell: sums})) >= experiment.trust.difference_fail
         found.append(
             Finding(
                 max(shown.values()),
-                least="warn" if differs else "pass",
+                least="warn" if is_uneven else "pass",
                 name=f"served:{cell}",
                 slots={"what": _SERVED[cell], "shares": _percents(shown)},
             )

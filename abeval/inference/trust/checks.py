@@ -27,9 +27,6 @@ _FIND: Mapping[str, Find] = {
     "missing_hours": hours.missing_hours,
     "late_data": hours.late_data,
     "audits": lambda analysis: [] if analysis.aggregates.audits else None,
-    "list_holes": audits.list_holes,
-    "nulls": audits.nulls,
-    "missing_clicks": audits.missing_clicks,
     "served": audits.served,
     "bots": influence.bots,
     "influence": influence.influence_check,
@@ -45,7 +42,6 @@ _FIND: Mapping[str, Find] = {
     groups.AA: lambda analysis: groups.aa_check(analysis, None),
     "missing_values:METRIC:VARIANT": groups.known_checks,
     "missing_days": rows.missing_days,
-    "lacking_column": rows.lacking_columns,
     "impressions_outside_period": rows.outside_period,
     "variant_spelling": rows.variant_spelling,
 }

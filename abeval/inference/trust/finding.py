@@ -7,8 +7,10 @@ depend on each other; at a level of its own, each further test would raise it.
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Literal, NamedTuple
 
+from abeval.aggregates.aggregates import grouped
 from abeval.experiment.sections import TrustOptions
 from abeval.inference.compare import Analysis
 from abeval.metrics.definition import Metric
@@ -87,6 +89,7 @@ class Row(NamedTuple):
 
     name: str
     find: Find = lambda _: None
+    check: str = ""
     of: Literal["log", "units", "both"] = "log"
     audit: bool = False
     pairs: bool = False
@@ -111,7 +114,7 @@ class Row(NamedTuple):
 
     def _said(self, analysis: Analysis, one: Finding) -> Finding:
         """Fill in what the row says: its sentences, limits, and whose metrics it touches."""
-        name, limits, metrics = one.name or self.name, one.limits, one.metrics
+        name, limits, metrics = one.name or self.check or self.name, one.limits, one.metrics
         if one.least == "skipped":
             return one._replace(name=name, limits=None, reason="")
         calm, alarm, reason, remedy = (
@@ -136,7 +139,7 @@ _LARGE = 10
 
 def of_difference(options: TrustOptions, kind: str) -> tuple[Limits, str]:
     """Return from which sure difference on a check warns and fails, and why."""
-    sure = "a difference of the shares that is sure (an error has the chance 1e-6)"
+    sure = "the difference of the shares, where units differ for sure (chance of an error 1e-6)"
     warn, fail = options.difference_warn, options.difference_fail
     if kind == "warn":
         why = f"{sure}; it never fails, because the treatment may make one"
@@ -165,7 +168,23 @@ def decided(findings: Sequence[Finding], options: TrustOptions) -> tuple[Check, 
         for place, p_value in zip(places, adjusted, strict=True):
             one = findings[place]._replace(value=float(p_value), reason=reason)
             checks[place] = _check(one, limits)
-    return tuple(checks)
+    return tuple(_whole(parts) for parts in grouped(checks, lambda check: check.name).values())
+
+
+_ORDER: Sequence[CheckStatus] = ("fail", "warn", "pass", "skipped")
+
+
+def _whole(parts: Sequence[Check]) -> Check:
+    """Return the worst part of a check, with the words of all that are as bad, or that warn."""
+    worst = min(parts, key=lambda part: (_ORDER.index(part.status), -_nearness(part)))
+    told = [one for one in parts if one.status in (worst.status, "warn")]
+    same = [one.metrics for one in told if one.status == worst.status]
+    metrics = None if None in same else tuple(dict.fromkeys(m for own in same for m in own or ()))
+    message, remedy = (
+        "; ".join(dict.fromkeys(getattr(one, words) for one in told if getattr(one, words)))
+        for words in ("message", "remedy")
+    )
+    return replace(worst, message=message, remedy=remedy, metrics=metrics)
 
 
 def _shares(families: Collection[str]) -> dict[str, float]:
@@ -203,6 +222,11 @@ def _check(one: Finding, limits: Limits) -> Check:
         metrics=one.metrics,
         is_test=bool(one.group),
     )
+
+
+def _nearness(check: Check) -> float:
+    """Return how near a number is to the value from which on it warns."""
+    return (check.value or 0.0) / (check.warn_threshold or 1.0)
 
 
 def _reaches(one: Finding, limit: float | None, beyond: bool) -> bool:

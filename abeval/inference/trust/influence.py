@@ -12,7 +12,7 @@ import numpy as np
 from abeval.aggregates.sums import CAPPED, WHOLE, pooled
 from abeval.inference.compare import Analysis
 from abeval.inference.comparison import picked
-from abeval.inference.trust.audits import cells_of, percent
+from abeval.inference.trust.audits import counted, most, percent, shares, uneven_shares
 from abeval.inference.trust.finding import Finding, skipped
 from abeval.metrics.definition import Metric, scales
 from abeval.results import Influence
@@ -40,8 +40,8 @@ _LEFT_OUT = 10
 
 _ONE_SIDED = 0.001
 
-_COMMON, _MANY = 0.05, 20
-"""If more of the units with many lists have them at regular distances, the product is so."""
+_COMMON = 0.05
+"""If more units of a variant come by the clock, the product, or the treatment, is so."""
 
 
 _Arm = tuple[Moments, influence.Group]
@@ -244,27 +244,18 @@ def _owed(analysis: Analysis, group: Apart, name: str, worst: str) -> str:
 
 
 def bots(analysis: Analysis) -> Finding | None:
-    """Compare how much of each variant units make that no person can be."""
-    cells = dict(cells_of(analysis.aggregates, "machine"))
+    """Compare how many units of each variant no person can be, and what they make of its rows."""
+    cells = counted(analysis.aggregates, "machine")
     if not cells:
         return None
-    gaps, machines = cells.pop("gap").values(), cells["impressions"]
-    if sum(one.clusters for one in gaps) > max(_MANY, _COMMON * sum(one.x for one in gaps)):
-        return skipped("lists come at regular distances by themselves, to many units")
-    units = sum(map(analysis.aggregates.units_of, analysis.experiment.variants))
-    if sum(one.clusters for one in machines.values()) > _COMMON * units:
-        return skipped("units that are active by the clock are no exception in this log")
-    control, made, spread = analysis.experiment.control, {}, {}
-    for name, of_variant in cells.items():
-        made[name] = {v: one.y / one.x if one.x else 0.0 for v, one in of_variant.items()}
-        spread[name] = max(abs(share - made[name][control]) for share in made[name].values())
-    worst = max(spread, key=lambda name: spread[name])
-    counts, counted = (
-        ", ".join(f"{variant} {one.clusters:,}" for variant, one in cells[name].items())
-        for name in ("impressions", worst)
-    )
-    shown = [f"{percent(share)} in {variant}" for variant, share in made[worst].items()]
-    usual = max(gaps, key=lambda one: one.clusters)
-    every = f"; a list about every {usual.y / 1000:,.0f} seconds" if usual.clusters else ""
-    slots = {"counts": counts, "counted": counted, "worst": worst, "every": every}
-    return Finding(spread[worst], slots={**slots, "shares": fmt.listing(shown)})
+    gaps, machines = cells.pop("gap").values(), cells["impressions"].values()
+    if any(one.own.total > _COMMON * one.own.units for one in machines):
+        return skipped("units that come by the clock are no exception in this log")
+    differing = uneven_shares(analysis, cells)
+    worst = differing[0].cell if differing else "impressions"
+    made = [f"{percent(share)} in {v}" for v, share in shares({"": cells[worst]}).items()]
+    counts = [f"{one.variant} {one.own.total:,} of {one.own.units:,}" for one in machines]
+    usual = max(gaps, key=lambda one: one.own.total)
+    every = f"; a list about every {usual.y / 1000:,.0f} seconds" if usual.own.total else ""
+    slots = {"counts": ", ".join(counts), "worst": worst, "shares": fmt.listing(made)}
+    return Finding(most(differing), slots={**slots, "every": every})

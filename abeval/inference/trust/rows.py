@@ -1,20 +1,15 @@
 """Check what was read: rows that are set aside, days, variants of units, files and names."""
 
-import math
 from collections.abc import Sequence
 from datetime import date, timedelta
 
 from abeval.experiment.model import Experiment
 from abeval.experiment.problems import arms_of, joined_line, meant_by
 from abeval.inference.compare import Analysis
-from abeval.inference.trust.finding import Finding, Limits, skipped, touched
+from abeval.inference.trust.finding import Finding, Limits, skipped
 from abeval.logs.accounting import other_variants
 from abeval.logs.clusters import MIXED
 from abeval.results import format as fmt
-from abeval.stats import means
-from abeval.stats.distributions import two_sided
-from abeval.stats.moments import Moments
-from abeval.stats.records import Refusal
 
 
 def _set_aside(analysis: Analysis, log: str, reason: str, what: str) -> Finding:
@@ -33,7 +28,7 @@ def left_out(analysis: Analysis, of: str, reason: str, what: str) -> Finding:
     found = _set_aside(analysis, log, reason, what.format("rows" if log == "units" else log))
     options = analysis.experiment.trust
     return found._replace(
-        name=f"{log}_{reason}",
+        name=f"{log}_duplicate" if reason == "duplicate" else f"{log}_set_aside",
         limits=Limits(options.rows_warn, options.rows_fail),
         reason="so many rows can hide or make an effect of the size that most experiments look "
         "for, if they are not alike in all variants",
@@ -134,47 +129,6 @@ def assignment(analysis: Analysis) -> Finding | None:
         return skipped("the log names no variants: they are computed by [assignment]")
     share = changed / units
     return Finding(share, slots={"changed": changed, "units": units, "share": share})
-
-
-def lacking_columns(analysis: Analysis) -> list[Finding]:
-    """Test whether files that lack a column have another share of the impressions somewhere."""
-    experiment, found = analysis.experiment, []
-    own = {"unit_id": experiment.unit, **experiment.logs.rows.columns}
-    for column, moments in analysis.aggregates.lacking().items():
-        control = moments.get(experiment.control)
-        p_values = [same_share(control, moments.get(name)) for name in experiment.treatments]
-        p_value = min(1.0, len(p_values) * min(p_values))
-        shares = [
-            f"{name} " + (f"{m.mean[0] / m.mean[1]:.1%}" if m and m.mean[1] else "no impressions")
-            for name, m in ((name, moments.get(name)) for name in experiment.variants)
-        ]
-        # Metrics name a column of the log by its own name, or by the canonical one.
-        lower = column.lower()
-        names = {lower} | {name for name, text in own.items() if text.lower() == lower}
-        found.append(
-            Finding(
-                p_value,
-                metrics=touched(analysis.metrics, names),
-                least="warn",
-                name=f"lacking_column:{column}",
-                slots={"column": column, "shares": ", ".join(shares), "p": p_value},
-            )
-        )
-    return found
-
-
-def same_share(control: Moments | None, treatment: Moments | None) -> float:
-    """Return the two-sided p-value of equal shares, clustered by unit, 1 where one is not known."""
-    if control is None or treatment is None:
-        return 1.0
-    try:
-        first, second = means.estimate_ratio(control), means.estimate_ratio(treatment)
-    except Refusal:
-        return 1.0
-    difference, variance = second.value - first.value, first.variance + second.variance
-    if variance == 0:
-        return 1.0 if difference == 0 else 0.0
-    return two_sided(difference / math.sqrt(variance))
 
 
 def variant_spelling(analysis: Analysis) -> list[Finding]:
