@@ -124,7 +124,11 @@ FAULTS: Mapping[str, Fault] = {
         partial(lose_hours, first=158, splits=_BETWEEN), ("missing_hours",), ("treatment",)
     ),
     "events delivered again": Fault(redeliver, ("duplicates_by_variant",)),
-    "orders eight hours behind": Fault(partial(shift_zone, hours=-8), ("before_exposure",)),
-    "orders five hours behind": Fault(partial(shift_zone, hours=-5), ("before_exposure",)),
+    "orders eight hours behind": Fault(
+        partial(shift_zone, hours=-8), ("before_exposure:orders",), ("8 hours",)
+    ),
+    "orders five hours behind": Fault(
+        partial(shift_zone, hours=-5), ("before_exposure:orders",), ("5 hours",)
+    ),
 }
 """The old ones of `audits`, hours lost under a ramp, events again, and zones that differ."""

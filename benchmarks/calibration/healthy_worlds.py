@@ -135,7 +135,7 @@ def declare_splits(splits: Sequence[Split]) -> dict[str, Any]:
 def bots(random: Random, users: int, lift: float) -> World:
     """1 % of the units are machines, randomised like people, which click a tenth as often."""
     people, count = draw_visits(random, users), max(users // 100, 1)
-    lists = random.integers(60, 150, count)
+    lists = random.integers(55, 90, count)
     bot = np.repeat(np.arange(count), lists)
     gap = random.integers(20, 90, count)[bot] * random.uniform(950, 1_050, bot.size)
     since = np.cumsum(gap) - np.repeat(np.cumsum(gap)[np.cumsum(lists) - lists], lists)
