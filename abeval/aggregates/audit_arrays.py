@@ -146,6 +146,8 @@ class Hours(NamedTuple):
 def hour_rows(units: AuditedUnits, hours: Hours, impressions: Whole) -> Iterator[AuditSums]:
     """Count rows by local hour, by hour of the day (in all and by segment), and by day.
 
+    Those of a split that changed also by the stretch in which their units entered.
+
     `impressions` are all of them by variant and group, shape (1, variants, groups).
     """
     timed = where(hours.hour != NONE)
@@ -159,13 +161,14 @@ def hour_rows(units: AuditedUnits, hours: Hours, impressions: Whole) -> Iterator
         part = slice(start, start + at_once)
         own = where((code >= start) & (code < start + at_once))
         names = [str(hour) for hour in hours.known[part]]
-        entered, y = units.stretch[unit[own]], np.int64(0)
+        entered = units.stretch[unit[own]]
+        y = np.zeros((len(names), *impressions.shape[1:]), np.int64)
         for number in stretches:
             of = units.grouped(
                 unit[own], rows[own] * (entered == number), code[own] - start, len(names)
             )
             np.add.at(of_clock[number], hours.known[part] % 24, of)
-            y = y + of
+            y += of
             if len(stretches) > 1:
                 yield from units.rows(f"hour_of_stretch:{number}", names, of, of)
         np.add.at(of_days, day[part], y)

@@ -166,7 +166,7 @@ def rhythm(random: Random, users: int, lift: float) -> World:
 
 def clock_change(random: Random, users: int, lift: float) -> World:
     """Clocks are put forward or back within the period; times are local, or in UTC."""
-    zone, start = ZONES[random.integers(len(ZONES))]
+    zone, start = ZONES[int(random.integers(len(ZONES)))]
     logs = draw_logs(random, draw_visits(random, users), lift)
     shift, local = pd.Timestamp(start) - pd.Timestamp(START), bool(random.integers(2))
     for name, log in logs.items():
@@ -193,7 +193,7 @@ ZONES = (
 
 def ramp(random: Random, users: int, lift: float) -> World:
     """The split changes as declared, at midnight or at another hour; users come once or again."""
-    stages, hour = RAMPS[random.integers(len(RAMPS))], int(random.choice([0, 12, 17]))
+    stages, hour = RAMPS[int(random.integers(len(RAMPS)))], int(random.choice([0, 12, 17]))
     return draw_ramp(random, users, lift, stages, hour)
 
 
