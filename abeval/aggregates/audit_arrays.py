@@ -146,22 +146,35 @@ class Hours(NamedTuple):
 def hour_rows(units: AuditedUnits, hours: Hours, impressions: Whole) -> Iterator[AuditSums]:
     """Count rows by local hour, by hour of the day (in all and by segment), and by day.
 
+    Those of a split that changed also by the stretch in which their units entered.
+
     `impressions` are all of them by variant and group, shape (1, variants, groups).
     """
     timed = where(hours.hour != NONE)
     unit, code, rows = hours.unit[timed], hours.hour[timed], hours.impressions[timed]
     days, day = np.unique(hours.known // 24, return_inverse=True)
-    of_days, of_clock = (np.zeros((n, *impressions.shape[1:]), np.int64) for n in (days.size, 24))
+    stretches = range(int(units.stretch.max(initial=0)) + 1)
+    of_days = np.zeros((days.size, *impressions.shape[1:]), np.int64)
+    of_clock = np.zeros((len(stretches), 24, *impressions.shape[1:]), np.int64)
     at_once = max(1, _SUMS_AT_ONCE // impressions.size)
     for start in range(0, hours.known.size, at_once):
         part = slice(start, start + at_once)
         own = where((code >= start) & (code < start + at_once))
-        y = units.grouped(unit[own], rows[own], code[own] - start, hours.known[part].size)
-        np.add.at(of_days, day[part], y)
-        np.add.at(of_clock, hours.known[part] % 24, y)
         names = [str(hour) for hour in hours.known[part]]
+        entered = units.stretch[unit[own]]
+        y = np.zeros((len(names), *impressions.shape[1:]), np.int64)
+        for number in stretches:
+            of = units.grouped(
+                unit[own], rows[own] * (entered == number), code[own] - start, len(names)
+            )
+            np.add.at(of_clock[number], hours.known[part] % 24, of)
+            y += of
+            if len(stretches) > 1:
+                yield from units.rows(f"hour_of_stretch:{number}", names, of, of)
+        np.add.at(of_days, day[part], y)
         yield from units.rows("hour", names, y, impressions)
-    yield from _rhythm(units, "rhythm", "", of_clock)
+    for number in stretches:
+        yield from _rhythm(units, "rhythm", str(number), of_clock[number])
     for name, labels in units.segments.items():
         yield from _rhythms(units, name, labels, (unit, (hours.known % 24)[code], rows))
     yield from _days(units, [str(one) for one in days.astype("datetime64[D]")], of_days)
@@ -170,14 +183,15 @@ def hour_rows(units: AuditedUnits, hours: Hours, impressions: Whole) -> Iterator
 def _rhythms(
     units: AuditedUnits, segment: str, labels: Labels, rows: tuple[Whole, Whole, Whole]
 ) -> Iterator[AuditSums]:
-    """Count hours of the day in each of the largest cells of a segment."""
+    """Count hours of the day by stretch in each of the largest cells of a segment."""
     unit, hour, weight = rows
-    code = labels.code[unit]
+    code, entered = labels.code[unit], units.stretch[unit]
     sizes = np.bincount(code, weight, len(labels.names))
     for cell in np.argsort(-sizes, kind="stable")[:_LARGEST_CELLS].tolist():
-        own = np.flatnonzero(code == cell)
-        y = units.grouped(unit[own], weight[own], hour[own], 24)
-        yield from _rhythm(units, f"rhythm:{segment}", labels.names[cell], y)
+        for number in range(int(units.stretch.max(initial=0)) + 1):
+            own = np.flatnonzero((code == cell) & (entered == number))
+            y = units.grouped(unit[own], weight[own], hour[own], 24)
+            yield from _rhythm(units, f"rhythm:{segment}", f"{number} {labels.names[cell]}", y)
 
 
 def _rhythm(units: AuditedUnits, audit: str, cell: str, y: Whole) -> Iterator[AuditSums]:
@@ -185,7 +199,7 @@ def _rhythm(units: AuditedUnits, audit: str, cell: str, y: Whole) -> Iterator[Au
     angle = np.arange(24) * (2 * np.pi / 24)
     turns = [np.round(TURN * f(angle)).astype(np.int64) for f in (np.cos, np.sin)]
     sums = np.concatenate([y, *[np.tensordot(turn, y, axes=1)[None] for turn in turns]])
-    names = [f"{part} {cell}".rstrip() for part in (*range(24), "cos", "sin")]
+    names = [f"{part} {cell}" for part in (*range(24), "cos", "sin")]
     yield from units.rows(audit, names, sums, y.sum(axis=0))
 
 

@@ -189,36 +189,40 @@ LOW = 0.5
 
 _EMPTY = 0.1
 _AROUND = 72
+_DAY = 24
 _LEAST = 6
 _TOGETHER = 2.0
 """By how much the variance of an hour's rows is larger, as rows of a unit come together: by so much
 where the standard deviation of the rows of a unit is their mean."""
 
 
-def gaps(control: Hours, treatment: Hours, clusters: int) -> list[int]:
+def gaps(control: Hours, treatment: Hours, clusters: int, split: Floats | float = 1.0) -> list[int]:
     """Find the hours in which the second group lacks rows that the first has.
 
     The ratio of the two groups in an hour is compared with that of the hours before and after it,
-    so that neither an effect nor a changed split is a gap: an effect may change the ratio, but does
-    not halve it for some hours. Rows of one unit come together, so what chance can do follows from
-    the units that are active, which the number of clusters without any row shows. Hours are the
-    same in both groups, without a break; `clusters` are those of units in each.
+    so that an effect is no gap: it may change the ratio, but does not halve it for some hours.
+    Where the split changed, each is over the ratio that the `split` makes expect. At an end of the
+    log one side is not known: there the level of the first, or the last, day is no gap either.
+
+    Rows of one unit come together, so what chance can do follows from the units that are active,
+    which the number of clusters without any row shows. Hours are the same in both groups, without a
+    break; `clusters` are those of units in each.
     """
-    units = _units(control.active, clusters)
-    known = control.rows > 0
-    ratio = np.where(known, treatment.rows / np.maximum(control.rows, 1.0), np.nan)
+    units, planned = _units(control.active, clusters), control.rows * split
+    known = planned > 0
+    ratio = np.where(known, treatment.rows / np.where(known, planned, 1.0), np.nan)
     limit = two_sided_quantile(SURE / max(int(known.sum()), 1))
     flagged = np.zeros(ratio.size, dtype=bool)
     # Gaps hide in the median of hours around them, so the second look leaves them out.
     for _ in range(2):
         clear = np.where(flagged, np.nan, ratio)
-        # The smaller of the medians before and after each hour, of one side at an end.
+        # The smaller of the medians before and after each hour.
         expected = np.fmin(_before(clear), _before(clear[::-1])[::-1])
         with np.errstate(invalid="ignore", divide="ignore"):
             kept = np.where(expected > 0, ratio / expected, np.nan)
         # An hour is empty if no unit comes; in one that is not, rows of a unit come together.
         counted = np.where(kept <= _EMPTY, units, units / _TOGETHER)
-        flagged = (kept <= LOW) & (_surprise(counted, expected, kept) > limit)
+        flagged = (kept <= LOW) & (_surprise(counted, expected * split, kept) > limit)
     return np.flatnonzero(flagged).tolist()
 
 
@@ -242,11 +246,15 @@ def _units(active: Floats, clusters: int) -> Floats:
 
 
 def _before(ratio: Floats) -> Floats:
-    """Return the median of the known hours before each; NaN where these are too few."""
+    """Return the median of the known hours before each; where these are too few, of the first day.
+
+    NaN where that has too few as well.
+    """
     padded = np.concatenate([np.full(_AROUND, np.nan), ratio[:-1]])
     windows = np.lib.stride_tricks.sliding_window_view(padded, _AROUND)
     known = np.flatnonzero(np.count_nonzero(~np.isnan(windows), axis=1) >= _LEAST)
-    medians = np.full(ratio.size, np.nan)
+    day = ratio[:_DAY][~np.isnan(ratio[:_DAY])]
+    medians = np.full(ratio.size, np.median(day) if day.size >= _LEAST else np.nan)
     medians[known] = np.nanmedian(windows[known], axis=1)
     return medians
 

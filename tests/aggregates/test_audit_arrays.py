@@ -75,14 +75,26 @@ def test_a_day_stands_beside_the_seven_before_and_after_it_in_local_time() -> No
     assert "2024-10-04" not in before
 
 
+def test_hours_of_a_ramp_are_counted_by_the_stretch_in_which_units_entered() -> None:
+    shown = hours_of([0, 0, 1], [DAY_0, DAY_0 + 6, DAY_0 + 6], [3, 2, 5])
+    both = units(0, 1)._replace(stretch=np.array([0, 1]))
+    rows = list(hour_rows(both, shown, both.grouped(shown.unit, shown.impressions)))
+    first, second = (counted(rows, f"hour_of_stretch:{number}") for number in (0, 1))
+    assert (first[str(DAY_0)], first[str(DAY_0 + 6)]) == ((1, 3, 3), (1, 2, 2))
+    assert second == {str(DAY_0 + 6): (1, 5, 5)}
+    rhythm = counted(rows, "rhythm")
+    assert (rhythm["6 0"], rhythm["6 1"]) == ((1, 2, 5), (1, 5, 5))
+    assert counted(rows, "hour")[str(DAY_0 + 6)][1] == 7
+
+
 def test_the_mean_direction_of_the_clock_is_that_of_the_hours() -> None:
     shown = hours_of([0, 0, 1], [DAY_0, DAY_0 + 6, DAY_0 + 12], [3, 2, 5])
     both = units(0, 1, device=[0, 1])
     rows = list(hour_rows(both, shown, both.grouped(shown.unit, shown.impressions)))
     whole, of_device = counted(rows, "rhythm"), counted(rows, "rhythm:device")
-    assert (whole["cos"], whole["sin"]) == ((2, 3_000 - 5_000, 10), (2, 2_000, 10))
-    assert (of_device["cos x"], of_device["cos y"]) == ((1, 3_000, 5), (1, -5_000, 5))
-    assert (whole["6"], of_device["12 y"]) == ((2, 2, 10), (1, 5, 5))
+    assert (whole["cos 0"], whole["sin 0"]) == ((2, 3_000 - 5_000, 10), (2, 2_000, 10))
+    assert (of_device["cos 0 x"], of_device["cos 0 y"]) == ((1, 3_000, 5), (1, -5_000, 5))
+    assert (whole["6 0"], of_device["12 0 y"]) == ((2, 2, 10), (1, 5, 5))
 
 
 def shown(*lists: tuple[int, int, str], first: int = 1) -> dict[str, np.ndarray]:

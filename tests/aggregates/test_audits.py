@@ -81,7 +81,7 @@ def test_nulls_and_hours(log: pd.DataFrame, aggregates: Aggregates) -> None:
         hours = own["ts"].astype("datetime64[ms]").astype("int64") // 3_600_000
         for hour, rows in hours.value_counts().items():
             assert counted(aggregates, "hour")[str(hour), variant] == (rows, len(own))
-        assert counted(aggregates, "rhythm")["5", variant][0] == (hours % 24 == 5).sum()
+        assert counted(aggregates, "rhythm")["5 0", variant][0] == (hours % 24 == 5).sum()
 
 
 def holes_of(own: pd.DataFrame) -> tuple[int, int, dict[int, tuple[int, int]]]:

@@ -24,9 +24,13 @@ def error_of(y: np.ndarray, x: np.ndarray) -> float:
     return float(math.sqrt(len(y) / (len(y) - 1) * (left @ left)) / x.sum())
 
 
-def middle(ratios: list[Ratio]) -> Ratio:
-    known = [one for one in ratios if one is not None]
-    return median(known) if len(known) >= 6 else None
+def middle(ratios: list[Ratio], day: list[Ratio]) -> Ratio:
+    """The median of the hours on a side, or of the day at that end of the log."""
+    for some in (ratios, day):
+        known = [one for one in some if one is not None]
+        if len(known) >= 6:
+            return median(known)
+    return None
 
 
 def surely_low(units: float, expected: float, kept: float, hours: int) -> bool:
@@ -50,7 +54,10 @@ def plain_gaps(control: Hours, treatment: Hours) -> list[int]:
         known = [None if h in missing else one for h, one in enumerate(ratios)]
         missing = []
         for h, ratio in enumerate(ratios):
-            around = [middle(known[max(h - 72, 0) : h]), middle(known[h + 1 : h + 73])]
+            around = [
+                middle(known[max(h - 72, 0) : h], known[:24]),
+                middle(known[h + 1 : h + 73], known[-24:]),
+            ]
             levels = [one for one in around if one is not None]
             if ratio is None or not levels or min(levels) == 0:
                 continue
@@ -126,10 +133,39 @@ def test_six_hours_around_are_enough_five_are_not() -> None:
 def test_an_hour_is_compared_with_the_median_of_those_before(
     before: list[float], last: float, missing: bool
 ) -> None:
-    rows = np.full(len(before) + 1, 200.0)
-    active = np.full(len(before) + 1, 512.0)
-    result = faults.gaps(Hours(rows, active), Hours(rows * [*before, last], active), 512)
-    assert result == ([len(before)] if missing else [])
+    levels = [*before, last, *[2.0] * 8]
+    rows, active = np.full(len(levels), 200.0), np.full(len(levels), 512.0)
+    result = faults.gaps(Hours(rows, active), Hours(rows * levels, active), 512)
+    assert [hour for hour in result if hour >= len(before)] == ([len(before)] if missing else [])
+
+
+@pytest.mark.parametrize("level", [0.05, 0.2, 20.0])
+@pytest.mark.parametrize("stage", [slice(0, 24), slice(-24, None)])
+def test_a_level_of_the_first_or_the_last_day_is_no_gap(stage: slice, level: float) -> None:
+    """Before a log begins, and after it ends, nobody knows the split; a lost part of a day is."""
+    levels = np.ones(168)
+    levels[stage] = level
+    rows, active = np.full(168, 200.0), np.full(168, 512.0)
+    control, treatment = Hours(rows, active), Hours(rows * levels, active)
+    assert faults.gaps(control, treatment, 512) == faults.gaps(treatment, control, 512) == []
+    lost = np.ones(168)
+    lost[stage.start : stage.start + 10 or None] = 0.0
+    first = stage.start % 168
+    assert faults.gaps(control, Hours(rows * lost, active), 512) == [*range(first, first + 10)]
+
+
+def test_hours_are_compared_with_the_split_that_is_planned_for_them() -> None:
+    """A day of 10 % between days of 50 % is a stage if it was planned, with a gap in it or not."""
+    rows, active, split = np.full(168, 200.0), np.full(168, 512.0), np.ones(168)
+    split[72:96] = 1 / 9
+    control, treatment = Hours(rows, active), Hours(rows * split, active)
+    assert faults.gaps(control, treatment, 512) == [*range(72, 96)]
+    assert faults.gaps(control, treatment, 512, split) == []
+    treatment.rows[80:83] = 0.0
+    assert faults.gaps(control, treatment, 512, split) == [80, 81, 82]
+    # Where the plan has nobody, nobody is missing.
+    treatment.rows[72:96] = split[72:96] = 0.0
+    assert faults.gaps(control, treatment, 512, split) == []
 
 
 def test_few_rows_are_rows() -> None:

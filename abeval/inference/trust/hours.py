@@ -11,8 +11,10 @@ from abeval.experiment.model import Experiment
 from abeval.inference.compare import Analysis
 from abeval.inference.trust.audits import SHOWN, Cells, cells_of, compared, uneven
 from abeval.inference.trust.finding import Finding, skipped
+from abeval.inference.trust.split import stretch_weights
 from abeval.results import format as fmt
 from abeval.stats import faults
+from abeval.stats.records import Floats
 
 MOST_HOURS = 24 * 400
 """Of a longer log, as one time of 1970 makes it, hours are not compared; a [period] cuts it."""
@@ -22,6 +24,7 @@ _DAY_CHANCE = 1e-4
 _LAST_HOURS = 6
 _FEWEST_DAYS = 3
 _FEWEST_ROWS = 200.0
+_LITTLE = 1e-9
 
 
 def _span(aggregates: Aggregates) -> range:
@@ -31,10 +34,10 @@ def _span(aggregates: Aggregates) -> range:
     return span if len(span) <= MOST_HOURS else range(0)
 
 
-def _hours(aggregates: Aggregates, span: range) -> dict[str, faults.Hours]:
+def _hours(aggregates: Aggregates, span: range, audit: str = "hour") -> dict[str, faults.Hours]:
     """Return the rows of each variant by hour, and in how many clusters of units there are any."""
     hours: dict[str, faults.Hours] = {}
-    for row in aggregates.audits["hour"]:
+    for row in aggregates.audits.get(audit, ()):
         if row.variant not in hours:
             hours[row.variant] = faults.Hours(*np.zeros((2, len(span))))
         own, place = hours[row.variant], int(row.cell) - span.start
@@ -57,20 +60,23 @@ def _shifts(analysis: Analysis) -> list[tuple[str, faults.Shift]]:
 
 
 def _shifts_of(analysis: Analysis, segment: str = "") -> list[tuple[str, faults.Shift]]:
-    rhythms: dict[str, dict[str, dict[str, faults.Sums]]] = {}
+    """Return the shifts in all, or in cells of a segment, among units of one stretch."""
+    rhythms: dict[tuple[str, str], dict[str, dict[str, faults.Sums]]] = {}
     for cell, of_variant in cells_of(analysis.aggregates, "rhythm", segment).items():
-        part, _, value = cell.partition(" ")
+        part, _, own_cell = cell.partition(" ")
+        stretch, _, value = own_cell.partition(" ")
         for variant, sums in of_variant.items():
-            rhythms.setdefault(value, {}).setdefault(variant, {})[part] = sums
+            rhythms.setdefault((value, stretch), {}).setdefault(variant, {})[part] = sums
     variants, control = compared(analysis), analysis.experiment.control
     several = len(rhythms) * len(variants)
-    return [
-        (f"{variant} in {segment} = {value!r}" if segment else variant, shift)
-        for value, own in rhythms.items()
+    shifts = {
+        f"{variant} in {segment} = {value!r}" if segment else variant: shift
+        for (value, _), own in rhythms.items()
         for variant in variants
         if control in own and variant in own
         if (shift := faults.shift(_rhythm(own[control]), _rhythm(own[variant]), several)).hours
-    ]
+    }
+    return list(shifts.items())
 
 
 def _rhythm(parts: Mapping[str, faults.Sums]) -> faults.Rhythm:
@@ -139,9 +145,9 @@ def missing_hours(analysis: Analysis) -> Finding:
     if why := _unknown(analysis, "hours"):
         return skipped(why)
     span = _span(analysis.aggregates)
-    hours = _hours(analysis.aggregates, span)
+    hours, shares = _hours(analysis.aggregates, span), _shares(analysis, span)
     gaps = {
-        name: [span[place] for place in _gaps(analysis.experiment, hours, name)]
+        name: [span[place] for place in _gaps(analysis.experiment, hours, shares, name)]
         for name in analysis.experiment.variants
     }
     total = sum(map(len, gaps.values()))
@@ -150,16 +156,35 @@ def missing_hours(analysis: Analysis) -> Finding:
     return Finding(float(total), slots={"total": total, "lack": lack, "listed": listed})
 
 
-def _gaps(experiment: Experiment, hours: Mapping[str, faults.Hours], variant: str) -> list[int]:
+def _gaps(
+    experiment: Experiment,
+    hours: Mapping[str, faults.Hours],
+    shares: Mapping[str, Floats],
+    variant: str,
+) -> list[int]:
     """Return the places of hours that a variant lacks beside each that it is compared with."""
     others = experiment.treatments if variant == experiment.control else [experiment.control]
     pairs = [
-        set(faults.gaps(hours[other], hours[variant], CLUSTERS))
+        set(faults.gaps(hours[other], hours[variant], CLUSTERS, shares[variant] / shares[other]))
         for other in others
-        if other in hours and variant in hours
+        if other in hours and variant in hours and shares[other].all()
     ]
     # An hour that control lacks is one that every other variant has.
     return sorted(set.intersection(*pairs)) if pairs else []
+
+
+def _shares(analysis: Analysis, span: range) -> dict[str, Floats]:
+    """Return the share of the rows of each hour that its units make expect of each variant.
+
+    Units keep the variant that they entered with: those of each stretch are split by its weights.
+    An hour without rows has the mean of the stretches.
+    """
+    expected = np.zeros((len(analysis.experiment.variants), len(span)))
+    for number, weights in enumerate(stretch_weights(analysis)):
+        of_stretch = _hours(analysis.aggregates, span, f"hour_of_stretch:{number}").values()
+        rows = sum((own.rows for own in of_stretch), np.full(len(span), _LITTLE))
+        expected += np.outer(np.array(weights) / sum(weights), rows)
+    return dict(zip(analysis.experiment.variants, expected / expected.sum(axis=0), strict=True))
 
 
 def _listed(hours: Sequence[int]) -> str:

@@ -63,7 +63,7 @@ def _by_segment(analysis: Analysis, name: str) -> dict[str, list[list[int]]]:
     return dict(sorted(counts.items()))
 
 
-def _weights(analysis: Analysis) -> list[list[float]]:
+def stretch_weights(analysis: Analysis) -> list[list[float]]:
     """Return the weights in each stretch: the planned ones, or the shares of its own units."""
     stretches, entries = analysis.aggregates.stretches, analysis.aggregates.entered
     if stretches:
@@ -87,7 +87,7 @@ def _running(analysis: Analysis, when: str) -> list[tuple[str, list[int], float]
     if not counts or not _has_one_split(analysis):
         return []
     path = np.cumsum(np.array(list(counts.values())), axis=0)
-    p_values = or_none(lambda: srm.sequential(path, _weights(analysis)[0]))
+    p_values = or_none(lambda: srm.sequential(path, stretch_weights(analysis)[0]))
     if p_values is None:
         return []
     return list(zip(counts, counts.values(), p_values, strict=True))
@@ -105,7 +105,7 @@ def split_places(analysis: Analysis) -> tuple[SplitPlace, ...]:
     """Return days, hours, segments by how plainly the split differs within them, plainest first."""
     if not _has_one_split(analysis):
         return ()
-    (weights,) = _weights(analysis)
+    (weights,) = stretch_weights(analysis)
     tables = {name: _entered(analysis, name) for name in _WHEN}
     tables["entry hour"] = _some_hours(tables["entry hour"], np.array(weights))
     for name in analysis.experiment.segment_names:
@@ -248,10 +248,10 @@ def _split(analysis: Analysis) -> _Split:
     experiment, stretches = analysis.experiment, analysis.aggregates.stretches
     totals = {name: analysis.aggregates.units_of(name) for name in experiment.variants}
     if not stretches:
-        (weights,) = _weights(analysis)
+        (weights,) = stretch_weights(analysis)
         return _Split(srm.believable([*totals.values()], weights), totals, weights)
     if experiment.schedule:
-        return _as_scheduled(stretches, _weights(analysis))
+        return _as_scheduled(stretches, stretch_weights(analysis))
     # The file's weights are those of all units together, or of the latest stretch.
     weights = [variant.weight for variant in experiment.variants.values()]
     last = stretches[-1]
@@ -353,7 +353,7 @@ def segment_checks(analysis: Analysis) -> list[Finding]:
 def _of_segment(analysis: Analysis, segment: str, *, movable: bool) -> Finding:
     name = f"srm:{segment}"
     counts = _by_segment(analysis, segment)
-    worst = _worst_cell(counts, _weights(analysis))
+    worst = _worst_cell(counts, stretch_weights(analysis))
     if worst is None:
         return skipped(f"no units by {segment}", name)
     cell, p_value, without = worst
