@@ -8,7 +8,7 @@ from types import ModuleType
 import numpy as np
 import pytest
 
-from benchmarks.calibration import clusters, switchbacks
+from benchmarks.calibration import clusters, off_policy, switchbacks
 from benchmarks.calibration.clusters import World, judged
 
 
@@ -26,7 +26,7 @@ def test_clusters_keep_their_level_and_users_do_not(world: World) -> None:
     assert np.mean(of_users) >= 0.2
 
 
-@pytest.mark.parametrize("module", [clusters, switchbacks])
+@pytest.mark.parametrize("module", [clusters, off_policy, switchbacks])
 def test_the_command_prints_a_line_a_world(
     module: ModuleType, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -36,3 +36,11 @@ def test_the_command_prints_a_line_a_world(
     printed = capsys.readouterr().out.splitlines()
     assert len(printed) == 3
     assert len({line.count("|") for line in printed}) == 1
+
+
+@pytest.mark.slow
+def test_doubly_robust_intervals_cover_where_rows_have_a_heavy_tail() -> None:
+    seeds, world = 300, off_policy.WORLDS[4]
+    sides = [off_policy.outcomes(world, seed)["dr"] for seed in range(seeds)]
+    error = 3 * (0.05 * 0.95 / seeds) ** 0.5
+    assert sides.count("inside") / seeds >= 0.95 - error
