@@ -14,6 +14,7 @@ import tomlkit
 
 from abeval.aggregates.collect import Collected, collect_prepared
 from abeval.agreement.agree import OFFLINE, Offline, joined, offline_columns, read_offline
+from abeval.engines.lakes import version_file
 from abeval.engines.sources import files_of, files_of_log, logs_of
 from abeval.engines.sql import query, recorded
 from abeval.errors import AbevalError, LogError, masked
@@ -44,11 +45,12 @@ def provenance_of(experiment: Experiment, inputs: Inputs, queries: Iterable[str]
     frames = set(inputs.get("logs") or {})
     logs = {log: source for log, source in logs_of(experiment).items() if log not in frames}
     files = [
-        _input(log, Path(file), experiment.folder, rows.get(file))
+        _input(log, path, experiment.folder, rows.get(file))
         for log, source in logs.items()
         for rows in (_rows_of(log, source, experiment.folder),)
         for file in dict.fromkeys(files_of_log(log, source, experiment.folder))
-        if Path(file).is_file()
+        for path in (version_file(Path(file)),)
+        if path.is_file()
     ]
     libraries = ((name, version(name)) for name in _LIBRARIES)
     return Provenance(

@@ -125,7 +125,7 @@ def _is_of_thousands(number: str) -> bool:
 
 def _members(engine: DuckDBEngine, file: Path, read: Mapping[str, str]) -> list[Path]:
     """List the logs of a folder that holds several; else the file or folder itself."""
-    if not file.is_dir():
+    if is_table(file) or not file.is_dir():
         return [file]
     inside = sorted(one for one in file.iterdir() if one.name[0] not in "._")
     logs = [one for one in inside if is_table(one) or one.is_dir()]

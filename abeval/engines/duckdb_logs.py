@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import duckdb
 
-from abeval.engines import sources, text_files
+from abeval.engines import lakes, sources, text_files
 from abeval.engines.copies import Copies, check_utf8, tables_of
 from abeval.engines.duckdb_connection import log_errors, query_errors
 from abeval.engines.sources import Files, choose
@@ -79,7 +79,20 @@ def _of_ibis(table: Any) -> Stream:  # noqa: ANN401
     return Stream(table.to_pyarrow_batches())
 
 
+class LakeRows:
+    """The rows of a table of a data lake, of all or some columns: each read of them scans anew."""
+
+    def __init__(self, table: Any, **chosen: object) -> None:  # noqa: ANN401
+        self.scan = partial(table.scan, **chosen)
+
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+        scan = self.scan()
+        rows = scan.to_arrow_batch_reader() if hasattr(scan, "to_arrow_batch_reader") else scan
+        return rows.__arrow_c_stream__(requested_schema)
+
+
 _IN_MEMORY = _Kind(lambda f: f.slice(0, 0), lambda f, columns: f.select([*columns]), Stream)
+_LAKE = partial(_Kind, LakeRows, scanned=LakeRows)
 _LAZY = partial(_Kind, lambda f: f.limit(0), lambda f, columns: f.select(*columns))
 _KINDS = {
     "pandas.DataFrame": _Kind(
@@ -97,6 +110,8 @@ _KINDS = {
         lambda f, columns: f.project(", ".join(map(quoted, columns))),
         Stream,
     ),
+    "deltalake.DeltaTable": _LAKE(lambda f, columns: LakeRows(f, columns=[*columns])),
+    "pyiceberg.Table": _LAKE(lambda f, columns: LakeRows(f, selected_fields=tuple(columns))),
     "abeval.AdbcTable": _Kind(
         lambda f: f._replace(condition="where 1 = 0"), lambda f, _: f, AdbcTable.rows
     ),
@@ -333,6 +348,9 @@ class Logs:
                 for table in (known[choose(log, file, "table", source.table, [*known])],)
             )
             self._view_table(name, " union all by name ".join(selected), source)
+            return
+        if files.kind in lakes.NAMES:
+            self.add_frame(name, lakes.open_table(log, Path(files.read[0])), source, reads)
             return
         files = self._copies.of(log, files, source)
         hint = (

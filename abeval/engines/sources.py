@@ -12,6 +12,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from abeval.engines import lakes
 from abeval.engines.sql import literal
 from abeval.errors import LogError
 from abeval.experiment.sources import OUTCOME, LogSource
@@ -46,6 +47,8 @@ _FOR = {
 class Files:
     """The files of a log, of one format; URLs too, in the order of paths, then names.
 
+    A table of a data lake is the one file of its log: its folder.
+
     Attributes:
         empty: Text files without a byte, which hold no row.
         variants: File → the variant of its rows, where paths say it.
@@ -72,18 +75,19 @@ class Files:
     @property
     def are_copied(self) -> bool:
         """Tell whether DuckDB reads copies, because it has no reader of its own for the files."""
-        return self.kind in ("xlsx", "sqlite") or self.encoding is not None
+        return self.kind in ("xlsx", "sqlite", *lakes.NAMES) or self.encoding is not None
 
 
 def files_of(log: str, source: LogSource, folder: Path) -> Files:
     """List the files of a log: each path is a file, a folder, or else a glob.
 
     Of a folder, these are all files in it, at any depth, except those that engines hide: names that
-    begin with `_` or `.`. A glob reads hidden folders only where it names them.
+    begin with `_` or `.`. A glob reads hidden folders only where it names them. The folder of a
+    table of a data lake stands for the table.
 
     Raises:
         LogError: A path has no file, the formats are mixed or unknown, an entry is for another
-            format, all files are empty, or one that cannot be empty.
+            format, all files are empty, or one that cannot be empty, or is a part of such a table.
     """
     if not source.paths:
         raise LogError(
@@ -95,7 +99,10 @@ def files_of(log: str, source: LogSource, folder: Path) -> Files:
     for key, kinds in _FOR.items():
         if getattr(source, key) is not None and kind not in kinds:
             raise LogError(f"{files[0]}: `{key}` is for {' and '.join(kinds)}", "remove it")
-    empty = [file for file in files if "://" not in file and not Path(file).stat().st_size]
+    if kind in lakes.NAMES and (len(files) > 1 or source.paths_of_variants):
+        what = f"{log}: {files[0]} is {lakes.NAMES[kind]}, of which a log is only one"
+        raise LogError(what, "write the rows of several into one table, with a column of variants")
+    empty = [file for file in files if Path(file).is_file() and not Path(file).stat().st_size]
     broken = [f for f in empty if kind not in ("csv", "json") or f.lower().endswith(_COMPRESSED)]
     read = [file for file in files if file not in set(empty)]
     if broken or not read:
@@ -171,12 +178,12 @@ def _matching(log: str, path: str, folder: Path) -> list[str]:
         return [path]
     full = folder / path
     try:
-        if full.is_file():
-            return [str(full)]
-        if full.exists() and not full.is_dir():
+        if full.exists() and not (full.is_file() or full.is_dir()):
             what = f"{log}: {full} is a device or a pipe, but a log is read more than once"
             raise LogError(what, "write its rows to a file")
-        files = _below(full) if full.is_dir() else _globbed(path, folder)
+        named = [str(full)] if full.is_file() else _globbed(path, folder)
+        files = _below(full) if full.is_dir() else named
+        lakes.check_outside(log, files)
     except OSError as error:
         raise LogError(f"{log}: {full} cannot be read: {error.strerror}") from error
     if not files:
@@ -197,7 +204,10 @@ def _below(folder: Path) -> list[str]:
     for here, folders, names in os.walk(folder, onerror=fail, followlinks=True):
         place = real(here)
         folders[:] = [] if place in seen else [name for name in folders if not _is_hidden(name)]
-        if place not in seen:
+        if place not in seen and lakes.format_of(place) is not None:
+            files.append(here)
+            folders[:] = []
+        elif place not in seen:
             seen.add(place)
             paths = [Path(here) / name for name in names if name[0] not in "_."]
             for path in paths:
@@ -231,7 +241,7 @@ def _is_hidden(folder: str) -> bool:
 def _kind_of(log: str, files: Sequence[str], format: str) -> str:
     """Return the format that is named, or if it is `auto`, that of the files' names."""
     if format != "auto":
-        return format
+        return lakes.format_of(Path(files[0])) or format
     by_kind: dict[str | None, str] = {}
     for file in files:
         by_kind.setdefault(_kind(file), file)
@@ -251,7 +261,7 @@ def _kind(file: str) -> str | None:
     kind = _KINDS.get((["", *suffixes[:-1]] if is_compressed else ["", *suffixes])[-1])
     if is_compressed:
         return kind if kind in ("csv", "json") else None
-    return kind or _database(file)
+    return lakes.format_of(Path(file)) or kind or _database(file)
 
 
 def _database(file: str) -> str | None:
@@ -289,7 +299,7 @@ def partitions(files: Sequence[str]) -> set[str]:
 
 
 def is_table(file: Path) -> bool:
-    """Tell whether a file is a table by its name."""
+    """Tell whether a file is a table by its name, or a folder is one of a data lake."""
     return _kind(str(file)) is not None
 
 

@@ -2,9 +2,9 @@
 
     python -m benchmarks.calibration.clusters --seeds 1000 --runs 40
 
-Stores of uneven size (lognormal, 20 to some 400 users), half of them treated. A user has a number
-of impressions, and clicks with the chance of the store. `--seeds` experiments of each world go
-through arrays and the inference of an analysis, `--runs` through the whole command.
+Stores of uneven size (lognormal, 20 to some 400 users; or Pareto 2), half of them treated. A user
+has a number of impressions, and clicks with the chance of the store. `--seeds` experiments of each
+world go through arrays and the inference of an analysis, `--runs` through the whole command.
 """
 
 import argparse
@@ -33,28 +33,44 @@ ARMS = Arms("control", "treatment")
 
 
 class World(NamedTuple):
-    """Clusters, the correlation of clicks in one, and how clusters were drawn."""
+    """Clusters, the correlation of clicks in one, and how clusters were drawn.
+
+    `is_uneven` says that sizes are of Pareto 2: of 60 stores the largest has a tenth of all users.
+    """
 
     clusters: int
     icc: float
     drawn: Drawn = ""
+    is_uneven: bool = False
 
     def __str__(self) -> str:
         """Name it for a table."""
-        return f"{self.clusters} | {self.icc:g} | {self.drawn or 'at random'}"
+        sizes = "Pareto 2" if self.is_uneven else "lognormal"
+        return f"{self.clusters} | {sizes} | {self.icc:g} | {self.drawn or 'at random'}"
 
 
 WORLDS = (
     *(World(clusters, icc) for clusters in (8, 20, 100) for icc in (0.01, 0.1, 0.3)),
     World(20, 0.1, "strata"),
     World(20, 0.1, "pairs"),
+    *(World(clusters, 0.1, is_uneven=True) for clusters in (20, 60, 100)),
+    *(World(60, icc, is_uneven=True) for icc in (0.01, 0.3)),
 )
 
 
 def drawn_users(world: World, seed: int, lift: float) -> Users:
     """Draw an experiment of a world."""
     rng = np.random.default_rng([seed, WORLDS.index(world), 33])
-    return draw_users(rng, world.clusters, world.icc, lift, world.drawn)
+    if not world.is_uneven:
+        return draw_users(rng, world.clusters, world.icc, lift, world.drawn)
+    sizes = (20 + 40 * rng.pareto(2, world.clusters)).astype(int)
+    treated = rng.permutation(np.arange(world.clusters) % 2 == 1)
+    spread = np.sqrt(world.icc * RATE * (1 - RATE))
+    rates = np.clip(rng.normal(RATE, spread, world.clusters), 0.001, 0.8)
+    store = np.repeat(np.arange(world.clusters), sizes)
+    x = 1 + rng.poisson(3, len(store))
+    y = rng.binomial(x, np.minimum(rates * np.where(treated, 1 + lift, 1), 1)[store])
+    return Users(y, x, store, treated, np.zeros(world.clusters, dtype=np.int64))
 
 
 def entries(world: World, *, by_cluster: bool) -> dict[str, Any]:
@@ -167,10 +183,10 @@ def main() -> None:
     parser.add_argument("--runs", type=int, default=40)
     options = parser.parse_args()
     sys.stdout.write(
-        "| clusters | ICC | drawn | level, % | coverage, % | level of t, % | median width, % "
-        "of control | by users: "
-        "level, % | coverage, % | whole command: significant / warned / decided |\n"
-        "|--:|--:|---|--:|--:|--:|--:|--:|--:|--:|\n"
+        "| clusters | sizes | ICC | drawn | level, % | coverage, % | level of t, % "
+        "| median width, % of control | by users: level, % | coverage, % "
+        "| whole command: significant / warned / decided |\n"
+        "|--:|---|--:|---|--:|--:|--:|--:|--:|--:|--:|\n"
     )
     for world in WORLDS:
         sys.stdout.write(line(world, options.seeds, options.runs))

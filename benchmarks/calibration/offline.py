@@ -7,6 +7,9 @@ many times; each half has an estimate, and the two are compared as in an A/B tes
 reject in 5 % of splits. Splits of one log do not measure power, so new logs are drawn for that: two
 models of different, known quality are compared in pairs, and as if they had been scored on
 different users. Both powers are printed with the one of the formula.
+
+Last, two models that are equally good on average, each better for users of its own, where users
+have impressions by a Pareto tail: how often does their paired interval miss the difference of 0?
 """
 
 import argparse
@@ -17,10 +20,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from abeval.offline.inference import Columns, compare
 from abeval.stats import effects, means
 from abeval.stats.distributions import quantile
 from abeval.stats.moments import Moments
-from abeval.stats.records import Bools, Floats
+from abeval.stats.records import Bools, Floats, Integers
 
 Sums = Mapping[str, tuple[Floats, Floats]]
 """Metric → its numerator and denominator per unit, shape (units,)."""
@@ -232,8 +236,49 @@ def _power(effect: float, se: float) -> float:
     return float(ndtr(shift - z) + ndtr(-shift - z))
 
 
+def heavy_pairs(logs: int, seed: int, users: int, tail: float) -> Iterator[Level]:
+    """Count how often a pair of equally good models is told apart, where some users have much.
+
+    Args:
+        logs: Number of logs.
+        seed: Seed of all logs.
+        users: Users of each log.
+        tail: Of the impressions of a user, 4 to 3,000.
+    """
+    rng = np.random.default_rng([seed, users, round(10 * tail)])
+    rejected = Counter[str]()
+    for _ in range(logs):
+        n = np.minimum(4 * (rng.pareto(tail, users) + 1), 3_000).astype(np.int64)
+        user = np.repeat(np.arange(users), n)
+        taste, mood = rng.normal(size=len(user)), -1.8 + 0.9 * rng.normal(size=users)
+        click = rng.random(len(user)) < 1 / (1 + np.exp(-mood[user] - taste))
+        better, noise = 0.4 * rng.normal(size=users), 0.8 * rng.normal(size=(2, len(user)))
+        scores = (
+            0.7 * np.exp(s * better[user]) * taste + e for s, e in zip((-1, 1), noise, strict=True)
+        )
+        p = np.bincount(user, click, users)
+        both = (p > 0) & (p < n)
+        aucs = [_auc_by_user(score, click, user, n, both) for score in scores]
+        for name, each in (("gauc[impressions]", n), ("gauc[units]", np.ones(users))):
+            weight = np.where(both, each, 0).astype(np.float64)
+            first, second = (Columns(weight * auc, weight) for auc in aucs)
+            effect = compare(first, second, np.ones(users, dtype=np.bool_), 0.05)
+            rejected[name] += not isinstance(effect, str) and effect.p_value <= 0.05
+    for name, times in rejected.items():
+        yield Level(name, times / logs, math.sqrt(0.05 * 0.95 / logs))
+
+
+def _auc_by_user(score: Floats, click: Bools, user: Integers, n: Integers, both: Bools) -> Floats:
+    """Return the AUC of each user by the ranks of the clicks; 0 where there is none."""
+    order = np.lexsort((score, user))
+    rank = np.arange(len(user)) - np.repeat(np.cumsum(n) - n, n) + 1
+    p = np.bincount(user, click, len(n))
+    wins = np.bincount(user, rank * click[order], len(n)) - p * (p + 1) / 2
+    return np.divide(wins, p * (n - p), out=np.zeros(len(n)), where=both)
+
+
 def main() -> None:
-    """Run both studies and print their results."""
+    """Run the studies and print their results."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--splits", type=int, default=10_000)
     parser.add_argument("--logs", type=int, default=2_000)
@@ -247,6 +292,12 @@ def main() -> None:
         shares = (power.paired, power.formula, power.unpaired)
         paired, formula, unpaired = (f"{100 * share:.1f} %" for share in shares)
         print(f"{power.metric:20} paired {paired}, formula {formula}, unpaired {unpaired}")
+    print("\n| users | tail | metric | equal models told apart, % |\n|--:|--:|---|--:|")
+    for users in (150, 500):
+        for tail in (1.2, 1.5, 2.0):
+            for level in heavy_pairs(options.logs, options.seed, users, tail):
+                told = f"{100 * level.rejected:.1f} ± {100 * level.error:.1f}"
+                print(f"| {users:,} | {tail} | {level.metric} | {told} |", flush=True)
 
 
 if __name__ == "__main__":

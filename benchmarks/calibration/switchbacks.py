@@ -2,10 +2,11 @@
 
     python -m benchmarks.calibration.switchbacks --seeds 500 --runs 40
 
-Four cities, 14 days, slots of two hours. Traffic and click rate have a rhythm of the day, and the
-rate wanders hour by hour (an autoregressive process of .9). After a switch the variant before acts
-for some minutes more. `--seeds` experiments go through arrays and the inference of an analysis,
-with 1,999 schedules drawn in place of 9,999; `--runs` go through the whole command.
+Four cities, alike or of uneven size, 14 days, slots of two hours. Traffic and click rate have a
+rhythm of the day, and the rate wanders hour by hour (an autoregressive process of .9). After a
+switch the variant before acts for some minutes more. `--seeds` experiments go through arrays and
+the inference of an analysis, with 1,999 schedules drawn in place of 9,999; `--runs` go through the
+whole command.
 """
 
 import argparse
@@ -48,15 +49,34 @@ from abeval.stats.distributions import two_sided_quantile
 
 
 class World(NamedTuple):
-    """How slots were drawn, for how many minutes the variant before acts, and the burn-in."""
+    """How slots were drawn, for how many minutes the variant before acts, and the burn-in.
+
+    `is_uneven` says that one city has half of all impressions and another a tenth.
+    """
 
     schedule: Schedule
     carry: int
     burn_in: int
+    is_uneven: bool = False
 
     def __str__(self) -> str:
         """Name it for a table."""
-        return f"{self.schedule} | {self.carry} | {self.burn_in}"
+        cities = "uneven" if self.is_uneven else "alike"
+        return f"{self.schedule} | {cities} | {self.carry} | {self.burn_in}"
+
+    def draw(self, seed: int, lift: float) -> Minutes:
+        """Draw an experiment."""
+        drawn = draw_minutes(self.schedule, self.carry, seed, lift)
+        if not self.is_uneven:
+            return drawn
+        rng, kept = np.random.default_rng([seed, 46]), np.array(SHARES)[:, None]
+        x = rng.binomial(drawn.x, kept)
+        y = rng.hypergeometric(drawn.y, drawn.x - drawn.y, x)
+        return Minutes(y, x, drawn.treated)
+
+
+SHARES = (1.0, 0.5, 0.3, 0.2)
+"""Shares of the impressions of four cities that are kept where cities are uneven."""
 
 
 WORLDS = (
@@ -65,6 +85,8 @@ WORLDS = (
     World("balanced", 30, 30),
     World("coin", 30, 30),
     World("alternating", 0, 20),
+    World("balanced", 30, 30, is_uneven=True),
+    World("coin", 30, 30, is_uneven=True),
 )
 
 
@@ -142,7 +164,7 @@ def judged(world: World, seed: int) -> Judged:
     """Judge one experiment without an effect, and one with."""
     outcomes = []
     for lift in (0.0, LIFT):
-        drawn = draw_minutes(world.schedule, world.carry, seed, lift)
+        drawn = world.draw(seed, lift)
         analysis = analysis_of(world, drawn)
         metric = analysis.metrics[0]
         own = compare(analysis, metric, Arms(*ARMS))
@@ -178,7 +200,7 @@ def _by_rows(drawn: Minutes) -> tuple[float, float]:
 
 def through_command(world: World, seed: int, lift: float) -> Result:
     """Analyse an experiment through the whole command."""
-    log = log_of(draw_minutes(world.schedule, world.carry, seed, lift), seed)
+    log = log_of(world.draw(seed, lift), seed)
     return abeval.define(entries(world)).analyze(logs={"impressions": log})
 
 
@@ -217,10 +239,11 @@ def main() -> None:
     parser.add_argument("--runs", type=int, default=40)
     options = parser.parse_args()
     sys.stdout.write(
-        "| schedule | carry-over, minutes | burn-in | level, % | coverage, % | median width, % | "
-        "carry-over found without an effect, % | with one, % | by rows: level, % | coverage, % | "
-        "whole command, no effect: significant / carry-over / other warnings | with one |\n"
-        "|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|\n"
+        "| schedule | cities | carry-over, minutes | burn-in | level, % | coverage, % "
+        "| median width, % | carry-over found without an effect, % | with one, % "
+        "| by rows: level, % | coverage, % "
+        "| whole command, no effect: significant / carry-over / other warnings | with one |\n"
+        "|---|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|\n"
     )
     for world in WORLDS:
         sys.stdout.write(line(world, options.seeds, options.runs))

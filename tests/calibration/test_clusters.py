@@ -8,12 +8,14 @@ from types import ModuleType
 import numpy as np
 import pytest
 
-from benchmarks.calibration import clusters, switchbacks
-from benchmarks.calibration.clusters import WORLDS, World, judged
+from benchmarks.calibration import clusters, off_policy, switchbacks
+from benchmarks.calibration.clusters import World, judged
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("world", [World(8, 0.1), World(20, 0.3), World(100, 0.01), WORLDS[-1]])
+@pytest.mark.parametrize(
+    "world", [World(8, 0.1), World(20, 0.3), World(100, 0.01), World(20, 0.1, "pairs")]
+)
 def test_clusters_keep_their_level_and_users_do_not(world: World) -> None:
     seeds = 300
     own = np.mean([judged(world, seed, by_cluster=True)[:2] for seed in range(seeds)], axis=0)
@@ -24,7 +26,7 @@ def test_clusters_keep_their_level_and_users_do_not(world: World) -> None:
     assert np.mean(of_users) >= 0.2
 
 
-@pytest.mark.parametrize("module", [clusters, switchbacks])
+@pytest.mark.parametrize("module", [clusters, off_policy, switchbacks])
 def test_the_command_prints_a_line_a_world(
     module: ModuleType, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -34,3 +36,11 @@ def test_the_command_prints_a_line_a_world(
     printed = capsys.readouterr().out.splitlines()
     assert len(printed) == 3
     assert len({line.count("|") for line in printed}) == 1
+
+
+@pytest.mark.slow
+def test_doubly_robust_intervals_cover_where_rows_have_a_heavy_tail() -> None:
+    seeds, world = 300, off_policy.WORLDS[4]
+    sides = [off_policy.outcomes(world, seed)["dr"] for seed in range(seeds)]
+    error = 3 * (0.05 * 0.95 / seeds) ** 0.5
+    assert sides.count("inside") / seeds >= 0.95 - error

@@ -86,7 +86,7 @@ def test_a_name_that_is_there_is_that_file_alone(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("path", ["logs", "logs/**/*.parquet"])
 @pytest.mark.parametrize(
-    "hidden", ["_temporary/0/a.parquet", "_delta_log/0.checkpoint.parquet", ".tmp/a.parquet"]
+    "hidden", ["_temporary/0/a.parquet", "_spark_metadata/0.parquet", ".tmp/a.parquet"]
 )
 def test_what_engines_hide_is_no_data(tmp_path: Path, path: str, hidden: str) -> None:
     put(tmp_path / "logs" / "a.parquet")

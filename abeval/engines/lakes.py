@@ -1,0 +1,117 @@
+"""Tables of a data lake: Delta Lake, Iceberg, Hudi.
+
+Their folders hold the files of every version, also of rows that were overwritten or deleted. Which
+rows are current only the table's own log says: a library of its format reads them, as Arrow.
+"""
+
+import re
+from collections.abc import Iterator, Sequence
+from functools import lru_cache
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote
+
+from abeval.errors import LogError
+from abeval.files import real
+
+NAMES = {"delta": "a Delta table", "iceberg": "an Iceberg table", "hudi": "a Hudi table"}
+"""Format → what a table of it is called."""
+
+_METADATA = re.compile(r"v?(\d+)(-.+)?(\.gz)?\.metadata\.json(\.gz)?")
+"""The name of a file of Iceberg that describes one version of a table: `00003-….metadata.json`."""
+
+
+def format_of(folder: Path) -> str | None:
+    """Return the format of a table by the log in its folder; None of any other folder."""
+    if (folder / "_delta_log").is_dir():
+        return "delta"
+    if (folder / ".hoodie").is_dir():
+        return "hudi"
+    return "iceberg" if _metadata(folder) else None
+
+
+def _metadata(folder: Path) -> list[tuple[int, str]]:
+    """List the versions of an Iceberg table, the newest last, and the files that describe them."""
+    files = (folder / "metadata").glob("*.metadata.json*")
+    return sorted((int(m[1]), m[0]) for file in files if (m := _METADATA.fullmatch(file.name)))
+
+
+def check_outside(log: str, files: Sequence[str]) -> None:
+    """Refuse files of a table: without its log they may hold rows that are not current.
+
+    Raises:
+        LogError: One lies in the folder of a table.
+    """
+    inside = {real(Path(file).parent): file for file in files}
+    around = {folder: file for path, file in inside.items() for folder in (path, *path.parents)}
+    for folder, file in around.items():
+        if (kind := format_of(folder)) is not None:
+            what = f"{log}: {file} belongs to {NAMES[kind]}, and its rows may be of an old version"
+            raise LogError(what, f"name the table: {folder}; `where` in its log chooses rows")
+
+
+def version_file(path: Path) -> Path:
+    """Find the file that makes a version of a table the current one; any other path is itself.
+
+    Raises:
+        LogError: Two files of Iceberg may be it: only a catalog knows.
+    """
+    kind = format_of(path)
+    if kind != "iceberg":
+        return max((path / "_delta_log").glob("[0-9]*")) if kind == "delta" else path
+    versions = _metadata(path)
+    newest = [name for number, name in versions if number == versions[-1][0]]
+    if len(newest) > 1:
+        what = f"{path} has two newest versions: {newest[0]} and {newest[1]}"
+        raise LogError(what, "which is current only its catalog says: pass its table from Python")
+    return path / "metadata" / newest[0]
+
+
+def open_table(log: str, folder: Path) -> object:
+    """Open the current version of a table as a frame; the same object until it changes.
+
+    Raises:
+        LogError: It cannot be read here, or leads out of its folder.
+    """
+    kind = format_of(folder) or ""
+    what = f"{log}: {folder} is {NAMES[kind]}, and its files also hold rows that are not current"
+    rows = "write its current rows to Parquet files elsewhere, and name these"
+    if kind == "hudi":
+        raise LogError(what, rows)
+    try:
+        version = version_file(folder)
+        return _opened(kind, folder, version, version.stat().st_mtime_ns)
+    except LogError:
+        raise
+    except Exception as error:  # The libraries raise whatever their readers do.
+        raise LogError(f"{what}: {error}", f'pip install "abeval[{kind}]"; or {rows}') from error
+
+
+@lru_cache(maxsize=8)
+def _opened(kind: str, folder: Path, version: Path, changed: int) -> object:
+    if kind == "delta":
+        table = import_module("deltalake").DeltaTable(folder)
+        # Paths of the log are those of addresses.
+        paths = table.get_add_actions().column("path")
+        files: Iterator[str] = (unquote(path.as_py()) for path in paths)
+    else:
+        table = import_module("pyiceberg.table").StaticTable.from_metadata(str(version))
+        files = _iceberg_files(table)
+    home = real(folder)
+    for file in files:
+        path = real(folder / re.sub("^file:/+", "/", file))
+        if not (path.is_relative_to(home) and path.is_file()):
+            what = f"{folder} is {NAMES[kind]} with a file that is not in its folder: {file}"
+            raise LogError(what, "bring it there; or pass the table itself as a frame from Python")
+    return table
+
+
+def _iceberg_files(table: Any) -> Iterator[str]:  # noqa: ANN401 (of a library that may be missing)
+    """List the files of an Iceberg table: each list of files before it is read."""
+    snapshot = table.current_snapshot()
+    if snapshot is not None:
+        yield snapshot.manifest_list
+        yield from (manifest.manifest_path for manifest in snapshot.manifests(table.io))
+        for task in table.scan().plan_files():
+            yield from (task.file.file_path, *(file.file_path for file in task.delete_files))
