@@ -5,6 +5,7 @@ halves, so a test at 5 % must reject 5 % of the splits.
 """
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 import numpy as np
 
@@ -104,7 +105,9 @@ def aa_replays(
 ) -> AAResult:
     """Replay metrics from their pooled sums, in each metric's own unit, by the tests of their rows.
 
-    `counts` are the analysed units of each variant.
+    One that rejects too often is replayed once more, by another seed, and the second replay counts:
+    of two that are independent, chance alone seldom makes both reject too often. `counts` are the
+    analysed units of each variant.
     """
     experiment = analysis.experiment
     variant, share = most_uneven(experiment, counts)
@@ -114,20 +117,30 @@ def aa_replays(
         replayed = {name: without_past(one) for name, one in replayed.items()}
     units = sum(counts.values())
     p_values, impossible = aa_p_values(replayed, share, runs, seed, skewed)
-    return AAResult(
+    first = AAResult(
         alpha=experiment.alpha,
         share=share,
         dealt="units" if deals_units(units) else "sub_buckets",
         units=units,
         metrics=tuple(_row(name, p, experiment.alpha) for name, p in p_values.items()),
-        histograms={
-            name: tuple(np.histogram(p, bins=BINS, range=(0.0, 1.0))[0].tolist())
-            for name, p in p_values.items()
-        },
+        histograms={name: _histogram(p) for name, p in p_values.items()},
         refused={**refused, **impossible},
         notes=_notes(experiment, deals_units(units)),
         seed=seed,
     )
+    limit = experiment.trust.alpha_warn
+    doubtful = {name: replayed[name] for name, p in first.doubts().items() if p <= limit}
+    again, _ = aa_p_values(doubtful, share, runs, seed + 1, skewed)
+    second = {name: _row(name, p, experiment.alpha) for name, p in again.items()}
+    return replace(
+        first,
+        metrics=tuple(second.get(row.metric, row) for row in first.metrics),
+        histograms={**first.histograms, **{name: _histogram(p) for name, p in again.items()}},
+    )
+
+
+def _histogram(p_values: Floats) -> tuple[int, ...]:
+    return tuple(np.histogram(p_values, bins=BINS, range=(0.0, 1.0))[0].tolist())
 
 
 def _notes(experiment: Experiment, by_units: bool) -> tuple[str, ...]:
