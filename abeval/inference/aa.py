@@ -5,9 +5,9 @@ halves, so a test at 5 % must reject 5 % of the splits.
 """
 
 from collections.abc import Mapping
-from dataclasses import replace
 
 import numpy as np
+from scipy import special
 
 from abeval.aggregates.aggregates import BucketSums, deals_units
 from abeval.experiment.model import Experiment
@@ -117,30 +117,25 @@ def aa_replays(
         replayed = {name: without_past(one) for name, one in replayed.items()}
     units = sum(counts.values())
     p_values, impossible = aa_p_values(replayed, share, runs, seed, skewed)
-    first = AAResult(
-        alpha=experiment.alpha,
+    alpha, tests = experiment.alpha, max(1, len(p_values))
+    z = special.ndtri(1 - experiment.trust.alpha_warn / tests)
+    most = alpha + z * (alpha * (1 - alpha) / runs) ** 0.5
+    again = {name: replayed[name] for name, p in p_values.items() if np.mean(p < alpha) >= most}
+    p_values |= aa_p_values(again, share, runs, seed + 1, skewed)[0]
+    return AAResult(
+        alpha=alpha,
         share=share,
         dealt="units" if deals_units(units) else "sub_buckets",
         units=units,
-        metrics=tuple(_row(name, p, experiment.alpha) for name, p in p_values.items()),
-        histograms={name: _histogram(p) for name, p in p_values.items()},
+        metrics=tuple(_row(name, p, alpha) for name, p in p_values.items()),
+        histograms={
+            name: tuple(np.histogram(p, bins=BINS, range=(0.0, 1.0))[0].tolist())
+            for name, p in p_values.items()
+        },
         refused={**refused, **impossible},
         notes=_notes(experiment, deals_units(units)),
         seed=seed,
     )
-    limit = experiment.trust.alpha_warn
-    doubtful = {name: replayed[name] for name, p in first.doubts().items() if p <= limit}
-    again, _ = aa_p_values(doubtful, share, runs, seed + 1, skewed)
-    second = {name: _row(name, p, experiment.alpha) for name, p in again.items()}
-    return replace(
-        first,
-        metrics=tuple(second.get(row.metric, row) for row in first.metrics),
-        histograms={**first.histograms, **{name: _histogram(p) for name, p in again.items()}},
-    )
-
-
-def _histogram(p_values: Floats) -> tuple[int, ...]:
-    return tuple(np.histogram(p_values, bins=BINS, range=(0.0, 1.0))[0].tolist())
 
 
 def _notes(experiment: Experiment, by_units: bool) -> tuple[str, ...]:

@@ -251,7 +251,7 @@ def units_experiment() -> LoadedExperiment:
         segments={"device": "lower(Device)"},
         inference={"adjust": "cuped"},
         metrics=[
-            {"name": "spent", "missing": "drop", "cap": 0.9},
+            {"name": "spent", "missing": "drop"},
             {"name": "ctr", "numerator": "click", "denominator": "views", "missing": "zero"},
             {"name": "p90", "value": "spent", "quantile": 0.9, "missing": "drop"},
         ],

@@ -240,7 +240,7 @@ def test_a_metric_whose_own_aa_is_off_is_not_trusted_and_the_others_are() -> Non
 
 def test_what_the_check_advises_mends_it() -> None:
     advice = next(c for c in analyze(bots(), metrics=[RATE]).trust if c.name == "aa").remedy
-    assert "makes most of the variance of rate: cap it (cap = 0.99)" in advice
+    assert "few units make most of the variance of rate: cap it (cap = 0.99)" in advice
     capped = analyze(bots(), metrics=[{**RATE, "cap": 0.99}])
     assert next(c for c in capped.trust if c.name == "aa").status == "pass"
     assert capped["rate"].status != "untrusted"

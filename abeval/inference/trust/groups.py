@@ -4,9 +4,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
-import numpy as np
-
-from abeval.aggregates.aggregates import BucketSums
 from abeval.aggregates.sums import BALANCE, KNOWN, ByStretch
 from abeval.experiment.metrics import covariate_means
 from abeval.experiment.model import Experiment
@@ -226,18 +223,6 @@ def known_checks(analysis: Analysis) -> list[Finding]:
     return found
 
 
-def is_heavy(sums: BucketSums) -> bool:
-    """Tell whether a hundredth of the units, or of groups of them, makes most of the variance.
-
-    Example:
-        >>> values = np.random.default_rng(1).normal(size=3000)
-        >>> [is_heavy(BucketSums.of_units(y, np.ones(3000))) for y in (values, values**9)]
-        [False, True]
-    """
-    squares = np.sort(sums.deviations**2)[::-1]
-    return bool(squares[: len(squares) // 100].sum() > squares.sum() / 2)
-
-
 def aa_check(analysis: Analysis, aa: AAResult | None) -> Finding:
     """Tell whether each metric's test keeps its level in A/A replays of these logs.
 
@@ -249,7 +234,7 @@ def aa_check(analysis: Analysis, aa: AAResult | None) -> Finding:
     least = min(doubts.values())
     doubtful = [name for name, p_value in doubts.items() if p_value <= max(_NAMED, least)]
     listed = ", ".join(f"{name} {aa[name].rejection_rate:.1%}" for name in doubtful)
-    heavy = [name for name in doubtful if is_heavy(analysis.aggregates.buckets[name])]
+    heavy = [name for name in doubtful if analysis.aggregates.buckets[name].is_heavy]
     refused = (f"not replayed: {', '.join(aa.refused)}",) if aa.refused else ()
     besides = "".join(f"; {one}" for one in (*aa.notes, *refused))
     return Finding(
