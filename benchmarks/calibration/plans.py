@@ -37,10 +37,10 @@ LOOKS = {2: (0.5, 1.0), 5: (0.2, 0.4, 0.6, 0.8, 1.0)}
 EVEN = {"a": 0.25, "b": 0.25, "c": 0.25, "d": 0.25}
 DUNNETT = {
     "3 variants": ({"a": 0.34, "b": 0.33, "c": 0.33}, "gamma .5", 1.0),
-    "4 variants": (EVEN, "gamma .5", 1.0),
-    "4 variants, shares": (EVEN, "0 or 1", 1.0),
-    "4 variants, 70 % in control": ({"a": 0.7, "b": 0.1, "c": 0.1, "d": 0.1}, "gamma .5", 1.0),
     "4 variants, b gains": (EVEN, "gamma .5", 1.5),
+    "4 variants": (EVEN, "gamma .5", 1.0),
+    "4 variants, 70 % in control": ({"a": 0.7, "b": 0.1, "c": 0.1, "d": 0.1}, "gamma .5", 1.0),
+    "4 variants, shares": (EVEN, "0 or 1", 1.0),
 }
 """Shares of variants, their values, and what b multiplies them by."""
 
@@ -56,7 +56,7 @@ def table_of(random: np.random.Generator, shares: dict[str, float]) -> pd.DataFr
 def analyzed(
     table: pd.DataFrame,
     shares: dict[str, float],
-    metrics: list[dict[str, Any]],
+    metrics: Metrics,
     **inference: object,
 ) -> Result:
     """Analyse a table by a plan."""
