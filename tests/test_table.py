@@ -375,6 +375,31 @@ def test_covariates_may_be_of_one_metric(frame: pd.DataFrame, result: Result) ->
         abeval.analyze(frame, metrics=METRICS, covariates={"revenu": "spent_before"}, **COLUMNS)
 
 
+def test_a_capped_value_is_adjusted_by_covariates_as_they_are(frame: pd.DataFrame) -> None:
+    cap = float(np.quantile(frame.revenue, 0.95, method="higher"))
+    by_hand = frame.assign(revenue=frame.revenue.clip(upper=cap))
+    capped = [{"name": "revenue", "value": "revenue", "cap": 0.95}]
+    asked: dict[str, Any] = {"covariates": COVARIATES, **COLUMNS}
+    found = abeval.analyze(frame, metrics=capped, **asked)["revenue", "b"]
+    expected = abeval.analyze(by_hand, metrics=["revenue"], **asked)["revenue", "b"]
+    for name in ("difference", "difference_low", "difference_high", "p_value"):
+        assert getattr(found, name) == pytest.approx(getattr(expected, name), rel=1e-9)
+    without = abeval.analyze(frame, metrics=capped, **COLUMNS)["revenue", "b"]
+    assert expected.difference_high - expected.difference_low < (
+        0.9 * (without.difference_high - without.difference_low)
+    )
+
+
+def test_a_cap_does_not_mind_another_metric_s_covariate(frame: pd.DataFrame) -> None:
+    metrics = ["revenue", {"name": "before", "value": "spent_before", "cap": 0.99}]
+    covariates = {"revenue": ["spent_before"]}
+    found = abeval.analyze(frame, metrics=metrics, covariates=covariates, **COLUMNS)
+    assert {(one.metric, one.method) for one in found.adjustments} == {
+        ("revenue", "cuped"),
+        ("before", "cap"),
+    }
+
+
 @pytest.mark.parametrize(
     ("changes", "error"),
     [

@@ -127,6 +127,18 @@ class BucketSums:
         y, x = self.sums[:, 0], self.sums[:, 1]
         return y - y.sum() / x.sum() * x if x.any() else np.zeros(len(y))
 
+    @property
+    def is_heavy(self) -> bool:
+        """Tell whether a hundredth of the buckets makes most of the metric's variance.
+
+        Example:
+            >>> values = np.random.default_rng(1).normal(size=3000)
+            >>> [BucketSums.of_units(y, np.ones(3000)).is_heavy for y in (values, values**9)]
+            [False, True]
+        """
+        squares = np.sort(self.deviations**2)
+        return bool(squares[len(squares) * 99 // 100 :].sum() > squares.sum() / 2)
+
 
 class Quantile(NamedTuple):
     """A quantile over the impressions of a variant, in counted units.

@@ -179,7 +179,7 @@ class SourceValues:
         now = Terms(terms.y, terms.x)
         slices = [
             Slice(metric.name, sums.WHOLE, terms, of=among),
-            *self._of_covariates(metric, terms),
+            *self._of_covariates(metric, self.judged(metric)),
             *(
                 Slice(metric.name, sums.SEGMENT + name, now, labels, among)
                 for name, labels in self.units.segments.items()

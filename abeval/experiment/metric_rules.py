@@ -56,9 +56,6 @@ def _metric(
     if choice.cap is not None:
         if choice.quantile is not None or (builtin is not None and not builtin.source.capped):
             yield "cap", f"{choice.name} has no totals per unit to cap"
-        units = experiment.logs.units
-        if inference.adjust in ("cuped", "regression") and units is not None and units.covariates:
-            yield "cap", "cannot be used with the covariates of [logs.units]"
         if inference.adjust == "stratify":
             yield "cap", 'can be used with adjust = "cuped" or "regression", not with "stratify"'
         if inference.resample is not None:
@@ -201,8 +198,6 @@ def _covariates(
     """Check that covariates are used, and, as metrics, are sums over impressions."""
     if experiment.inference.adjust not in ("cuped", "regression"):
         yield "covariates", 'needs [inference] adjust = "cuped" or "regression"'
-    if choice.cap is not None:
-        yield "covariates", "cannot be used with `cap`"
     if experiment.of_units:
         # They are columns of the table.
         return

@@ -7,6 +7,7 @@ halves, so a test at 5 % must reject 5 % of the splits.
 from collections.abc import Mapping
 
 import numpy as np
+from scipy import special
 
 from abeval.aggregates.aggregates import BucketSums, deals_units
 from abeval.experiment.model import Experiment
@@ -104,7 +105,9 @@ def aa_replays(
 ) -> AAResult:
     """Replay metrics from their pooled sums, in each metric's own unit, by the tests of their rows.
 
-    `counts` are the analysed units of each variant.
+    One that rejects too often is replayed once more, by another seed, and the second replay counts:
+    of two that are independent, chance alone seldom makes both reject too often. `counts` are the
+    analysed units of each variant.
     """
     experiment = analysis.experiment
     variant, share = most_uneven(experiment, counts)
@@ -114,12 +117,17 @@ def aa_replays(
         replayed = {name: without_past(one) for name, one in replayed.items()}
     units = sum(counts.values())
     p_values, impossible = aa_p_values(replayed, share, runs, seed, skewed)
+    alpha, tests = experiment.alpha, max(1, len(p_values))
+    z = special.ndtri(1 - experiment.trust.alpha_warn / tests)
+    most = alpha + z * (alpha * (1 - alpha) / runs) ** 0.5
+    again = {name: replayed[name] for name, p in p_values.items() if np.mean(p < alpha) >= most}
+    p_values |= aa_p_values(again, share, runs, seed + 1, skewed)[0]
     return AAResult(
-        alpha=experiment.alpha,
+        alpha=alpha,
         share=share,
         dealt="units" if deals_units(units) else "sub_buckets",
         units=units,
-        metrics=tuple(_row(name, p, experiment.alpha) for name, p in p_values.items()),
+        metrics=tuple(_row(name, p, alpha) for name, p in p_values.items()),
         histograms={
             name: tuple(np.histogram(p, bins=BINS, range=(0.0, 1.0))[0].tolist())
             for name, p in p_values.items()

@@ -120,10 +120,22 @@ def test_stratified_by_a_segment_of_the_table(logs: World, users: pd.DataFrame) 
     assert analyzed(logs, users, inference=strata)["clicks_per_user"].method.startswith("post_str")
 
 
+def test_a_capped_outcome_is_adjusted_by_the_table_s_covariates(
+    logs: World, users: pd.DataFrame
+) -> None:
+    cap = float(np.quantile(by_hand(logs, users)["price"], 0.9, method="higher"))
+    price = {"name": "own", "log": "units", "value": "price", "resolution": 0.01}
+    by_cap = {**price, "cap": 0.9}
+    found = analyzed(logs, users, metrics=[by_cap])["own"]
+    expected = analyzed(logs, users.assign(price=users["price"].clip(upper=cap)), metrics=[price])
+    assert found.method.startswith("cuped")
+    assert found.p_value == pytest.approx(expected["own"].p_value, rel=1e-9)
+    assert found.difference == pytest.approx(expected["own"].difference, rel=1e-9)
+
+
 REFUSED = {
     "within": ({"log": "units", "value": "price", "within": "7 days"}, "has no times"),
     "funnel": ({"funnel": [{"log": "clicks"}, {"log": "units"}]}, "has no times"),
-    "cap": ({"log": "units", "value": "price", "cap": 0.9}, "cannot be used with the covariates"),
 }
 
 

@@ -118,6 +118,25 @@ class TestCovariates:
         assert change.theta == pytest.approx(expected.theta, rel=1e-6, abs=1e-9)
         assert change.variance_removed == pytest.approx(expected.variance_removed, rel=1e-8)
 
+    @pytest.mark.parametrize("adjust", ["cuped", "regression"])
+    def test_of_a_capped_mean_its_own_past_is_capped_alike_and_others_are_not(self, adjust):
+        log = clicked()
+        table = per_user(log)
+        metric = {"name": "clicks_per_user", "covariates": ["impressions_per_user"], "cap": 0.9}
+        result = experiment(metrics=[metric], inference={"adjust": adjust}).analyze(
+            logs={"impressions": log}
+        )
+        cap = np.quantile(table.clicks, 0.9, method="higher")
+        assert (table.clicks > cap).any()
+        columns = ["clicks", "clicks_0"]
+        table[columns] = table[columns].clip(upper=cap)
+        method = adjustment.cuped_mean if adjust == "cuped" else adjustment.lin_mean
+        expected = method(*moments(table, "clicks", "clicks_0", "shown_0", "new"))
+        row, (change,) = result["clicks_per_user"], result.adjustments
+        assert row.difference == pytest.approx(expected.effect.difference, rel=1e-8)
+        assert row.p_value == pytest.approx(expected.effect.p_value, rel=1e-7)
+        assert (change.method, change.cap) == (f"cap+{adjust}", cap)
+
     def test_of_a_ratio(self):
         log = clicked()
         table = per_user(log)

@@ -234,6 +234,7 @@ def aa_check(analysis: Analysis, aa: AAResult | None) -> Finding:
     least = min(doubts.values())
     doubtful = [name for name, p_value in doubts.items() if p_value <= max(_NAMED, least)]
     listed = ", ".join(f"{name} {aa[name].rejection_rate:.1%}" for name in doubtful)
+    heavy = [name for name in doubtful if analysis.aggregates.buckets[name].is_heavy]
     refused = (f"not replayed: {', '.join(aa.refused)}",) if aa.refused else ()
     besides = "".join(f"; {one}" for one in (*aa.notes, *refused))
     return Finding(
@@ -247,7 +248,9 @@ def aa_check(analysis: Analysis, aa: AAResult | None) -> Finding:
             "listed": listed,
             "alpha": aa.alpha,
             "percent": 100 * aa.alpha,
+            "heavy": ", ".join(heavy),
         },
+        state="heavy" if heavy else "",
     )
 
 
