@@ -24,6 +24,7 @@ from abeval.drafts.counts import (
     questions_of,
     unit_of,
 )
+from abeval.drafts.guess import find_nulls
 from abeval.errors import LogError
 from abeval.experiment.sources import ROW_UNIT
 from abeval.packaged import table_beside
@@ -128,6 +129,7 @@ def _entry(outcome: Outcome, may_be_share: bool, is_ratio: bool) -> dict[str, st
 def _check_labels(table: CountTable, name: str) -> None:
     """Refuse a row without a variant, the sum of other rows, and a row that is there twice."""
     labels = [table.variant, *filter(None, (table.day, table.metric)), *table.parts]
+    nulls = find_nulls({row[table.variant] for row in table.rows})
     seen: dict[tuple[str, ...], int] = {}
     for place, row in enumerate(table.rows, start=1):
         key = tuple(row[label] for label in labels)
@@ -135,8 +137,8 @@ def _check_labels(table: CountTable, name: str) -> None:
             if is_total(value):
                 what = f"{name}, row {place}: {label} is {value!r}, the sum of other rows"
                 raise LogError(what, "leave it out: sums are made of the rows")
-            if not value:
-                what = f"{name}, row {place}: {label} is empty"
+            if not value or (label == table.variant and value in nulls):
+                what = f"{name}, row {place}: {label} is {repr(value) if value else 'empty'}"
                 raise LogError(what, "name it in each row, or leave the row out")
         if key in seen:
             both = f"rows {seen[key]} and {place} are both of {', '.join(key)}"

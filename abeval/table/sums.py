@@ -29,7 +29,7 @@ from abeval.metrics.definition import ColumnTerm, Kind, Metric, rounding
 from abeval.results.analysis import Result
 from abeval.table.columns import TableOptions, reference, specs_of
 from abeval.table.counts import Summary, Sums, noted, sums_of
-from abeval.table.read import control_of, weights_of
+from abeval.table.read import ask_weights, control_of, weights_of
 
 STEP = Fraction(1, 10**12)
 """The worth of one counted unit where no scale says it: decimals beyond it are rounded away."""
@@ -274,21 +274,17 @@ def _check_rows(rows: Sequence[Summary], source: str) -> None:
             )
 
 
-def sums_experiment(
-    table: Sums,
-    control: str | None = None,
-    weights: Mapping[str, float] | None = None,
-    entries: Mapping[str, Any] | None = None,
-    specs: Iterable[Mapping[str, Any]] = (),
-) -> Experiment:
+def sums_experiment(table: Sums, options: TableOptions) -> Experiment:
     """Make the experiment of sums as `abeval.analyze_sums` has them; metrics are goals.
 
-    `specs` say more of some metrics: a role, a direction.
+    Metrics of the options say more of some: a role, a direction.
     """
+    specs = specs_of(options.metrics or ())
     more = {spec["name"]: {k: v for k, v in spec.items() if k not in _COLUMNS} for spec in specs}
     counts = dict(sorted(_units(table.rows).items()))
     check_spelled_once("the table of sums", counts, "give both one name and add their sums")
-    shares, whence = weights_of(weights, counts)
+    shares, whence = weights_of(options.weights, counts)
+    is_asked = whence == "observed" and not table.days_are_units
     has_before = any(BEFORE[0] in row.sums for row in table.rows)
     ratios = {row.metric for row in table.rows if DENOMINATOR[0] in row.sums}
     metrics = []
@@ -299,15 +295,16 @@ def sums_experiment(
     own = {
         "name": table.name.partition(".")[0] or "sums",
         "unit": table.unit,
-        "control": control_of(control, list(counts)),
+        "control": control_of(options.control, list(counts)),
         "weights": whence,
+        "questions": ask_weights(counts, options) if is_asked else [],
         "variants": {name: {"weight": shares[name]} for name in counts},
         "logs": {"units": {"covariates": ["before"] if has_before else []}},
         "inference": {"adjust": "cuped" if has_before else "none"},
         "segments": {name: reference(column) for name, column in table.segments.items()},
         "metrics": metrics,
     }
-    return parse_experiment({**own, **(entries or {})}, source="the analysis")
+    return parse_experiment({**own, **options.entries}, source="the analysis")
 
 
 _COLUMNS = ("value", "numerator", "denominator")
