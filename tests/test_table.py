@@ -16,7 +16,7 @@ from typer.testing import CliRunner
 
 import abeval
 from abeval.cli.main import app
-from abeval.errors import AbevalError
+from abeval.errors import AbevalError, LogError
 from abeval.results.analysis import Result
 from abeval.table.columns import TableOptions
 from abeval.table.read import read_table, weights_of
@@ -696,3 +696,33 @@ def test_a_column_that_is_named_may_have_a_hundred_variants() -> None:
     result = abeval.analyze(table, variant="arm", metrics=["spent"])
     assert len(result.experiment.variants) == 21
     assert len(result.scorecard) == 20
+
+
+@pytest.mark.parametrize("base", [1e3, 1e6, 1e9, 1e12, -1e12])
+def test_values_that_differ_by_little_of_their_size_are_right_or_refused(base: float) -> None:
+    """1e12 + N(0, 1) gave p .20 where it is .23: values were rounded to digits of their size."""
+    random = np.random.default_rng(9)
+    frame = pd.DataFrame({"arm": ["a", "b"] * 200, "x": base + random.normal(0, 1, 400)})
+    # Without what all share, doubles are exact.
+    groups = [frame.x[frame.arm == name] - base for name in "ab"]
+    expected = stats.ttest_ind(*groups, equal_var=False).pvalue
+    if abs(base) < 1e9:
+        (row,) = abeval.analyze(frame, variant="arm", metrics=["x"]).scorecard
+        assert row.p_value == pytest.approx(expected, rel=1e-6)
+    else:
+        with pytest.raises(LogError, match="and differ by .* only"):
+            abeval.analyze(frame, variant="arm", metrics=["x"])
+
+
+def test_columns_from_before_are_no_outcomes_and_the_next_step_names_them() -> None:
+    """A test that sees nothing without its covariate stopped, and did not say that it has one."""
+    random = np.random.default_rng(4)
+    before = random.gamma(2, 10, 3_000)
+    frame = pd.DataFrame({"arm": ["a", "b"] * 1_500, "spent_before": before.round(2)})
+    frame["spent"] = (0.8 * before + random.normal(5, 4, 3_000)).round(2)
+    result = abeval.analyze(frame, variant="arm")
+    assert {row.metric for row in result.scorecard} == {"spent"}
+    assert "spent_before was known before" in str(result)
+    adjusted = abeval.analyze(frame, variant="arm", covariates=["spent_before"])
+    assert "spent_before was known before" not in str(adjusted)
+    assert (adjusted.scorecard[0].mde or 1) < 0.5 * (result.scorecard[0].mde or 0)

@@ -12,7 +12,8 @@ from sqlglot import exp
 
 from abeval.bounds import MAX_METRICS
 from abeval.drafts import words
-from abeval.engines.sql import Cell, Engine, literal, quoted, whole
+from abeval.drafts.values import says_before
+from abeval.engines.sql import Cell, Engine, literal, quoted, row_count, whole
 from abeval.errors import ExperimentError, LogError
 from abeval.experiment.problems import near_miss, suggestion
 from abeval.logs.mapping import is_number
@@ -85,6 +86,11 @@ class Columns:
     def numbers(self) -> Sequence[str]:
         """List the columns of numbers."""
         return [column for column, kind in self._types.items() if is_number(kind)]
+
+    def before(self, named: str) -> list[str]:
+        """List columns of numbers that a text does not name, and that say they were before."""
+        names = {words.whole(column) for column in self._types}
+        return [c for c in self.numbers() if c.lower() not in named and says_before(c, names)]
 
     def sql(self, text: str) -> str:
         """Return SQL of a number: a column by its name, else an expression."""
@@ -159,6 +165,9 @@ def reference(column: str) -> str:
 _DIGITS = 14
 """Digits of the largest value that are kept, as doubles have some 16."""
 
+_FINE = 1e-6
+"""Share of their spread that rounding may take: p-values keep six digits, or are refused."""
+
 _PLACES = range(7)
 """Decimals that are looked for; a value of more is rounded to `_DIGITS`."""
 
@@ -170,32 +179,38 @@ class Values:
     """What values are like; the expressions of a group, a metric or a covariate, share a step."""
 
     def __init__(self, engine: Engine, columns: Columns, groups: Sequence[Sequence[str]]) -> None:
-        self._engine, self._columns = engine, columns
+        self._engine, self._columns, self._rows = engine, columns, row_count(engine, TABLE)
         texts = list(dict.fromkeys(text for group in groups for text in group))
         cells = self._row([_range_sql(text) for text in texts])
-        self._ranges = {text: cells[4 * i : 4 * i + 4] for i, text in enumerate(texts)}
+        self._ranges = {text: cells[5 * i : 5 * i + 5] for i, text in enumerate(texts)}
         broken = dict.fromkeys(map(self._broken, groups))
         self._decimals = self._enough([group for group in broken if group])
 
     def is_share(self, text: str) -> bool:
         """Say whether values are 0 and 1; nothing but zeros may be counts of what is rare."""
-        odd, most, least, _ = self._ranges[text]
+        odd, most, least, *_ = self._ranges[text]
         return not odd and (most != least or self._columns.type_of(text) == "BOOLEAN")
 
     def step(self, texts: Sequence[str]) -> float:
         """Return the coarsest rounding step that changes no printed digit."""
         broken = self._broken(texts)
-        if not broken:
-            return 1.0
-        sizes = [self._ranges[text][3] for text in texts]
-        exponents = [math.ceil(math.log10(float(size))) for size in sizes if size]
-        if not exponents:
-            return 1e-6
+        sizes = [float(self._ranges[text][3] or 0) for text in texts]
+        exponents = [math.ceil(math.log10(size)) for size in sizes if size]
+        decimals, least = self._decimals.get(broken, 0), -12
+        if decimals is not None:
+            least = -decimals
         # The smaller of two needs its digits too, as far as the larger one leaves room.
-        exponent = max(min(exponents), max(exponents) - 1) - _DIGITS
-        decimals = self._decimals[broken]
-        least = -12 if decimals is None else -decimals
-        return float(f"1e{min(max(exponent, least), 0)}")
+        exponent = max(min(exponents, default=6), max(exponents, default=6) - 1) - _DIGITS
+        rounded = min(max(exponent, least), 0)
+        step = float(f"1e{rounded}") if broken else 1.0
+        for text, size in zip(texts, sizes, strict=True):
+            lost = math.ulp(size) * math.sqrt(self._rows)
+            spread = float(self._ranges[text][4] or 0)
+            if spread and max(lost, step if rounded > least else 0.0) > _FINE * spread:
+                what = f"values of {text} are up to {size:.6g}, and differ by {spread:.3g} only"
+                hint = "numbers have 16 digits: subtract what all units share, so that means differ"
+                raise LogError(what, hint)
+        return step
 
     def _broken(self, texts: Sequence[str]) -> tuple[str, ...]:
         """List the expressions whose values may have decimals."""
@@ -227,11 +242,12 @@ class Values:
 
 
 def _range_sql(text: str) -> str:
-    """Write SQL of how many values are neither 0 nor 1, of the largest, smallest and widest."""
+    """Write SQL of how many are neither 0 nor 1, of the largest, smallest, widest, and spread."""
     value = _double(text)
     return (
         f"count_if({value} not in (0, 1)), max({value}), min({value}), "
-        f"max(case when abs({value}) < 1e300 then abs({value}) end)"
+        f"max(case when abs({value}) < 1e300 then abs({value}) end), "
+        f"stddev_pop(case when abs({value}) < 1e150 then {value} end)"
     )
 
 
@@ -258,8 +274,12 @@ Entries = list[dict[str, Any]]
 
 def measures_of(engine: Engine, columns: Columns, options: TableOptions) -> tuple[Entries, Entries]:
     """Return entries of metrics and covariates, with resolutions that fit their values."""
-    covariates = [columns.sql(text) for text in options.before]
-    entries = _specs(columns, options)
+    before = options.before
+    if not before and options.metrics is None:
+        # All columns are read: those from before are no outcomes, and compared as such.
+        before = [reference(column) for column in columns.before(repr(options).lower())]
+    covariates = [columns.sql(text) for text in before]
+    entries = _specs(columns, options, before)
     named = options.option("--metric COLUMN", "metrics=[...]")
     if not entries:
         raise LogError("the table has no column of numbers to compare", columns.listed)
@@ -300,12 +320,12 @@ def segments_of(columns: Columns, segments: Sequence[str] | Mapping[str, str]) -
     return {_word(name): reference(columns.named(name)) for name in several(segments)}
 
 
-def _specs(columns: Columns, options: TableOptions) -> Entries:
+def _specs(columns: Columns, options: TableOptions, before: Sequence[str]) -> Entries:
     """Return entries of metrics, in the form of the file; by default of all other numbers."""
     metrics = options.metrics
     if metrics is None:
         segments = () if isinstance(options.segments, Mapping) else several(options.segments)
-        used = {options.variant, options.unit, *options.before, *segments}
+        used = {options.variant, options.unit, *before, *segments}
         taken = {name.lower() for name in used if name is not None}
         own = [column for column in columns.numbers() if column.lower() not in taken]
         # Nobody chose them: what may be better either way decides nothing.

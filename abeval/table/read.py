@@ -164,7 +164,7 @@ def _entries(engine: Engine, options: TableOptions, name: str) -> dict[str, Any]
         "weights": whence,
         "variants": {label: {"weight": weights[label]} for label in counts},
         "logs": {"units": log},
-        "inference": {"adjust": "cuped" if covariates else "none"},
+        "inference": {"adjust": "cuped" if options.before else "none"},
         "segments": segments_of(columns, options.segments),
         "metrics": metrics,
     }

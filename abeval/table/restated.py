@@ -4,7 +4,7 @@ A printed number may be rounded or cut off: half a unit of its last digit less, 
 A column that may say something again, and fits none of its readings, contradicts the table.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from itertools import product
 from math import inf, sqrt
@@ -38,10 +38,10 @@ def check_restated(table: CountTable, name: str) -> list[str]:
     Raises:
         LogError: With the first row where the two differ.
     """
-    unused = []
+    unused, steps = [], {column: _step(table, column) for column in table.numbers}
     for column in table.others:
         readings = [*_readings(table, column)]
-        odd = [_first_odd(table, column, reading) for reading in readings]
+        odd = [_first_odd(table, column, reading, steps) for reading in readings]
         if not readings:
             unused.append(column)
         elif all(odd):
@@ -52,25 +52,30 @@ def check_restated(table: CountTable, name: str) -> list[str]:
     return unused
 
 
-def _first_odd(table: CountTable, column: str, reading: Reading) -> int:
+def _first_odd(table: CountTable, column: str, reading: Reading, steps: Mapping[str, float]) -> int:
     """Return the number of the first row that a reading does not fit; 0 of none."""
     for place, row in enumerate(table.rows, start=1):
-        cells = [_span(table, one, row[one]) for one in reading.columns]
+        cells = [_span(row[one], steps[one]) for one in reading.columns]
         ends = [end for corner in product(*cells) for end in reading.ends(*corner)]
-        low, high = (reading.scale * end for end in _span(table, column, row[column]))
+        low, high = (reading.scale * end for end in _span(row[column], steps[column]))
         slack = _ROUNDED * max(abs(low), abs(high))
         if row[column] and not (low <= max(ends) + slack and min(ends) <= high + slack):
             return place
     return 0
 
 
-def _span(table: CountTable, column: str, cell: str) -> tuple[float, float]:
-    """Return what a cell leaves open, by the most digits of its column; of counts, nothing."""
-    value, digits = float(number(cell) or 0), []
-    for row in table.rows:
-        exponent = (number(row[column]) or number("0")).as_tuple().exponent
-        digits.append(-min(int(exponent), 0))
-    step = 0.0 if table.numbers[column] in _EXACT else 10.0 ** -max(digits)
+def _step(table: CountTable, column: str) -> float:
+    """Return one unit of the last digit that a column has anywhere; 0 of counts."""
+    if table.numbers[column] in _EXACT:
+        return 0.0
+    values = (number(row[column]) for row in table.rows)
+    exponents = [int(value.as_tuple().exponent) for value in values if value is not None]
+    return 10.0 ** min([*exponents, 0])
+
+
+def _span(cell: str, step: float) -> tuple[float, float]:
+    """Return what a printed number leaves open."""
+    value = float(number(cell) or 0)
     return (value - step / 2, value + step) if value >= 0 else (value - step, value + step / 2)
 
 
@@ -86,12 +91,16 @@ def _readings(table: CountTable, column: str) -> Iterator[Reading]:
             cells = (one.column, one.n, *filter(None, [one.spread]))
             yield Reading(cells, partial(_ends, side, one.spread), scale)
     elif role == "spread":
-        for one in (one for one in alike if one.spread is not None):
-            yield Reading((one.spread, one.n), partial(_spreads, one.spread, column))
+        for spread, n in ((one.spread, one.n) for one in alike):
+            if spread is not None:
+                yield Reading((spread, n), partial(_spreads, spread, column))
     elif role in ("rate", "mean"):
         is_any = not stem or any(words.says(one, "once", "several", "click") for one in stem)
         own = [one.column for one in table.outcomes if one.spread is None] if is_any else []
-        of = [y for y in numbers if y != column and any(map(stem_of(y).count, stem))] or own
+        sums = [y for y in numbers if numbers[y] in (*_EXACT, "other") and not end_of(y)]
+        of = [y for y in sums if any(map(stem_of(y).count, stem))] or own
+        for one in (one for one in alike if one.spread is not None):
+            yield Reading((one.column,), lambda mean: (mean,))
         for y, d, scale in product(of, numbers, _scales(table, column)):
             if d != y and numbers[d] in _EXACT:
                 yield Reading((y, d), _ratio, scale)
@@ -107,7 +116,7 @@ def _scales(table: CountTable, column: str) -> Iterator[float]:
     is_percent = "%" in column or words.has_word(column, ("pct", "percent", "percentage"))
     if has_sign or not is_percent:
         yield 1.0
-    if not has_sign and (is_percent or any(abs(number(cell) or 0) > 1 for cell in cells)):
+    if not has_sign and (is_percent or any(_span(cell, 0.0)[1] > 1 for cell in cells)):
         yield 0.01
 
 
