@@ -710,19 +710,20 @@ def test_values_that_differ_by_little_of_their_size_are_right_or_refused(base: f
         (row,) = abeval.analyze(frame, variant="arm", metrics=["x"]).scorecard
         assert row.p_value == pytest.approx(expected, rel=1e-6)
     else:
-        with pytest.raises(LogError, match="and differ by .* only"):
+        with pytest.raises(LogError, match="and differ by"):
             abeval.analyze(frame, variant="arm", metrics=["x"])
 
 
 def test_columns_from_before_are_no_outcomes_and_the_next_step_names_them() -> None:
     """A test that sees nothing without its covariate stopped, and did not say that it has one."""
     random = np.random.default_rng(4)
-    before = random.gamma(2, 10, 3_000)
-    frame = pd.DataFrame({"arm": ["a", "b"] * 1_500, "spent_before": before.round(2)})
-    frame["spent"] = (0.8 * before + random.normal(5, 4, 3_000)).round(2)
+    before = np.repeat(random.gamma(2, 10, 1_500), 2)
+    frame = pd.DataFrame({"arm": ["a", "b"] * 1_500, "revenue_before": before.round(2)})
+    frame["revenue"] = (0.8 * before + random.normal(5, 4, 3_000)).round(2)
     result = abeval.analyze(frame, variant="arm")
-    assert {row.metric for row in result.scorecard} == {"spent"}
-    assert "spent_before was known before" in str(result)
-    adjusted = abeval.analyze(frame, variant="arm", covariates=["spent_before"])
-    assert "spent_before was known before" not in str(adjusted)
+    assert {row.metric for row in result.scorecard} == {"revenue"}
+    said, names = " ".join(str(result).split()), "revenue_before was known before"
+    assert names in said
+    adjusted = abeval.analyze(frame, variant="arm", covariates=["revenue_before"])
+    assert names not in str(adjusted)
     assert (adjusted.scorecard[0].mde or 1) < 0.5 * (result.scorecard[0].mde or 0)

@@ -6,14 +6,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-import numpy as np
-from numpy.typing import NDArray
 from sqlglot import exp
 
 from abeval.bounds import MAX_METRICS
 from abeval.drafts import words
 from abeval.drafts.values import says_before
-from abeval.engines.sql import Cell, Engine, literal, quoted, row_count, whole
+from abeval.engines.sql import Engine, literal, quoted, whole
 from abeval.errors import ExperimentError, LogError
 from abeval.experiment.problems import near_miss, suggestion
 from abeval.logs.mapping import is_number
@@ -168,23 +166,20 @@ _DIGITS = 14
 _FINE = 1e-6
 """Share of their spread that rounding may take: p-values keep six digits, or are refused."""
 
-_PLACES = range(7)
+_PLACES = 6
 """Decimals that are looked for; a value of more is rounded to `_DIGITS`."""
-
-_LOOKED_AT = 10_000
-"""Rows that say how many decimals to look for."""
 
 
 class Values:
     """What values are like; the expressions of a group, a metric or a covariate, share a step."""
 
     def __init__(self, engine: Engine, columns: Columns, groups: Sequence[Sequence[str]]) -> None:
-        self._engine, self._columns, self._rows = engine, columns, row_count(engine, TABLE)
+        self._columns = columns
         texts = list(dict.fromkeys(text for group in groups for text in group))
-        cells = self._row([_range_sql(text) for text in texts])
-        self._ranges = {text: cells[5 * i : 5 * i + 5] for i, text in enumerate(texts)}
-        broken = dict.fromkeys(map(self._broken, groups))
-        self._decimals = self._enough([group for group in broken if group])
+        listed = ", ".join(["count(*)", *map(_range_sql, texts)])
+        ((rows, *cells),) = engine.rows(f"select {listed} from {TABLE}")
+        self._rows = whole(rows)
+        self._ranges = {text: cells[6 * i : 6 * i + 6] for i, text in enumerate(texts)}
 
     def is_share(self, text: str) -> bool:
         """Say whether values are 0 and 1; nothing but zeros may be counts of what is rare."""
@@ -193,12 +188,11 @@ class Values:
 
     def step(self, texts: Sequence[str]) -> float:
         """Return the coarsest rounding step that changes no printed digit."""
-        broken = self._broken(texts)
+        broken = [text for text in texts if not self._columns.is_whole(text)]
         sizes = [float(self._ranges[text][3] or 0) for text in texts]
         exponents = [math.ceil(math.log10(size)) for size in sizes if size]
-        decimals, least = self._decimals.get(broken, 0), -12
-        if decimals is not None:
-            least = -decimals
+        places = max((whole(self._ranges[text][5] or 0) for text in broken), default=0)
+        least = -places if places <= _PLACES else -12
         # The smaller of two needs its digits too, as far as the larger one leaves room.
         exponent = max(min(exponents, default=6), max(exponents, default=6) - 1) - _DIGITS
         rounded = min(max(exponent, least), 0)
@@ -212,57 +206,17 @@ class Values:
                 raise LogError(what, hint)
         return step
 
-    def _broken(self, texts: Sequence[str]) -> tuple[str, ...]:
-        """List the expressions whose values may have decimals."""
-        return tuple(text for text in texts if not self._columns.is_whole(text))
-
-    def _enough(self, groups: Sequence[tuple[str, ...]]) -> dict[tuple[str, ...], int | None]:
-        """Return the decimals that are enough for each group; None for more than six."""
-        if not groups:
-            return {}
-        texts = list(dict.fromkeys(text for group in groups for text in group))
-        named = ", ".join(f"{_double(text)} as v_{i}" for i, text in enumerate(texts))
-        columns = self._engine.arrays(f"select {named} from {TABLE} limit {_LOOKED_AT}")
-        odd = {text: _odd(columns[f"v_{i}"]) for i, text in enumerate(texts)}
-        enough = {
-            group: next((p for p in _PLACES if not any(odd[text][p] for text in group)), None)
-            for group in groups
-        }
-        if columns["v_0"].size < _LOOKED_AT:
-            return enough
-        likely = {group: place for group, place in enough.items() if place is not None}
-        more = self._row([_odd_sql(group, place) for group, place in likely.items()])
-        return enough | {group: None for group, rows in zip(likely, more, strict=True) if rows}
-
-    def _row(self, sums: Sequence[str]) -> Sequence[Cell]:
-        if not sums:
-            return ()
-        (row,) = self._engine.rows(f"select {', '.join(sums)} from {TABLE}")
-        return row
-
 
 def _range_sql(text: str) -> str:
-    """Write SQL of how many are neither 0 nor 1, of the largest, smallest, widest, and spread."""
+    """Write SQL of how many are no 0 or 1, largest, smallest, widest, spread and decimals."""
     value = _double(text)
+    places = " ".join(f"when round({value}, {p}) = {value} then {p}" for p in range(_PLACES + 1))
     return (
         f"count_if({value} not in (0, 1)), max({value}), min({value}), "
         f"max(case when abs({value}) < 1e300 then abs({value}) end), "
-        f"stddev_pop(case when abs({value}) < 1e150 then {value} end)"
+        f"stddev_pop(case when abs({value}) < 1e150 then {value} end), "
+        f"max(case when round({value}, {_PLACES}) <> {value} then {_PLACES + 1} {places} end)"
     )
-
-
-def _odd(values: NDArray[np.generic]) -> list[bool]:
-    """Say for each number of decimals whether some values have more."""
-    known = np.ma.compressed(values)
-    with np.errstate(over="ignore"):
-        rounded = [np.round(known, place) for place in _PLACES]
-    return [bool(((some != known) & np.isfinite(some)).any()) for some in rounded]
-
-
-def _odd_sql(texts: Sequence[str], place: int) -> str:
-    """Write SQL that counts rows with a value of more decimals."""
-    rounded = (f"round({_double(text)}, {place}) <> {_double(text)}" for text in texts)
-    return f"count_if({' or '.join(rounded)})"
 
 
 def _double(text: str) -> str:
