@@ -210,12 +210,13 @@ class Values:
 def _range_sql(text: str) -> str:
     """Write SQL of how many are no 0 or 1, largest, smallest, widest, spread and decimals."""
     value = _double(text)
-    places = " ".join(f"when round({value}, {p}) = {value} then {p}" for p in range(_PLACES + 1))
+    shown = [f"round({value} * 1e{p}) / 1e{p} = {value}" for p in range(_PLACES + 1)]
+    places = " ".join(f"when {is_so} then {p}" for p, is_so in enumerate(shown))
     return (
         f"count_if({value} not in (0, 1)), max({value}), min({value}), "
         f"max(case when abs({value}) < 1e300 then abs({value}) end), "
         f"stddev_pop(case when abs({value}) < 1e150 then {value} end), "
-        f"max(case when round({value}, {_PLACES}) <> {value} then {_PLACES + 1} {places} end)"
+        f"max(case when not {shown[-1]} then {_PLACES + 1} {places} end)"
     )
 
 
