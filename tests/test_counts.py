@@ -227,17 +227,26 @@ def test_numbers_as_dashboards_print_them() -> None:
     assert abeval.analyze(printed).scorecard == abeval.analyze(USERS).scorecard
 
 
-def test_a_rate_alone_gives_counts_only_where_one_number_fits() -> None:
-    exact = table("variant,users,cvr\na,1000,4.1%\nb,1010,5.05%")
-    counted = pd.DataFrame({"variant": ["a", "b"], "users": [1000, 1010], "buyers": [41, 51]})
-    (row,), (same,) = abeval.analyze(exact).scorecard, abeval.analyze(counted).scorecard
-    assert row.p_value == same.p_value
-    for text, says in (
-        ("variant,users,cvr\na,10000,4.1%\nb,10100,5.0%", r"may be 405 to 415"),
-        ("variant,users,cvr\na,10,0.13\nb,10,0.2", r"fits no whole number"),
-    ):
-        with pytest.raises(LogError, match=says):
-            abeval.analyze(table(text))
+def test_a_rate_alone_is_no_count() -> None:
+    with pytest.raises(LogError, match="cvr is a share, which fits several numbers"):
+        abeval.analyze(table("variant,users,cvr\na,10000,4.1%\nb,10100,5.0%"))
+
+
+def test_counts_of_an_uneven_split_decide_nothing_until_it_was_planned() -> None:
+    frame = pd.DataFrame({"variant": ["a", "b"], "n": [9_000, 1_000], "converted": [900, 130]})
+    asked = abeval.analyze(frame)
+    assert asked.verdicts[0].decision == "draft"
+    assert "{'a': 1, 'b': 1} if equal" in asked.verdicts[0].sentence
+    planned = abeval.analyze(frame, weights={"a": 9, "b": 1})
+    assert (planned.verdicts[0].decision, planned.questions) == ("ship", ())
+    assert abeval.analyze_sums(frame).verdicts[0].decision == "draft"
+
+
+def test_a_null_that_is_written_out_is_no_variant_of_counts() -> None:
+    frame = pd.DataFrame({"variant": ["a", "b", "NULL"], "n": [900] * 3, "converted": [90] * 3})
+    with pytest.raises(LogError, match="row 3: variant is 'NULL'"):
+        abeval.analyze(frame)
+    assert abeval.analyze(frame.iloc[1:].replace("NULL", "None")).experiment.control == "None"
 
 
 @pytest.mark.parametrize(

@@ -185,7 +185,7 @@ def one_row(**changes: object) -> pd.DataFrame:
 @pytest.mark.parametrize(
     ("table", "says"),
     [
-        (one_row(sum_yy=900.0), "row 2: sum_yy is smaller than sum_y² / n"),
+        (one_row(sum_yy=900.0), "row 2: n · sum_yy is smaller than sum_y²"),
         (one_row(n=2.5), "row 2: n is '2.5', not a number of units"),
         (one_row(metric=None), "row 2: metric is empty"),
         (one_row(sum_y=None), "row 2: sum_y is empty"),

@@ -18,14 +18,12 @@ if TYPE_CHECKING:
 
 def load_table(table: object, options: "TableOptions") -> LoadedExperiment:
     """Make the experiment of a file or frame: of units, or of counts."""
-    from abeval.table.columns import specs_of
     from abeval.table.read import read_table
     from abeval.table.sums import counts_of_table, name_of, sums_experiment
 
     counts = counts_of_table(table, options)
     if counts is not None:
-        own = options.control, options.weights, options.entries, specs_of(options.metrics or ())
-        return LoadedExperiment(sums_experiment(counts, *own), sums=counts)
+        return LoadedExperiment(sums_experiment(counts, options), sums=counts)
     if not options.variant:
         raise ExperimentError(
             f"{name_of(table)} is a table, not an experiment file, and not one of counts",
@@ -158,10 +156,12 @@ def analyze_sums(
         (2.0, 3.5)
     """
     from abeval.drafts.counts import Named
+    from abeval.table.columns import TableOptions
     from abeval.table.sums import judged_sums, read_sums, sums_experiment
 
     table = read_sums(sums, Named(unit=str(entries.get("unit", ""))))
-    return judged_sums(sums_experiment(table, control, weights, entries), table)
+    options = TableOptions(control=control, weights=weights, entries=entries)
+    return judged_sums(sums_experiment(table, options), table)
 
 
 def define(

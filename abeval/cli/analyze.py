@@ -88,18 +88,20 @@ def _load(file: Path | None, flags: dict[str, Any]) -> "LoadedExperiment":
     return loaded
 
 
-def _of_sums(sums: Path | None, columns: Mapping[str, Any], names: list[str]) -> "LoadedExperiment":
+def _of_sums(sums: Path | None, columns: dict[str, Any], names: list[str]) -> "LoadedExperiment":
     """Return the experiment that a table of sums is of."""
     from abeval.api import LoadedExperiment
     from abeval.drafts.counts import Named
+    from abeval.table.columns import TableOptions
     from abeval.table.sums import read_sums, sums_experiment
 
     if sums is None:
         raise ExperimentError("nothing to analyse", "name an experiment file, a table, or --sums")
-    if others := [name for name in names if name not in ("control", "unit")]:
+    if others := [name for name in names if name not in ("control", "unit", "weights")]:
         raise ExperimentError(f"--{others[0]} is for a table", "sums name their own columns")
-    table = read_sums(sums, Named(unit=columns.get("unit", "")))
-    return LoadedExperiment(sums_experiment(table, columns.get("control")), sums=table)
+    table = read_sums(sums, Named(unit=columns.pop("unit", "")))
+    options = TableOptions(**columns, language="shell")
+    return LoadedExperiment(sums_experiment(table, options), sums=table)
 
 
 on_table_or_file = partial(

@@ -27,7 +27,7 @@ _INDEX = re.compile(r"(unnamed:?_?\s?\d*|column\d+|index|)", re.IGNORECASE)
 
 
 class Outcome(NamedTuple):
-    """A metric of a table: the column of its counts, of their share of `n`, or of its means.
+    """A metric of a table: the column of its counts, or of its means.
 
     `spread` is the column of the standard deviation, standard error or variance of a mean.
     """
@@ -36,7 +36,6 @@ class Outcome(NamedTuple):
     column: str
     n: str
     spread: str | None = None
-    is_rate: bool = False
 
     @property
     def of_views(self) -> bool:
@@ -46,6 +45,8 @@ class Outcome(NamedTuple):
 
 Row = Mapping[str, str]
 
+Role = Literal["spread", "mean", "rate", "counted", "units", "views", "other"]
+
 
 @dataclass(frozen=True)
 class CountTable:
@@ -53,19 +54,19 @@ class CountTable:
 
     Attributes:
         parts: Columns whose values part the units of a variant; those of `segments` are shown.
-        rates: Columns that say what others say already, and are only checked.
-        unused: Columns of numbers that are none of these.
+        numbers: Columns of numbers, and what they are by their names.
+        others: Those of which no outcome is made.
     """
 
     rows: Sequence[Row]
     variant: str
     outcomes: tuple[Outcome, ...]
+    numbers: Mapping[str, Role]
+    others: tuple[str, ...]
     day: str | None = None
     metric: str | None = None
     parts: tuple[str, ...] = ()
     segments: tuple[str, ...] = ()
-    rates: tuple[str, ...] = ()
-    unused: tuple[str, ...] = ()
 
 
 def unit_of(n: str) -> str:
@@ -120,12 +121,11 @@ def counts_of(engine: Engine, table: Table, named: Named) -> CountTable | None:
         return None
     outcomes = _outcomes(numbers, named)
     used = {name for one in outcomes for name in (one.column, one.n, one.spread)}
-    rates = tuple(name for name in _of(numbers, "rate") if name not in used)
-    unused = tuple(name for name in numbers if name not in (*used, *rates))
+    others = tuple(name for name in numbers if name not in used)
     shown = tuple(name for name in parts if name in named.segments) or parts
     # Hours are no days: their rows are then of one day twice.
     rows = [row | {name: row[name][:10] for name in times} for row in rows]
-    return CountTable(rows, variant, outcomes, day, metric, parts, shown, rates, unused)
+    return CountTable(rows, variant, outcomes, numbers, others, day, metric, parts, shown)
 
 
 def number(text: str) -> Decimal | None:
@@ -158,12 +158,11 @@ def _is_numbers(rows: Sequence[Row], name: str) -> bool:
     return bool(values) and all(number(value) is not None for value in values)
 
 
-Role = Literal["spread", "mean", "rate", "counted", "units", "views", "other"]
-
-
 def _role(name: str, rows: Sequence[Row]) -> Role:
     """Return what a column of numbers is by its name; a rate may have its sign in the cells."""
     is_percent = "%" in name or any(row[name].endswith("%") for row in rows)
+    if end_of(name):
+        return "other"
     roles: Mapping[Role, bool] = {
         "spread": _stem(name, "spread") is not None,
         "mean": _stem(name, "mean") is not None,
@@ -199,6 +198,34 @@ def _stem(name: str, role: str) -> str | None:
     return None
 
 
+def end_of(column: str) -> Literal["low", "high", ""]:
+    """Return which end of an interval a column is called; empty where it is none.
+
+    >>> end_of("revenue_ci_low"), end_of("upper 95"), end_of("high_value_users")
+    ('low', 'high', '')
+    """
+    parts = words.words(column)
+    for end in ("low", "high"):
+        if words.named("".join(parts[-1:]), end) or (
+            words.says(column, end) and words.says(column, "interval")
+        ):
+            return end
+    return ""
+
+
+def stem_of(column: str) -> tuple[str, ...]:
+    """Return the words that say what a mean, spread, rate, sum or end of an interval is of.
+
+    >>> stem_of("avg_revenue_per_user"), stem_of("revenue_ci_low"), stem_of("total clicks")
+    (('revenue',), ('revenue',), ('clicks',))
+    """
+    found = (_stem(column, role) for role in ("spread", "mean"))
+    parts = words.words(next((one for one in found if one is not None), column))
+    parts = parts[: parts.index("per")] if "per" in parts[1:] else parts
+    roles = ("rate", "affix", "sum", "low", "high", "interval")
+    return tuple(one for one in parts if not words.named(one, *roles))
+
+
 def _outcomes(numbers: Mapping[str, Role], named: Named) -> tuple[Outcome, ...]:
     """Return the metrics that the caller names, else those that names of columns say."""
     means, metrics = _of(numbers, "mean"), named.metrics
@@ -217,8 +244,10 @@ def _outcomes(numbers: Mapping[str, Role], named: Named) -> tuple[Outcome, ...]:
         if column in means and spread is None:
             what = f"{column} is a mean, and no column has its standard deviation or error"
             raise LogError(what, "add it, such as `sd`, `se` or `variance`")
-        is_rate = numbers[column] == "rate"
-        outcomes.append(Outcome(metric, column, n or _units_of(numbers), spread, is_rate))
+        if numbers[column] == "rate":
+            what = f"{column} is a share, which fits several numbers"
+            raise LogError(what, "give the number of successes as a column of its own")
+        outcomes.append(Outcome(metric, column, n or _units_of(numbers), spread))
     if not outcomes:
         what = f"no column is plainly what was counted of the {_units_of(numbers)}"
         other = next(iter(_of(numbers, "other")), "conversions")
@@ -261,5 +290,5 @@ def questions_of(table: CountTable, unit: str) -> Iterator[str]:
     for one in table.outcomes:
         is_once = words.says(one.column, "once", "persons")
         is_once = is_once or words.has_word(one.column, ("unique", "distinct"))
-        if one.spread is None and not (one.is_rate or is_once or one.of_views):
+        if one.spread is None and not (is_once or one.of_views):
             yield words.question("once", metric=one.metric, n=n, column=one.column)

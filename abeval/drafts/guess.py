@@ -1,12 +1,13 @@
 """Guess what a table's columns are: the unit, the variant, the time, and those of a log."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple
 
 from abeval.drafts import words
 from abeval.drafts.columns import FEW, Column, Origin, Table, look
 from abeval.engines.sql import Engine, literal, quoted, whole
+from abeval.stats import srm
 
 Certainty = Literal["sure", "likely", "not sure"]
 
@@ -23,6 +24,9 @@ REPEATS = 10
 
 NEAR = 0.1
 """Shares of units that differ less than this from equal ones are meant to be equal."""
+
+UNEQUAL = 1e-3
+"""P-value below which units refute an equal split: fewer of 1,000 sound splits are asked about."""
 
 LOG_COLUMNS = (
     *("click", "item_id", "position", "score", "propensity", "request_id", "impression_id"),
@@ -61,11 +65,15 @@ class Guess:
 
 
 class Arms(NamedTuple):
-    """The values of the variant column: each with its units, and the control, surely or not."""
+    """The values of the variant column: each with its units, and the control, surely or not.
+
+    `nulls` may be how none is written; they are no variants until a person says so.
+    """
 
     units: Mapping[str, int]
     control: str
     is_sure: bool
+    nulls: Mapping[str, int]
 
 
 def looked(engine: Engine, relation: str, origin: Origin) -> Table:
@@ -257,15 +265,38 @@ def arms_of(engine: Engine, table: Table, guessed: Guess) -> Arms | None:
 
 def arms(units: Mapping[str, int]) -> Arms:
     """Return the variants with their units, and guess the control."""
+    nulls = {value: units[value] for value in find_nulls(units)}
+    units = {value: count for value, count in units.items() if value not in nulls}
     sure = [value for value in units if names_control(value, surely=True)]
     likely = sure or [value for value in units if names_control(value)]
-    return Arms(units, min(likely or units), len(likely) == 1)
+    return Arms(units, min(likely or units), len(likely) == 1, nulls)
 
 
-def are_near_equal(units: Mapping[str, int]) -> bool:
-    """Say whether all variants have about as many units."""
+def refutes_equal(units: Mapping[str, int]) -> bool:
+    """Say whether units are far from an equal split, and by more than chance.
+
+    A split that is nearly equal was meant to be: units that are missing are a matter of `srm`.
+
+    >>> refutes_equal({"a": 55, "b": 45}), refutes_equal({"a": 900, "b": 100})
+    (False, True)
+    """
     equal = sum(units.values()) / len(units)
-    return all(abs(count - equal) <= NEAR * equal for count in units.values())
+    if all(abs(count - equal) <= NEAR * equal for count in units.values()):
+        return False
+    return srm.believable([*units.values()], [1] * len(units)).p_value < UNEQUAL
+
+
+def find_nulls(units: Collection[str]) -> list[str]:
+    """List the variants that may be how a table writes none, where two others are there.
+
+    >>> find_nulls(["control", "new", "NULL"]), find_nulls(["None", "sms", "mail"])
+    (['NULL'], [])
+    """
+    nulls = [value for value in units if value.strip().lower() in words.LISTS["null"]]
+    others = [value for value in units if value not in nulls]
+    if not any(map(names_control, others)):
+        nulls = [value for value in nulls if not names_control(value)]
+    return nulls if len(others) > 1 else []
 
 
 def _constant(engine: Engine, table: Table, unit: Column | None, column: Column) -> float:

@@ -11,7 +11,15 @@ import tomlkit
 from abeval.drafts import guess, values, words
 from abeval.drafts.columns import Column, Origin, Table
 from abeval.drafts.counts import CountTable, Named, counts_of, number, questions_of, unit_of
-from abeval.drafts.guess import Arms, Guess, are_near_equal, arms, arms_of, asked, variant_of
+from abeval.drafts.guess import (
+    Arms,
+    Guess,
+    arms,
+    arms_of,
+    asked,
+    refutes_equal,
+    variant_of,
+)
 from abeval.drafts.origins import DONE, Kind, Log, casts_of, main_and_others, tables_of
 from abeval.drafts.values import DOUBT, Models, Period, models_guess, period_guess
 from abeval.drafts.words import slug
@@ -134,18 +142,20 @@ def _write_variants(file: File, arms: Arms, models: Models | None) -> None:
     if not arms.is_sure:
         names = ", ".join(map(repr, arms.units))
         file.ask(f"control: is it {arms.control!r}? The variants are {names}")
-    weights, total = likely_weights(arms.units), sum(arms.units.values())
-    if len({*weights.values()}) > 1:
-        listed = ", ".join(f"{value} {weight:g}" for value, weight in weights.items())
-        file.ask(f"weights: was this split planned: {listed}? Write the planned shares as `weight`")
+    if arms.nulls:
+        names, rows = ", ".join(map(repr, arms.nulls)), sum(arms.nulls.values())
+        answer = "if it is one, add it to [variants]"
+        file.ask(words.question("nulls", names=names, rows=rows, answer=answer))
+    if refutes_equal(arms.units):
+        listed = ", ".join(f"{value} {count:,}" for value, count in arms.units.items())
+        file.ask(words.question("weights", listed=listed, equal="weights of 1"))
     for spelled in spelled_alike(arms.units):
         names = ", ".join(map(repr, spelled))
         line = joined_line(spelled[0], spelled)
         file.ask(words.question("variants", names=names, line=line))
-    for value, weight in weights.items():
+    for value, count in arms.units.items():
         file.section("variants", value)
-        share = f"{arms.units[value] / total:.2%} of the units"
-        file.entry("weight", weight, f"{share}: write the share that was intended")
+        file.entry("weight", 1, f"{count:,} units: write the share that was planned")
         if models is not None and value in models.served:
             file.entry("model", models.served[value], "likely: by its name")
     for name, column in models.scores.items() if models else ():
@@ -154,20 +164,6 @@ def _write_variants(file: File, arms: Arms, models: Models | None) -> None:
     if models is not None and not models.served:
         names = ", ".join(models.scores)
         file.ask(f"models: which of {names} does each variant serve? Add `model` to [variants]")
-
-
-def likely_weights(units: Mapping[str, int]) -> dict[str, float]:
-    """Return equal weights where shares are near equal ones, else the shares in whole per cent.
-
-    Weights that are the observed shares would hide a sample ratio mismatch: uneven ones are asked.
-
-    >>> likely_weights({"a": 5_060, "b": 4_940}), likely_weights({"a": 9_020, "b": 980})
-    ({'a': 1, 'b': 1}, {'a': 0.9, 'b': 0.1})
-    """
-    if are_near_equal(units):
-        return dict.fromkeys(units, 1)
-    shares = {value: count / sum(units.values()) for value, count in units.items()}
-    return {value: round(share, 2) or round(share, 6) for value, share in shares.items()}
 
 
 def _write_logs(file: File, findings: Findings) -> None:

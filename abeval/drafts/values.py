@@ -62,11 +62,10 @@ def _value_guess(column: Column, table: Table, names: Set[str]) -> Guess | None:
     parts = words.words(column.name)
     if parts[-1:] == ("id",):
         return None
-    prefix = next((one for one in ("pre", "post") if _is_one_of_two(column, one, names)), "")
-    if prefix == "pre" or (column.says("before") and not _NOT_BEFORE & {*pairwise(parts)}):
+    if says_before(column.name, names):
         return Guess("covariate", column, "likely", "its name says that it was before")
     is_cost = column.says("cost") or ("time", "to") in pairwise(parts)
-    is_value = is_cost or prefix == "post" or column.says("outcome")
+    is_value = is_cost or _is_one_of_two(column.name, "post", names) or column.says("outcome")
     numbers_rows = column.kind == "integer" and column.distinct == table.rows
     is_known = numbers_rows or column.says("description") or column.named("event_type")
     if is_known and not is_value:
@@ -81,9 +80,19 @@ def _value_guess(column: Column, table: Table, names: Set[str]) -> Guess | None:
     return Guess("outcome", column, "likely", kind, _missing(column, table), decreases=is_cost)
 
 
-def _is_one_of_two(column: Column, prefix: str, names: Set[str]) -> bool:
+def says_before(column: str, names: Set[str]) -> bool:
+    """Say whether a column was known before the experiment, by its name among all, as one word.
+
+    >>> says_before("spent_before", set()), says_before("pre_visits", {"previsits", "postvisits"})
+    (True, True)
+    """
+    is_before = words.says(column, "before") and not _NOT_BEFORE & {*pairwise(words.words(column))}
+    return is_before or _is_one_of_two(column, "pre", names)
+
+
+def _is_one_of_two(column: str, prefix: str, names: Set[str]) -> bool:
     """Say whether two columns differ in `pre` and `post` alone, and this one has the prefix."""
-    own = "".join(words.words(column.name))
+    own = "".join(words.words(column))
     rest = own.removeprefix(prefix)
     return rest not in ("", own) and {f"pre{rest}", f"post{rest}"} <= names
 

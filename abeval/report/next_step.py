@@ -310,7 +310,16 @@ def _goal(asked: _Question, word: str, without: str) -> Step:
         more = f"If smaller effects matter, {asked.target} takes about {asked.size}{asked.anew}"
     elif not asked.target:
         more = "If smaller effects matter, plan a larger test"
+    if asked.result.experiment.adjust == "none" and (known := _known(asked.result)):
+        uses = '[inference] adjust = "cuped", or --covariate of a table, makes use of it'
+        more = f"{known} was known before: {uses} and may see less. {more}"
     return Step(word, f"{stop}. This test can see {seen}. {more}.")
+
+
+def _known(result: Result) -> str:
+    """List what is known from before, by the checks that compare it; empty where nothing is."""
+    names = (one.name.split(":") for one in result.trust if one.name.startswith("pre_period:"))
+    return fmt.listing([*dict.fromkeys(fmt.named(parts[1]) for parts in names)])
 
 
 def _guardrail(asked: _Question) -> Step:

@@ -6,13 +6,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-import numpy as np
-from numpy.typing import NDArray
 from sqlglot import exp
 
 from abeval.bounds import MAX_METRICS
 from abeval.drafts import words
-from abeval.engines.sql import Cell, Engine, literal, quoted, whole
+from abeval.drafts.values import says_before
+from abeval.engines.sql import Engine, literal, quoted, whole
 from abeval.errors import ExperimentError, LogError
 from abeval.experiment.problems import near_miss, suggestion
 from abeval.logs.mapping import is_number
@@ -85,6 +84,11 @@ class Columns:
     def numbers(self) -> Sequence[str]:
         """List the columns of numbers."""
         return [column for column, kind in self._types.items() if is_number(kind)]
+
+    def before(self, named: str) -> list[str]:
+        """List columns of numbers that a text does not name, and that say they were before."""
+        names = {words.whole(column) for column in self._types}
+        return [c for c in self.numbers() if c.lower() not in named and says_before(c, names)]
 
     def sql(self, text: str) -> str:
         """Return SQL of a number: a column by its name, else an expression."""
@@ -159,94 +163,61 @@ def reference(column: str) -> str:
 _DIGITS = 14
 """Digits of the largest value that are kept, as doubles have some 16."""
 
-_PLACES = range(7)
-"""Decimals that are looked for; a value of more is rounded to `_DIGITS`."""
+_FINE = 1e-6
+"""Share of their spread that rounding may take: p-values keep six digits, or are refused."""
 
-_LOOKED_AT = 10_000
-"""Rows that say how many decimals to look for."""
+_PLACES = 6
+"""Decimals that are looked for; a value of more is rounded to `_DIGITS`."""
 
 
 class Values:
     """What values are like; the expressions of a group, a metric or a covariate, share a step."""
 
     def __init__(self, engine: Engine, columns: Columns, groups: Sequence[Sequence[str]]) -> None:
-        self._engine, self._columns = engine, columns
+        self._columns = columns
         texts = list(dict.fromkeys(text for group in groups for text in group))
-        cells = self._row([_range_sql(text) for text in texts])
-        self._ranges = {text: cells[4 * i : 4 * i + 4] for i, text in enumerate(texts)}
-        broken = dict.fromkeys(map(self._broken, groups))
-        self._decimals = self._enough([group for group in broken if group])
+        listed = ", ".join(["count(*)", *map(_range_sql, texts)])
+        ((rows, *cells),) = engine.rows(f"select {listed} from {TABLE}")
+        self._rows = whole(rows)
+        self._ranges = {text: cells[6 * i : 6 * i + 6] for i, text in enumerate(texts)}
 
     def is_share(self, text: str) -> bool:
         """Say whether values are 0 and 1; nothing but zeros may be counts of what is rare."""
-        odd, most, least, _ = self._ranges[text]
+        odd, most, least, *_ = self._ranges[text]
         return not odd and (most != least or self._columns.type_of(text) == "BOOLEAN")
 
     def step(self, texts: Sequence[str]) -> float:
         """Return the coarsest rounding step that changes no printed digit."""
-        broken = self._broken(texts)
-        if not broken:
-            return 1.0
-        sizes = [self._ranges[text][3] for text in texts]
-        exponents = [math.ceil(math.log10(float(size))) for size in sizes if size]
-        if not exponents:
-            return 1e-6
+        broken = [text for text in texts if not self._columns.is_whole(text)]
+        sizes = [float(self._ranges[text][3] or 0) for text in texts]
+        exponents = [math.ceil(math.log10(size)) for size in sizes if size]
+        places = max((whole(self._ranges[text][5] or 0) for text in broken), default=0)
+        least = -places if places <= _PLACES else -12
         # The smaller of two needs its digits too, as far as the larger one leaves room.
-        exponent = max(min(exponents), max(exponents) - 1) - _DIGITS
-        decimals = self._decimals[broken]
-        least = -12 if decimals is None else -decimals
-        return float(f"1e{min(max(exponent, least), 0)}")
-
-    def _broken(self, texts: Sequence[str]) -> tuple[str, ...]:
-        """List the expressions whose values may have decimals."""
-        return tuple(text for text in texts if not self._columns.is_whole(text))
-
-    def _enough(self, groups: Sequence[tuple[str, ...]]) -> dict[tuple[str, ...], int | None]:
-        """Return the decimals that are enough for each group; None for more than six."""
-        if not groups:
-            return {}
-        texts = list(dict.fromkeys(text for group in groups for text in group))
-        named = ", ".join(f"{_double(text)} as v_{i}" for i, text in enumerate(texts))
-        columns = self._engine.arrays(f"select {named} from {TABLE} limit {_LOOKED_AT}")
-        odd = {text: _odd(columns[f"v_{i}"]) for i, text in enumerate(texts)}
-        enough = {
-            group: next((p for p in _PLACES if not any(odd[text][p] for text in group)), None)
-            for group in groups
-        }
-        if columns["v_0"].size < _LOOKED_AT:
-            return enough
-        likely = {group: place for group, place in enough.items() if place is not None}
-        more = self._row([_odd_sql(group, place) for group, place in likely.items()])
-        return enough | {group: None for group, rows in zip(likely, more, strict=True) if rows}
-
-    def _row(self, sums: Sequence[str]) -> Sequence[Cell]:
-        if not sums:
-            return ()
-        (row,) = self._engine.rows(f"select {', '.join(sums)} from {TABLE}")
-        return row
+        exponent = max(min(exponents, default=6), max(exponents, default=6) - 1) - _DIGITS
+        rounded = min(max(exponent, least), 0)
+        step = float(f"1e{rounded}") if broken else 1.0
+        for text, size in zip(texts, sizes, strict=True):
+            lost = math.ulp(size) * math.sqrt(self._rows)
+            spread = float(self._ranges[text][4] or 0)
+            if spread and max(lost, step if rounded > least else 0.0) > _FINE * spread:
+                what = f"values of {text} are up to {size:.6g}, and differ by {spread:.3g} only"
+                hint = "numbers have 16 digits: subtract what all units share, so that means differ"
+                raise LogError(what, hint)
+        return step
 
 
 def _range_sql(text: str) -> str:
-    """Write SQL of how many values are neither 0 nor 1, of the largest, smallest and widest."""
+    """Write SQL of how many are no 0 or 1, largest, smallest, widest, spread and decimals."""
     value = _double(text)
+    shown = [f"round({value} * 1e{p}) / 1e{p} = {value}" for p in range(_PLACES + 1)]
+    places = " ".join(f"when {is_so} then {p}" for p, is_so in enumerate(shown))
     return (
         f"count_if({value} not in (0, 1)), max({value}), min({value}), "
-        f"max(case when abs({value}) < 1e300 then abs({value}) end)"
+        f"max(case when abs({value}) < 1e300 then abs({value}) end), "
+        f"stddev_pop(case when abs({value}) < 1e150 then {value} end), "
+        f"max(case when not {shown[-1]} then {_PLACES + 1} {places} end)"
     )
-
-
-def _odd(values: NDArray[np.generic]) -> list[bool]:
-    """Say for each number of decimals whether some values have more."""
-    known = np.ma.compressed(values)
-    with np.errstate(over="ignore"):
-        rounded = [np.round(known, place) for place in _PLACES]
-    return [bool(((some != known) & np.isfinite(some)).any()) for some in rounded]
-
-
-def _odd_sql(texts: Sequence[str], place: int) -> str:
-    """Write SQL that counts rows with a value of more decimals."""
-    rounded = (f"round({_double(text)}, {place}) <> {_double(text)}" for text in texts)
-    return f"count_if({' or '.join(rounded)})"
 
 
 def _double(text: str) -> str:
@@ -258,8 +229,12 @@ Entries = list[dict[str, Any]]
 
 def measures_of(engine: Engine, columns: Columns, options: TableOptions) -> tuple[Entries, Entries]:
     """Return entries of metrics and covariates, with resolutions that fit their values."""
-    covariates = [columns.sql(text) for text in options.before]
-    entries = _specs(columns, options)
+    before = options.before
+    if not before and options.metrics is None:
+        # All columns are read: those from before are no outcomes, and compared as such.
+        before = [reference(column) for column in columns.before(repr(options).lower())]
+    covariates = [columns.sql(text) for text in before]
+    entries = _specs(columns, options, before)
     named = options.option("--metric COLUMN", "metrics=[...]")
     if not entries:
         raise LogError("the table has no column of numbers to compare", columns.listed)
@@ -300,12 +275,12 @@ def segments_of(columns: Columns, segments: Sequence[str] | Mapping[str, str]) -
     return {_word(name): reference(columns.named(name)) for name in several(segments)}
 
 
-def _specs(columns: Columns, options: TableOptions) -> Entries:
+def _specs(columns: Columns, options: TableOptions, before: Sequence[str]) -> Entries:
     """Return entries of metrics, in the form of the file; by default of all other numbers."""
     metrics = options.metrics
     if metrics is None:
         segments = () if isinstance(options.segments, Mapping) else several(options.segments)
-        used = {options.variant, options.unit, *options.before, *segments}
+        used = {options.variant, options.unit, *before, *segments}
         taken = {name.lower() for name in used if name is not None}
         own = [column for column in columns.numbers() if column.lower() not in taken]
         # Nobody chose them: what may be better either way decides nothing.

@@ -7,8 +7,8 @@ and a test of each would take chance for an effect. By day, the days can be unit
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date
+from decimal import Decimal
 from fractions import Fraction
-from math import ceil, floor
 from types import MappingProxyType
 from typing import NamedTuple
 
@@ -24,11 +24,16 @@ from abeval.drafts.counts import (
     questions_of,
     unit_of,
 )
+from abeval.drafts.guess import find_nulls
 from abeval.errors import LogError
 from abeval.experiment.sources import ROW_UNIT
 from abeval.packaged import table_beside
 from abeval.stats.resampling import MIN_DAYS
 from abeval.table.columns import reference
+from abeval.table.restated import check_restated, kind_of
+
+_MOST_DIGITS = 50
+"""Digits before or behind the point; third powers of sums must stay numbers."""
 
 
 class Summary(NamedTuple):
@@ -100,7 +105,7 @@ def sums_of(table: CountTable, unit: str, name: str) -> Sums:
             "counts are of units that have it or not; where a unit has several, bring mean and sd, "
             "or sums by user (docs/data.md)",
         )
-    _check_rates(table, name)
+    unused = check_restated(table, name)
     rows = _by_day(cells, name) if days_are_units else _by_unit(cells, table)
     outcomes = {cell.metric: cell.outcome for cell in cells}
     return Sums(
@@ -114,7 +119,7 @@ def sums_of(table: CountTable, unit: str, name: str) -> Sums:
         segments={} if days_are_units else {words.slug(part): part for part in table.segments},
         days_are_units=days_are_units,
         questions=tuple(questions_of(table, unit)),
-        notes=tuple(_notes(table, days_are_units)),
+        notes=tuple(_notes(table, unused, days_are_units)),
     )
 
 
@@ -128,6 +133,7 @@ def _entry(outcome: Outcome, may_be_share: bool, is_ratio: bool) -> dict[str, st
 def _check_labels(table: CountTable, name: str) -> None:
     """Refuse a row without a variant, the sum of other rows, and a row that is there twice."""
     labels = [table.variant, *filter(None, (table.day, table.metric)), *table.parts]
+    nulls = find_nulls({row[table.variant] for row in table.rows})
     seen: dict[tuple[str, ...], int] = {}
     for place, row in enumerate(table.rows, start=1):
         key = tuple(row[label] for label in labels)
@@ -135,8 +141,8 @@ def _check_labels(table: CountTable, name: str) -> None:
             if is_total(value):
                 what = f"{name}, row {place}: {label} is {value!r}, the sum of other rows"
                 raise LogError(what, "leave it out: sums are made of the rows")
-            if not value:
-                what = f"{name}, row {place}: {label} is empty"
+            if not value or (label == table.variant and value in nulls):
+                what = f"{name}, row {place}: {label} is {repr(value) if value else 'empty'}"
                 raise LogError(what, "name it in each row, or leave the row out")
         if key in seen:
             both = f"rows {seen[key]} and {place} are both of {', '.join(key)}"
@@ -158,15 +164,11 @@ def _check_units(table: CountTable, unit: str, name: str) -> None:
 
 
 def _cells(table: CountTable, outcome: Outcome, name: str) -> Iterator[_Cell]:
-    digits = max((_digits(row[outcome.column]) for row in table.rows), default=0)
-    percent = outcome.is_rate and _are_percent(table.rows, outcome.column)
     for place, row in enumerate(table.rows, start=1):
         where = f"{name}, row {place}"
         n = _whole(row, outcome.n, where)
         if outcome.spread is not None:
             y, yy = _of_mean(row, outcome, n, where)
-        elif outcome.is_rate:
-            y = yy = _of_rate(row, outcome.column, n, (digits, percent), where)
         else:
             y = yy = Fraction(_whole(row, outcome.column, where))
         metric = outcome.metric
@@ -183,6 +185,13 @@ def _value(row: Row, column: str, where: str) -> Fraction:
     if value is None:
         what = repr(row[column]) if row[column] else "empty"
         raise LogError(f"{where}: {column} is {what}", "write a number, 0 where there was none")
+    return bounded(value, f"{where}: {column}")
+
+
+def bounded(value: Decimal, what: str) -> Fraction:
+    """Return a number as a fraction; refuse one whose powers are no numbers of a computer."""
+    if value and abs(value.adjusted()) > _MOST_DIGITS:
+        raise LogError(f"{what} is {value:.6g}", "no such value can be summed: is it a mistake?")
     return Fraction(value)
 
 
@@ -200,64 +209,9 @@ def _of_mean(row: Row, outcome: Outcome, n: int, where: str) -> tuple[Fraction, 
     mean, size = _value(row, outcome.column, where), _value(row, spread, where)
     if size < 0:
         raise LogError(f"{where}: {spread} is {row[spread]}", "a spread is not negative")
-    kinds = {*words.words(spread)}
-    square = size if kinds & {"variance", "var"} else size * size
-    if kinds & {"se", "sem", "stderr", "error"}:
-        square *= n
+    is_square, is_error = kind_of(spread)
+    square = (size if is_square else size * size) * (n if is_error else 1)
     return n * mean, max(n - 1, 0) * square + n * mean * mean
-
-
-def _digits(text: str) -> int:
-    """Count the decimals of a number, those of 4.5% as of .045."""
-    value = number(text)
-    exponent = 0 if value is None else value.as_tuple().exponent
-    return max(0, -exponent) if isinstance(exponent, int) else 0
-
-
-def _are_percent(rows: Iterable[Row], column: str) -> bool:
-    """Tell whether shares are numbers of per cent without the sign."""
-    plain = [Fraction(v) for row in rows if (v := number(row[column])) and "%" not in row[column]]
-    named = words.has_word(column, ("pct", "percent", "percentage")) or "%" in column
-    return bool(plain) and (named or max(plain) > 1)
-
-
-def _of_rate(row: Row, column: str, n: int, form: tuple[int, bool], where: str) -> Fraction:
-    """Return the successes that a share says; refuse one that fits several numbers, or none."""
-    low, high = _bounds(_value(row, column, where), n, *form)
-    fits = range(max(0, ceil(low)), min(n, floor(high)) + 1)
-    if len(fits) == 1:
-        return Fraction(fits[0])
-    which = "fits no whole number" if not fits else f"may be {fits[0]:,} to {fits[-1]:,} of them"
-    what = f"{where}: {column} is {row[column]} of {n:,}, which {which}"
-    raise LogError(what, "give the number of successes as a column of its own")
-
-
-def _bounds(rate: Fraction, n: int, digits: int, percent: bool) -> tuple[Fraction, Fraction]:
-    """Return the successes between which a printed share lies."""
-    scale, half = Fraction(1, 100 if percent else 1), Fraction(1, 2 * 10**digits)
-    return (rate - half) * scale * n, (rate + half) * scale * n
-
-
-def _check_rates(table: CountTable, name: str) -> None:
-    """Refuse a share that is none of the counts' own: one of the two columns is wrong."""
-    counted = [one for one in table.outcomes if one.spread is None and not one.is_rate]
-    for column in table.rates if counted else ():
-        known = [(place, row) for place, row in enumerate(table.rows, start=1) if row[column]]
-        form = max(_digits(row[column]) for _, row in known), _are_percent(table.rows, column)
-        wrong: list[tuple[int, Row, Outcome]] = []
-        for one in counted:
-            for place, row in known:
-                n, y = (_value(row, c, name) for c in (one.n, one.column))
-                low, high = _bounds(_value(row, column, name), int(n), *form)
-                # Printed shares may be cut off instead of rounded.
-                if abs(y - (low + high) / 2) > high - low:
-                    wrong.append((place, row, one))
-                    break
-        if len(wrong) == len(counted):
-            place, row, one = wrong[0]
-            shown = f"{one.column} / {one.n} is {row[one.column]} / {row[one.n]}"
-            what = f"{name}, row {place}: {column} is {row[column]}, but {shown}"
-            raise LogError(what, f"correct one of them, or leave {column} out")
 
 
 def _added(cells: Iterable[_Cell]) -> dict[tuple[str, str], tuple[int, Fraction, Fraction]]:
@@ -324,10 +278,10 @@ def noted(key: str, names: Collection[str]) -> list[str]:
     return [_NOTES[key].format(names=", ".join(names))] if names else []
 
 
-def _notes(table: CountTable, days_are_units: bool) -> Iterator[str]:
+def _notes(table: CountTable, unused: Sequence[str], days_are_units: bool) -> Iterator[str]:
     if days_are_units:
         yield from noted("days", [table.variant])
         yield from noted("parts", table.parts)
         for one in table.outcomes:
             yield from noted("spread", [one.spread] if one.spread else [])
-    yield from noted("unused", table.unused)
+    yield from noted("unused", unused)

@@ -1,12 +1,14 @@
 """Make an experiment of a table of units."""
 
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import Any
 
-from abeval.drafts.guess import are_near_equal, names_control
+from abeval.bounds import MAX_VARIANTS
+from abeval.drafts import words
+from abeval.drafts.guess import find_nulls, names_control, refutes_equal
 from abeval.engines.duckdb import DuckDBEngine
 from abeval.engines.sources import entry, files_of
 from abeval.engines.sql import Engine, cast_query, quoted, row_count, whole
@@ -51,15 +53,26 @@ def weights_of(
         if missing:
             raise ExperimentError(f"weights: {missing[0]!r} is not in both weights and the table")
         return named, "planned"
-    if are_near_equal(counts):
-        return dict.fromkeys(counts, 1.0), "planned"
-    return counts, "observed"
+    if refutes_equal(counts):
+        return counts, "observed"
+    return dict.fromkeys(counts, 1.0), "planned"
+
+
+def ask_weights(counts: Mapping[str, int], options: TableOptions) -> list[str]:
+    """Ask for the planned split; no answer that is offered repeats the units."""
+    listed = ", ".join(f"{name} {units:,}" for name, units in counts.items())
+    return [words.question("weights", listed=listed, equal=_equal(counts, options))]
+
+
+def _equal(variants: Iterable[str], options: TableOptions) -> str:
+    """Write an equal split of variants as whoever calls would."""
+    equal = dict.fromkeys(variants, 1)
+    flag = shlex.quote(",".join(f"{name}={weight}" for name, weight in equal.items()))
+    return options.option(f"--weights {flag}", f"weights={equal}")
 
 
 _JOIN = "correct them in the table, or write {} beside the other variants"
 """How to make one variant of two spellings."""
-
-_MOST_VARIANTS = 20
 
 
 def read_table(table: object, options: TableOptions) -> tuple[Experiment, DuckDBEngine]:
@@ -120,24 +133,26 @@ def _entries(engine: Engine, options: TableOptions, name: str) -> dict[str, Any]
     variant = columns.named(options.variant)
     unit = ROW_UNIT if options.unit is None else columns.named(options.unit)
     is_decimal = options.unit is not None and columns.check_id(unit)
-    counts = _counts(engine, variant)
+    counts, questions = _counts(engine, variant), []
     if "variants" not in options.entries:
+        nulls = [name for name in find_nulls(counts) if name not in (options.weights or {})]
+        rows = sum(counts.pop(name) for name in nulls)
+        if nulls and options.weights is None:
+            names, answer = (
+                ", ".join(map(repr, nulls)),
+                f"name all that are: {_equal(counts, options)}",
+            )
+            questions.append(words.question("nulls", names=names, rows=rows, answer=answer))
         check_spelled_once(f"column {variant!r}", counts, _JOIN)
     control = control_of(options.control, list(options.entries.get("variants", counts)))
     weights, whence = weights_of(options.weights, counts)
-    questions = []
     if options.control is None and not names_control(control):
         questions.append(
             f"control: is it {control!r}, the first by name? Say so: "
             + options.option(f"--control {shlex.quote(control)}", f"control={control!r}")
         )
     if whence == "observed":
-        shares = {name: float(f"{n / sum(counts.values()):.2g}") for name, n in counts.items()}
-        listed = ",".join(f"{name}={share}" for name, share in shares.items())
-        questions.append(
-            f"weights: was the split planned as uneven as it is ({listed})? Say what was planned: "
-            + options.option(f"--weights {shlex.quote(listed)}", f"weights={shares}")
-        )
+        questions += ask_weights(counts, options)
     metrics, covariates = measures_of(engine, columns, options)
     log = {"columns": {"variant": variant}, "covariates": covariates}
     log |= {"query": cast_query({unit: "bigint"})} if is_decimal else {}
@@ -149,7 +164,7 @@ def _entries(engine: Engine, options: TableOptions, name: str) -> dict[str, Any]
         "weights": whence,
         "variants": {label: {"weight": weights[label]} for label in counts},
         "logs": {"units": log},
-        "inference": {"adjust": "cuped" if covariates else "none"},
+        "inference": {"adjust": "cuped" if options.before else "none"},
         "segments": segments_of(columns, options.segments),
         "metrics": metrics,
     }
@@ -160,15 +175,15 @@ def _counts(engine: Engine, column: str) -> dict[str, int]:
     value = f"cast({quoted(column)} as varchar)"
     rows = engine.rows(
         f"select {value}, count(*) from {TABLE} where {value} <> '' "
-        f"group by {value} order by {value} limit {_MOST_VARIANTS + 1}"
+        f"group by {value} order by {value} limit {MAX_VARIANTS + 1}"
     )
-    if 2 <= len(rows) <= _MOST_VARIANTS:
+    if 2 <= len(rows) <= MAX_VARIANTS:
         return {str(variant): whole(count) for variant, count in rows}
     if not row_count(engine, TABLE):
         raise LogError("the table has no rows", "was it filtered, or read, as it was meant?")
     if len(rows) == 1:
         what = f"one value, {str(rows[0][0])!r}, so there is nothing to compare it with"
         raise LogError(f"column {column!r} has {what}", "a table needs the rows of control too")
-    what = f"more than {_MOST_VARIANTS} values" if rows else "no value in any row"
+    what = f"more than {MAX_VARIANTS} values" if rows else "no value in any row"
     hint = "name the column that says which variant a unit is in"
     raise LogError(f"column {column!r} has {what}, so it is no variant", hint)

@@ -12,7 +12,7 @@ from typing import Any
 from abeval.aggregates.aggregates import Aggregates
 from abeval.aggregates.sums import BUCKET, DAY, MOMENT_COLUMNS, SEGMENT, WHOLE
 from abeval.drafts.columns import look
-from abeval.drafts.counts import DAY_UNIT, MOST_ROWS, Named, counts_of
+from abeval.drafts.counts import DAY_UNIT, MOST_ROWS, Named, counts_of, is_total, number
 from abeval.engines.duckdb import DuckDBEngine
 from abeval.engines.sql import Cell, quoted
 from abeval.errors import ExperimentError, LogError
@@ -28,8 +28,8 @@ from abeval.logs.placing import planned_splits
 from abeval.metrics.definition import ColumnTerm, Kind, Metric, rounding
 from abeval.results.analysis import Result
 from abeval.table.columns import TableOptions, reference, specs_of
-from abeval.table.counts import Summary, Sums, noted, sums_of
-from abeval.table.read import control_of, weights_of
+from abeval.table.counts import Summary, Sums, bounded, noted, sums_of
+from abeval.table.read import ask_weights, control_of, weights_of
 
 STEP = Fraction(1, 10**12)
 """The worth of one counted unit where no scale says it: decimals beyond it are rounded away."""
@@ -68,6 +68,12 @@ _ONE = Fraction(1)
 _ROUNDED = Fraction(1, 10**9)
 """How far rounded sums of equal values may be from what such values have."""
 
+
+_PRODUCTS = (
+    *(("sum_y", "n", "sum_yy"), ("sum_x", "n", "sum_xx"), ("sum_c", "n", "sum_cc")),
+    *(("sum_xy", "sum_xx", "sum_yy"), ("sum_cy", "sum_cc", "sum_yy")),
+)
+"""A sum and two whose product is never below its square (Cauchy)."""
 
 _TABLE = "sums_by_metric"
 _NEEDED = ("metric", "variant", "n", *VALUE)
@@ -208,6 +214,8 @@ def _summary(row: Mapping[str, object], where: str) -> Summary:
     if not (metric and variant):
         empty = "variant" if metric else "metric"
         raise LogError(f"{where}: {empty} is empty", "name each row's metric and variant")
+    if is_total(variant):
+        raise LogError(f"{where}: variant is {variant!r}, the sum of other rows", "leave it out")
     units = _number(row, "n", where)
     if units is None or units < 0 or units.denominator != 1:
         raise LogError(f"{where}: n is {row['n']!r}, not a number of units")
@@ -220,11 +228,12 @@ def _summary(row: Mapping[str, object], where: str) -> Summary:
         missing = [name for name in group if name not in sums]
         if missing and (group == VALUE or len(missing) < len(group)):
             raise LogError(f"{where}: {missing[0]} is empty", f"{', '.join(group)} go together")
-    for total, square in (("sum_y", "sum_yy"), ("sum_x", "sum_xx"), ("sum_c", "sum_cc")):
-        if total in sums and sums[total] ** 2 > units * sums[square] * (1 + _ROUNDED):
+    for total, one, other in _PRODUCTS:
+        squares = (units if one == "n" else sums.get(one, 0)) * sums.get(other, 0)
+        if total in sums and sums[total] ** 2 > squares * (1 + _ROUNDED):
             raise LogError(
-                f"{where}: {square} is smaller than {total}² / n, which no values have",
-                f"{square} is the sum of the squares of each unit's own total",
+                f"{where}: {one} · {other} is smaller than {total}², which no values have",
+                f"{other} is the sum of the squares of each unit's own total",
             )
     return Summary(metric, variant, _day(row, where), int(units), sums, steps=steps)
 
@@ -239,10 +248,10 @@ def _number(row: Mapping[str, object], name: str, where: str) -> Fraction | None
     text = _text(row, name)
     if not text:
         return None
-    try:
-        return Fraction(text)
-    except (ValueError, ZeroDivisionError):
-        raise LogError(f"{where}: {name} is {row[name]!r}, not a number") from None
+    value = number(text)
+    if value is None:
+        raise LogError(f"{where}: {name} is {row[name]!r}, not a number")
+    return bounded(value, f"{where}: {name}")
 
 
 def _day(row: Mapping[str, object], where: str) -> str | None:
@@ -266,29 +275,29 @@ def _check_rows(rows: Sequence[Summary], source: str) -> None:
                 "give one row for each metric, variant and day: add up the sums of different units",
             )
         keys[metric, variant, day] = None
-    for metric, variant, _ in keys:
-        if (metric, variant, None) not in keys:
+    whole = {(row.metric, row.variant): row.units for row in rows if row.day is None}
+    for metric, variant, day, units, *_ in rows:
+        if units > whole.get((metric, variant), units):
+            what = f"{source} has {units:,} units with {metric} of {variant} on {day}"
+            raise LogError(f"{what}, more than in all", "n of a day is of the same units")
+        if (metric, variant) not in whole:
             raise LogError(
                 f"{source} has {metric} of {variant} by day only, and units return on other days",
                 "add a row with an empty day: the sums of each unit's total over the period",
             )
 
 
-def sums_experiment(
-    table: Sums,
-    control: str | None = None,
-    weights: Mapping[str, float] | None = None,
-    entries: Mapping[str, Any] | None = None,
-    specs: Iterable[Mapping[str, Any]] = (),
-) -> Experiment:
+def sums_experiment(table: Sums, options: TableOptions) -> Experiment:
     """Make the experiment of sums as `abeval.analyze_sums` has them; metrics are goals.
 
-    `specs` say more of some metrics: a role, a direction.
+    Metrics of the options say more of some: a role, a direction.
     """
+    specs = specs_of(options.metrics or ())
     more = {spec["name"]: {k: v for k, v in spec.items() if k not in _COLUMNS} for spec in specs}
     counts = dict(sorted(_units(table.rows).items()))
     check_spelled_once("the table of sums", counts, "give both one name and add their sums")
-    shares, whence = weights_of(weights, counts)
+    shares, whence = weights_of(options.weights, counts)
+    is_asked = whence == "observed" and not table.days_are_units
     has_before = any(BEFORE[0] in row.sums for row in table.rows)
     ratios = {row.metric for row in table.rows if DENOMINATOR[0] in row.sums}
     metrics = []
@@ -299,15 +308,16 @@ def sums_experiment(
     own = {
         "name": table.name.partition(".")[0] or "sums",
         "unit": table.unit,
-        "control": control_of(control, list(counts)),
+        "control": control_of(options.control, list(counts)),
         "weights": whence,
+        "questions": ask_weights(counts, options) if is_asked else [],
         "variants": {name: {"weight": shares[name]} for name in counts},
         "logs": {"units": {"covariates": ["before"] if has_before else []}},
         "inference": {"adjust": "cuped" if has_before else "none"},
         "segments": {name: reference(column) for name, column in table.segments.items()},
         "metrics": metrics,
     }
-    return parse_experiment({**own, **(entries or {})}, source="the analysis")
+    return parse_experiment({**own, **options.entries}, source="the analysis")
 
 
 _COLUMNS = ("value", "numerator", "denominator")

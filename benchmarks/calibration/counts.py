@@ -21,6 +21,7 @@ import pandas as pd
 from abeval.drafts.columns import look
 from abeval.drafts.counts import Named, counts_of
 from abeval.engines.duckdb import DuckDBEngine
+from abeval.table.columns import TableOptions
 from abeval.table.counts import sums_of
 from abeval.table.sums import judged_sums, sums_experiment
 
@@ -122,7 +123,7 @@ def cell(world: World, runs: int, seed: int = 0) -> Cell:
         columns = [frame[name].astype(str) for name in frame]
         rows = [dict(zip(map(str, frame), row, strict=True)) for row in zip(*columns, strict=True)]
         sums = sums_of(replace(known, rows=rows), world.unit or "", "counts")
-        result = judged_sums(sums_experiment(sums, weights=weights), sums)
+        result = judged_sums(sums_experiment(sums, TableOptions(weights=weights)), sums)
         (row,), (verdict,) = result.scorecard, result.verdicts
         rejected = row.p_value is not None and row.p_value < ALPHA
         results.append((rejected, verdict.decision in ("ship", "do_not_ship")))

@@ -92,13 +92,23 @@ def test_a_table_without_a_variant_is_not_analysed(tmp_path: Path) -> None:
         abeval.load(tmp_path / "e.toml").analyze()
 
 
-def test_weights_are_round_and_uneven_ones_are_asked(tmp_path: Path) -> None:
-    uneven = draft(SHAPES["ads_or_psa"].frame)
-    weights = tomllib.loads(uneven.text)["variants"]
-    assert 0.9 < weights["ad"]["weight"] < 1
+def test_weights_are_equal_and_asked_where_units_refute_it() -> None:
+    """A weight that repeats the units would make the check of the split pass for ever."""
+    uneven, even = draft(SHAPES["ads_or_psa"].frame), draft(SHAPES["landing_page"].frame)
+    for own in (uneven, even):
+        weights = tomllib.loads(own.text)["variants"].values()
+        assert {variant["weight"] for variant in weights} == {1}
     assert any(question.startswith("weights") for question in uneven.questions)
-    even = tomllib.loads(draft(SHAPES["landing_page"].frame).text)["variants"]
-    assert {variant["weight"] for variant in even.values()} == {1}
+    assert not any(question.startswith("weights") for question in even.questions)
+
+
+def test_variants_that_may_be_nulls_are_asked_about() -> None:
+    frame = SHAPES["landing_page"].frame
+    name = SHAPES["landing_page"].variant
+    holes = frame.assign(**{str(name): frame[name].where(frame.index % 20 > 0, "NULL")})
+    own = draft(holes)
+    assert "NULL" not in tomllib.loads(own.text)["variants"]
+    assert any("is 'NULL' a variant" in question for question in own.questions)
 
 
 def test_spellings_of_a_variant_are_asked_with_the_line_that_joins_them(tmp_path: Path) -> None:

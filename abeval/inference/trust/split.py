@@ -304,7 +304,10 @@ def change_checks(analysis: Analysis) -> list[Finding]:
     slots: dict[str, object] = {"changes": _changes(experiment, stretches)}
     slots["stretches"] = len(stretches)
     if not placing.knows_assignment(experiment):
-        weights = ", ".join(f'"{name}" = {v.weight:g}' for name, v in experiment.variants.items())
+        # Nobody planned the weights that were observed.
+        planned = {k: f"{v.weight:g}" for k, v in experiment.variants.items()}
+        planned |= dict.fromkeys(planned, "?") if experiment.weights == "observed" else {}
+        weights = ", ".join(f'"{name}" = {weight}' for name, weight in planned.items())
         start, change = (stretch.start for stretch in stretches[:2])
         slots |= {"start": start, "change": change, "weights": weights}
         words = unexplained_words(experiment, stretches)
