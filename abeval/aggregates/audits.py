@@ -23,6 +23,7 @@ from abeval.logs.run import Run
 from abeval.logs.shape import LogShape
 from abeval.logs.unit_arrays import NO_DAY, NO_FIRST, NO_LAST, NONE, Whole, ranked, where
 from abeval.logs.units import places_of_hashes
+from abeval.logs.views import click, copies_column
 
 PARTS = 4096
 """Units are put into so many parts by their hash, of which a sample has some."""
@@ -180,18 +181,31 @@ def audit_sums(run: Run, prepared: Prepared) -> dict[str, list[AuditSums]]:
     rows += _of_rows(run, prepared, units, hours, impressions)
     rows += _set_aside(run, prepared, units)
     if prepared.repeats.duplicates:
-        unit = run.engine.hash64([quoted(shape.impressions.mapped["unit_id"])])
-        copies = " union all ".join(
-            f"select {unit} as unit_hash, {sign} as copies from {relation}"
-            for sign, relation in ((1, "repeated_rows"), (-1, "restored_rows"))
-        )
-        run.engine.view("repeated_copies", copies)
-        read = _arrays(run.engine, "audit/duplicates", units)
-        duplicates = units.grouped(read["unit"], read["duplicates"])
-        rows += units.rows("duplicate", [""], duplicates, impressions)
+        rows += _duplicates(run, shape, units, hours, impressions)
     if shape.exposures is not None:
         rows += _silent(units, hours)
     return grouped(rows, lambda row: row.audit)
+
+
+def _duplicates(
+    run: Run, shape: LogShape, units: AuditedUnits, hours: Hours, impressions: Whole
+) -> Iterator[AuditSums]:
+    """Count rows that repeat another, of the clicked and of the others by themselves.
+
+    Where clicks are sent again, a variant with more clicks has more repeated rows.
+    """
+    log = shape.impressions
+    unit = run.engine.hash64([quoted(log.mapped["unit_id"])])
+    copies = f"{copies_column(log)} - 1 as copies, {click(log)} as click"
+    run.engine.view("repeated_copies", f"select {unit} as unit_hash, {copies} from first_rows")
+    read = _arrays(run.engine, "audit/duplicates", units)
+    clicked, every = (units.grouped(read["unit"], read[name]) for name in ("clicked", "duplicates"))
+    if "click" not in log or shape.clicks is not None:
+        yield from units.rows("duplicate", [""], every, impressions)
+        return
+    clicks = units.grouped(hours.unit, hours.clicks)
+    yield from units.rows("duplicate", ["clicked"], clicked, clicks)
+    yield from units.rows("duplicate", [""], every - clicked, impressions - clicks)
 
 
 def _has_clicks(shape: LogShape) -> bool:

@@ -19,7 +19,7 @@ from abeval.experiment.sections import moment
 from abeval.experiment.sources import OUTCOME, ROW_UNIT
 from abeval.logs import checks, units, views
 from abeval.logs.cells import IN_PERIOD, Cells, days_of_units, read_cells, write_sums
-from abeval.logs.duplicates import Repeats, find_repeats
+from abeval.logs.duplicates import EVENT_IDS, Repeats, find_repeats
 from abeval.logs.files import FileFacts, lacking_columns
 from abeval.logs.mapping import CLICK_KEYS, LogColumns
 from abeval.logs.placing import Placed, place_units
@@ -216,7 +216,7 @@ def prepare(
     experiment, engine = run.experiment, run.engine
     run.step("reading the logs")
     # Columns that are chosen once the log's are known need not be named anywhere.
-    reads = None if extra else f"{experiment!r} {metrics!r}"
+    reads = None if extra else f"{experiment!r} {metrics!r} {EVENT_IDS}"
     of_rows = {value.log for metric in metrics for value in row_values(metric)}
     outcomes = [OUTCOME + log for log in experiment.logs.events if log in of_rows]
     opened = open_logs(run, outcomes, reads)

@@ -75,7 +75,7 @@ def relations() -> dict[str, Types]:
     cities = {"impressions": log.assign(city=log.variant)}
     collect(Run(in_turn, engine, cities), chosen_metrics(in_turn))
     engine.close()
-    for cleaning in ({}, {"duplicate_key": ["request_id", "position"]}):
+    for cleaning in ({}, {"duplicate_key": ["request_id", "item_id"]}):
         entries = {
             "logs": {
                 **{name: {} for name in frames if name != "orders"},
