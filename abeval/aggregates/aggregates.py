@@ -162,6 +162,7 @@ class Aggregates:
         buckets: Metric → its sums over sub-buckets, for A/A replays; empty without them.
         entered: Units by scheduled split, hour of entry and variant.
         stretches: Stretches of entry days of one split each; none where it did not change.
+        questions: What a person has to say of the logs before anything is decided.
         audits: Audit → its rows.
         extremes: Metric and variant → (y, x), in counted units, of the twenty units that deviate
             most from the variant's value.
@@ -185,6 +186,7 @@ class Aggregates:
     entered: Sequence[Entered] = ()
     stretches: Stretches = ()
     notes: tuple[str, ...] = ()
+    questions: tuple[str, ...] = ()
     audits: Mapping[str, Sequence[AuditSums]] = field(default_factory=dict)
     extremes: Mapping[tuple[str, str], Sequence[tuple[float, float]]] = field(default_factory=dict)
     unit_aucs: Sequence[UnitsByAuc] = ()

@@ -101,7 +101,8 @@ def collect_prepared(
         refused=wanted.refused,
         facts=accounting.facts(prepared)
         | accounting.count_other_variants(experiment, prepared)
-        | mixed_slots(experiment, engine),
+        | mixed_slots(experiment, engine)
+        | accounting.count_early_rows(counted, engine),
         quantiles=quantiles,
         buckets=sums.buckets,
         reach=rows.catalogue.reach,
@@ -109,6 +110,7 @@ def collect_prepared(
         entered=placed.entered,
         stretches=placed.stretches,
         notes=(*prepared.notes, *cut_notes),
+        questions=prepared.questions,
         audits=audit_sums(run, prepared),
         extremes=sums.extremes,
         unit_aucs=sums.unit_aucs,

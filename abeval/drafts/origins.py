@@ -260,6 +260,11 @@ class Log:
         return self.table.origin.name
 
     @property
+    def entry(self) -> str:
+        """Return its name below `logs` in the experiment file."""
+        return ".".join(filter(None, [self.kind, self.alias]))
+
+    @property
     def is_clicks(self) -> bool:
         """Say whether its name is that of clicks."""
         return words.says(self.name, "clicks")

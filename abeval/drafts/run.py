@@ -20,6 +20,7 @@ from abeval.engines.sql import cast_query, quoted
 from abeval.errors import LogError
 from abeval.experiment.problems import joined_line, spelled_alike
 from abeval.experiment.sources import CANONICAL_COLUMNS, ROW_UNIT
+from abeval.logs.checks import ask_zones
 from abeval.metrics.builtin import builtin_metrics
 
 
@@ -179,9 +180,11 @@ def _write_logs(file: File, findings: Findings) -> None:
         if log.kind is None:
             file.ask(words.question("unused", named=named, reason=log.reason))
             continue
-        file.section("logs", log.kind, *filter(None, [log.alias]))
+        file.section("logs", *log.entry.split("."))
         _write_log(file, log, findings)
         file.ask(*origin.questions, log.question and f"{named}: {log.question}")
+    logs = [log for log in (findings.main, *findings.others) if log.kind and "ts" in log.columns]
+    file.ask(*ask_zones({log.entry: log.columns["ts"].type for log in logs}))
 
 
 def _write_log(file: File, log: Log, findings: Findings) -> None:

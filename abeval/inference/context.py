@@ -40,6 +40,12 @@ _LARGE = ("auc", "function")
 """Kinds whose tests are for large samples; those of means and ratios change with the skewness."""
 
 
+def with_questions(experiment: Experiment, aggregates: Aggregates) -> Experiment:
+    """Return the experiment with what is open of its logs, beside what its file asks."""
+    questions = dict.fromkeys([*experiment.questions, *aggregates.questions])
+    return experiment.model_copy(update={"questions": [*questions]})
+
+
 def experiment_info(experiment: Experiment, aggregates: Aggregates) -> ExperimentInfo:
     """Return what was analysed."""
     period, before = experiment.period, experiment.pre_period

@@ -122,7 +122,7 @@ def _units(engine: Engine) -> list[tuple[str, int]]:
 
 def _outcomes(name: str, engine: Engine) -> list[tuple[str, int]]:
     """Return rows of an outcome log, by what became of them."""
-    engine.view("outcome_rows", f"select * from {relation(name)}")
+    _show_outcomes(engine, name)
     used, reasons = Counter[str](), Counter[str]()
     for reason, in_period, events, duplicates in engine.rows(query("log/outcome_accounting")):
         kept = USED if in_period else USED_BEFORE
@@ -130,6 +130,24 @@ def _outcomes(name: str, engine: Engine) -> list[tuple[str, int]]:
         counts[kept if reason is None else str(reason)] += whole(events)
         reasons["duplicate"] += whole(duplicates)
     return [*used.items(), *((reason, rows) for reason, rows in sorted(reasons.items()) if rows)]
+
+
+EARLY = "early:"
+"""Begins the facts of how many rows of an outcome log come so many half hours too early."""
+
+
+def count_early_rows(accounts: Sequence[LogRows], engine: Engine) -> dict[str, int]:
+    """Count rows before exposure by log and half hour: how far the clocks of two logs may differ."""
+    counts = dict[str, int]()
+    for log in (one.log for one in accounts if one.reason == "before_exposure"):
+        _show_outcomes(engine, log)
+        for half_hours, events in engine.rows(query("log/early_rows")):
+            counts[f"{EARLY}{log}:{half_hours}"] = whole(events)
+    return counts
+
+
+def _show_outcomes(engine: Engine, name: str) -> None:
+    engine.view("outcome_rows", f"select * from {relation(name)}")
 
 
 def facts(prepared: Prepared) -> dict[str, int]:

@@ -24,7 +24,11 @@ _MOST_HASHES = 1 << 24
 _IDS = ("impression_id", "unit_id", "request_id")
 """Of these, one says of whom or of what a row is."""
 
-EVENT_IDS = ["event_id", "eventid", "event_uuid", "message_id", "messageid", "msg_id", "insert_id", "insertid", "$insert_id", "hit_id", "impression_uuid", "uuid", "guid", "dedup_id", "dedupe_id", "dedup_key", "idempotency_key"]
+EVENT_IDS = (
+    *("event_id", "eventid", "event_uuid", "message_id", "messageid", "msg_id", "insert_id"),
+    *("insertid", "$insert_id", "impression_uuid", "uuid", "guid", "hit_id", "dedup_id"),
+    *("dedupe_id", "dedup_key", "idempotency_key"),
+)
 """Names of columns whose values are made with the event, and come again only with it."""
 
 

@@ -189,6 +189,7 @@ class Prepared:
     rows: int
     lacking: Sequence[str] = ()
     notes: tuple[str, ...] = ()
+    questions: tuple[str, ...] = ()
 
     @cached_property
     def days(self) -> UnitDays:
@@ -258,6 +259,9 @@ def prepare(
             *join_notes(experiment, join),
             *file_notes(opened, {name: lacking}),
             *(units.missing_note(engine) if shape.table is not None else ()),
+        ),
+        questions=checks.ask_zones(
+            {c.log: c.type_of("ts") for c in opened.columns.values() if not c.source.ts_zone}
         ),
     )
 

@@ -44,6 +44,7 @@ _FIND: Mapping[str, Find] = {
     groups.DENOMINATORS: groups.denominator_checks,
     groups.AA: lambda analysis: groups.aa_check(analysis, None),
     "missing_values:METRIC:VARIANT": groups.known_checks,
+    "before_exposure": rows.before_exposure,
     "missing_days": rows.missing_days,
     "lacking_column": rows.lacking_columns,
     "impressions_outside_period": rows.outside_period,
@@ -123,6 +124,7 @@ def without_replays(experiment: Experiment) -> Experiment:
 
 def check(experiment: Experiment, metrics: Sequence[Metric], aggregates: Aggregates) -> CheckResult:
     """Return what the checks say without a scorecard; they name all metrics that they touch."""
+    experiment = context.with_questions(experiment, aggregates)
     names = {metric.name for metric in metrics}
     others = [m for m in named_metrics(experiment) if m.name not in names]
     refused = {m.name: ("an analysis: the checks do not compute it",) for m in others}

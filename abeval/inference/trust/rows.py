@@ -8,11 +8,14 @@ from abeval.experiment.model import Experiment
 from abeval.experiment.problems import arms_of, joined_line, meant_by
 from abeval.inference.compare import Analysis
 from abeval.inference.trust.finding import Finding, Limits, skipped, touched
-from abeval.logs.accounting import other_variants
+from abeval.logs.accounting import EARLY, other_variants
+from abeval.logs.checks import USED
 from abeval.logs.clusters import MIXED
+from abeval.metrics.definition import row_values
 from abeval.results import format as fmt
 from abeval.stats import means
 from abeval.stats.distributions import two_sided
+from abeval.stats.faults import early_hours
 from abeval.stats.moments import Moments
 from abeval.stats.records import Refusal
 
@@ -52,6 +55,33 @@ def duplicates(analysis: Analysis, of: str, reason: str, what: str) -> Finding:
         why, remedy = 'cleaning.duplicates is "unchecked"', 'make it "drop"'
     name = f"{analysis.experiment.logs.rows_name}_duplicate"
     return skipped(f"duplicates were not looked for: {why}", name, remedy)
+
+
+def before_exposure(analysis: Analysis) -> list[Finding]:
+    """Tell the rows of each outcome log from before exposure, if a shift of hours would mend it."""
+    found, aggregates = [], analysis.aggregates
+    for log in analysis.experiment.logs.events:
+        rows = {one.reason: one.rows for one in aggregates.accounts if one.log == log}
+        early, used = rows.get("before_exposure", 0), rows.get(USED, 0)
+        if not early + used:
+            continue
+        place, head = len(f"{EARLY}{log}:"), f"{EARLY}{log}:"
+        shares = {int(n[place:]): x for n, x in aggregates.facts.items() if n.startswith(head)}
+        hours, share = early_hours(shares), early / (early + used)
+        reads = [m.name for m in analysis.metrics if any(v.log == log for v in row_values(m))]
+        slots = {"log": log, "early": early, "rows": early + used, "share": share, "hours": hours}
+        found.append(
+            Finding(
+                share if hours else 0.0,
+                metrics=tuple(reads),
+                name=f"before_exposure:{log}",
+                slots={
+                    **slots,
+                    "such": f', such as "Etc/GMT+{hours:g}",' if hours % 1 == 0 else "",
+                },
+            )
+        )
+    return found
 
 
 def missing_days(analysis: Analysis) -> Finding:
