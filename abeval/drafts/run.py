@@ -244,7 +244,8 @@ def _write_metrics(file: File, findings: Findings) -> None:
             metrics.append((fields, f"{one.certainty}: {one.reason}"))
     for log in findings.others:
         note = f"likely: of the rows of {log.alias} since the exposure"
-        metrics += [(fields, note) for fields in _of_events(log)]
+        note = "likely: units that the table lacks have 0" if log.kind == "units" else note
+        metrics += [(fields, note) for fields in _of_events(log, taken)]
     if findings.has_ctr and metrics:
         metrics.insert(0, ({"name": "ctr", "role": "goal"}, "clicks / impressions"))
     elif findings.has_ctr:
@@ -288,8 +289,8 @@ def _fields(guess: Guess, column: Column, findings: Findings, taken: set[str]) -
     return {"name": words.free(taken, name, f"{name}_value"), "role": role, **fields}
 
 
-def _of_events(log: Log) -> Iterator[dict[str, object]]:
-    """Make metrics of a log of events: units that have a row, and sums of its outcomes."""
+def _of_events(log: Log, taken: set[str]) -> Iterator[dict[str, object]]:
+    """Make metrics of events, units that have a row and sums, or of a table of units."""
     # Of types of rows, such as logins, those that are called so are outcomes.
     is_goal = not log.table.origin.where or words.says(log.name, *DONE)
     fields = {"role": "goal" if is_goal else "diagnostic", "log": log.alias}
@@ -298,6 +299,9 @@ def _of_events(log: Log) -> Iterator[dict[str, object]]:
         for column in log.outcomes:
             sums = {"per_unit": "sum", "value": column.number}
             yield {"name": f"{log.alias}_{slug(column.name)}", **fields, **sums}
+    for column in log.outcomes if log.kind == "units" else ():
+        name = words.free(taken, slug(column.name))
+        yield {"name": name, "role": "goal", "log": "units", "value": column.number}
 
 
 @dataclass(frozen=True)

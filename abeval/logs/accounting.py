@@ -137,7 +137,7 @@ EARLY = "early:"
 
 
 def count_early_rows(accounts: Sequence[LogRows], engine: Engine) -> dict[str, int]:
-    """Count rows before exposure by log and half hour: how far the clocks of two logs may differ."""
+    """Count rows before exposure by log and half hour: clocks of two logs may differ so far."""
     counts = dict[str, int]()
     for log in (one.log for one in accounts if one.reason == "before_exposure"):
         _show_outcomes(engine, log)

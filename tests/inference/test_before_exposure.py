@@ -104,7 +104,7 @@ def test_an_honest_log_passes_however_much_of_it_is_from_before(
 
 
 def test_of_few_rows_nothing_is_said() -> None:
-    assert early_hours({k: 1 for k in range(16)}) == 0
+    assert early_hours(dict.fromkeys(range(16), 1)) == 0
     assert early_hours({}) == 0
 
 
