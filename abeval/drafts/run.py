@@ -433,6 +433,8 @@ def _assigned(
     if variant.column is None and not any(log.kind for log in others):
         variant = variant_of(engine, inside, weakly=True)
     exposures = next((log.table for log in others if log.kind == "exposures"), None)
+    if variant.column is None and exposures is None:
+        variant = variant_of(engine, inside, by_name=True)
     if variant.column is not None or exposures is None:
         return variant, arms_of(engine, inside, variant), period
     variant = variant_of(engine, exposures)
