@@ -24,6 +24,7 @@ from abeval.experiment.model import Experiment
 from abeval.experiment.sources import ROW_UNIT
 from abeval.logs import accounting
 from abeval.logs.clusters import mixed_slots
+from abeval.logs.coarser import count_coarser
 from abeval.logs.prepare import Extra, prepare
 from abeval.logs.run import Run
 from abeval.logs.unit_arrays import Units
@@ -102,7 +103,8 @@ def collect_prepared(
         facts=accounting.facts(prepared)
         | accounting.count_other_variants(experiment, prepared)
         | mixed_slots(experiment, engine)
-        | accounting.count_early_rows(counted, engine),
+        | accounting.count_early_rows(counted, engine)
+        | count_coarser(run, prepared.shape, units),
         quantiles=quantiles,
         buckets=sums.buckets,
         reach=rows.catalogue.reach,

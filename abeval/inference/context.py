@@ -157,7 +157,8 @@ def _of_unused_logs(experiment: Experiment, metrics: Sequence[Metric]) -> Iterat
     used["units"] |= any(unit_terms(metric) for metric in metrics)
     unused = {name: log for name, log in experiment.logs.named.items() if not used.get(name, True)}
     if unused:
-        listed = [f"[logs.{n}] ({', '.join(log.paths) or 'a table'})" for n, log in unused.items()]
+        paths = {n: f" ({', '.join(log.paths)})" if log.paths else "" for n, log in unused.items()}
+        listed = [f"[logs.{name}]{of_log}" for name, of_log in paths.items()]
         yield "unused", {"logs": fmt.listing(listed), "it": "it" if len(listed) == 1 else "them"}
 
 

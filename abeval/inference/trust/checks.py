@@ -39,6 +39,7 @@ _FIND: Mapping[str, Find] = {
     "slot_hours": turns.slot_hours,
     "carry_over": turns.carry_over,
     "crossover": rows.crossover,
+    "coarser_unit": rows.coarser_unit,
     "assignment": rows.assignment,
     "pre_period": groups.before_checks,
     groups.DENOMINATORS: groups.denominator_checks,

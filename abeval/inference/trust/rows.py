@@ -11,6 +11,7 @@ from abeval.inference.trust.finding import Finding, Limits, skipped, touched
 from abeval.logs.accounting import EARLY, other_variants
 from abeval.logs.checks import USED
 from abeval.logs.clusters import MIXED
+from abeval.logs.coarser import COARSER
 from abeval.metrics.definition import row_values
 from abeval.results import format as fmt
 from abeval.stats import means
@@ -18,6 +19,9 @@ from abeval.stats.distributions import two_sided
 from abeval.stats.faults import early_hours
 from abeval.stats.moments import Moments
 from abeval.stats.records import Refusal
+
+_PLAIN = 20
+"""So many ids that chance would mix, and that are not, show that they were randomised whole."""
 
 
 def _set_aside(analysis: Analysis, log: str, reason: str, what: str) -> Finding:
@@ -147,6 +151,27 @@ def crossover(analysis: Analysis) -> Finding | None:
         done += "; excluding them biases an uneven split"
     slots = {"crossovers": crossovers, "units": units, "done": done}
     return Finding(crossovers / units if units else 0.0, slots=slots)
+
+
+def coarser_unit(analysis: Analysis) -> list[Finding]:
+    """Find ids of several units each that all have one variant, where chance would mix many."""
+    facts, found = analysis.aggregates.facts, list[Finding]()
+    columns = [n.split(":")[1] for n in facts if n.startswith(COARSER) and n.endswith(":several")]
+    for column in columns:
+        counts = {n: facts[f"{COARSER}{column}:{n}"] for n in ("several", "mixed", "expected")}
+        is_one = counts["expected"] >= _PLAIN and 10 * counts["mixed"] <= counts["expected"]
+        one = Finding(
+            counts["mixed"] / counts["several"],
+            limits=Limits(None, None),
+            least="warn" if is_one else "pass",
+            name=f"coarser_unit:{column}",
+            slots={"column": column, "unit": analysis.experiment.unit, **counts},
+        )
+        if is_one:
+            # The coarsest comes first: finer ones have one variant each because it has.
+            return [*found, one]
+        found.append(one)
+    return found
 
 
 def assignment(analysis: Analysis) -> Finding | None:
