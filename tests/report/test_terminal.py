@@ -162,7 +162,8 @@ def test_a_log_that_nothing_reads_is_named_on_the_first_screen() -> None:
     result = loaded.analyze(logs={"impressions": log, "units": people, "orders": orders})
     said = result.to_dict()["notes"][0]
     assert said.startswith("Not used: ")
-    assert "(people.csv)" in said and "orders" in said
+    assert "(people.csv)" in said
+    assert "orders" in said
     out = StringIO()
     print_result(result, Console(file=out, width=200), whole=False)
     assert said in out.getvalue()
