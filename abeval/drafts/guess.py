@@ -1,6 +1,6 @@
 """Guess what a table's columns are: the unit, the variant, the time, and those of a log."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple
 
@@ -111,36 +111,36 @@ def names_id(column: Column) -> bool:
 
 
 def unit_guess(table: Table) -> Guess:
-    """Guess the randomisation unit: ids by their name, or that have one variant; else each row.
+    """Guess the randomisation unit: the coarsest ids with one variant each, else ids by their name.
 
-    Of ids of people, visits and requests it is the coarsest of which each has one variant.
+    Variants that were assigned to finer ids would not be the same all over each coarser one.
+    Without ids it is each row.
     """
     ids = [c for c in table.columns if c.may_be_id and c.distinct > FEW and c.named("unit")]
-    ids.sort(key=lambda c: (rank(c, "unit"), c.name))
-    if (
-        table.clusters
-        and table.clusters[0] not in ids
-        and not table.clusters[0].named("request_id")
-    ):
-        return _cluster(table, ids)
-    constant = [c for c in table.clusters if c in ids or c.named("request_id")]
-    if ids or constant:
-        named = ids[0] if ids else constant[0]
-        share = table.constancy.get(named.name, 1.0)
-        is_coarser = constant and constant[0].distinct < named.distinct
-        column = constant[0] if constant and (is_coarser or share < ONE_VARIANT) else named
+    named = min(ids, key=lambda c: (rank(c, "unit"), c.name), default=None)
+    share = 1.0 if named is None else table.constancy.get(named.name, 1.0)
+    column = next(iter(table.clusters), named)
+    if named and column and column.distinct >= named.distinct and share >= ONE_VARIANT:
+        # What few of them have several of are crossovers.
+        column = named
+    if column is not None:
         missing = table.rows - column.rows
         reason = f"{column.distinct:,} units in {table.rows:,} rows"
         reason += f", of which {missing:,} have none" if missing else ""
-        certainty: Certainty = "likely" if missing or column.kind == "real" else "sure"
-        if column == named or is_coarser:
-            return Guess("unit", column, certainty, reason)
-        reason += f"; of {named.name} only {share:.0%} have one variant"
-        question = f"unit: was {column.name} randomised, or {named.name}? There are {reason}"
-        is_open = share >= _OFTEN
-        return Guess(
-            "unit", column, "not sure" if is_open else "likely", reason, question * is_open
+        rivals = list[str]()
+        if named is not None and column.distinct > named.distinct:
+            reason += f"; of {named.name} only {share:.0%} have one variant"
+            rivals = [named.name] if share >= _OFTEN else []
+        elif column not in ids:
+            reason += ", and each has one variant"
+            finer = [c.name for c in (*table.clusters, *ids) if c.distinct > column.distinct]
+            rivals = [] if column.says("place") else [*dict.fromkeys(finer)]
+        question = (
+            f"unit: was {column.name} randomised, or {' or '.join(rivals)}? There are {reason}"
         )
+        is_sure = column in ids and not missing and column.kind != "real" and share >= ONE_VARIANT
+        certainty: Certainty = "not sure" if rivals else "sure" if is_sure else "likely"
+        return Guess("unit", column, certainty, reason, question if rivals else "")
     others = [c.name for c in table.columns if names_id(c) and 1 < c.distinct < table.rows]
     shown = [c.name for c in table.columns if c.is_count and c.says("seen")]
     days = [c.distinct for c in table.columns if c.named("time")]
@@ -155,21 +155,6 @@ def unit_guess(table: Table) -> Guess:
     else:
         return Guess("unit", None, "likely", "no column names a unit, so each row is one")
     return Guess("unit", None, "not sure", reason, f"unit: {reason}")
-
-
-def _cluster(table: Table, ids: Sequence[Column]) -> Guess:
-    """Guess that the coarsest ids are the unit of which each value has one variant.
-
-    Variants that were not assigned by place would not be the same all over each place.
-    """
-    best = table.clusters[0]
-    units = f"{best.distinct:,} in {table.rows:,} rows, and each has one variant"
-    finer = [c.name for c in (*table.clusters[1:], *ids) if c.distinct > best.distinct]
-    if best.says("place") or not finer:
-        return Guess("unit", best, "likely", units)
-    names = " or ".join(dict.fromkeys(finer))
-    question = f"unit: was {best.name} randomised, or {names}? There are {units}"
-    return Guess("unit", best, "not sure", units, question)
 
 
 def staged(engine: Engine, table: Table) -> Table:

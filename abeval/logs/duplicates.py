@@ -121,10 +121,11 @@ def _separate_repeats(engine: Engine, log: LogColumns, named: list[str] | None) 
         repetitions = "select 2 * coalesce(sum(copies - 1), 0) from first_rows"
         if same is None or whole_number(engine, repetitions) <= row_count(engine, log.raw):
             return same
-    key = named or _distinguishing_columns(log)
-    return _match_repeats(
-        engine, log, key, named or compared_columns(log), "true" if named else has_id(log)
-    )
+    same_event = named or compared_columns(log)
+    names = ("impression_id", "unit_id", "ts", "request_id", "item_id")
+    key = named or [log.mapped[name] for name in names if name in log]
+    key = key if named or len(key) > 1 or log.log == "units" else same_event
+    return _match_repeats(engine, log, key, same_event, "true" if named else has_id(log))
 
 
 def _event_key(log: LogColumns) -> list[str] | None:
@@ -172,15 +173,6 @@ def _find_repeated_keys(
         keys = query("log/repeated_keys")
     engine.table("repeated_keys", keys)
     return key
-
-
-def _distinguishing_columns(log: LogColumns) -> list[str]:
-    if "impression_id" in log:
-        return [log.mapped["impression_id"]]
-    if log.log == "units":
-        return [log.mapped["unit_id"]]
-    named = [log.mapped[name] for name in ("unit_id", "ts", "request_id", "item_id") if name in log]
-    return named if len(named) > 1 else compared_columns(log)
 
 
 def has_id(log: LogColumns) -> str:
