@@ -103,7 +103,7 @@ def collect_prepared(
         facts=accounting.facts(prepared)
         | accounting.count_other_variants(experiment, prepared)
         | mixed_slots(experiment, engine)
-        | accounting.count_early_rows(counted, engine)
+        | accounting.find_early_clocks(counted, engine)
         | count_coarser(run, prepared.shape, units),
         quantiles=quantiles,
         buckets=sums.buckets,

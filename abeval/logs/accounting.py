@@ -16,6 +16,7 @@ from abeval.logs.checks import USED, USED_BEFORE
 from abeval.logs.placing import REASONS, at
 from abeval.logs.prepare import Prepared, relation
 from abeval.logs.shape import UNITS
+from abeval.stats.faults import early_hours
 
 
 class LogRows(NamedTuple):
@@ -133,17 +134,17 @@ def _outcomes(name: str, engine: Engine) -> list[tuple[str, int]]:
 
 
 EARLY = "early:"
-"""Begins the facts of how many rows of an outcome log come so many half hours too early."""
+"""Begins the facts of how many half hours the clock of an outcome log is behind."""
 
 
-def count_early_rows(accounts: Sequence[LogRows], engine: Engine) -> dict[str, int]:
-    """Count rows before exposure by log and half hour: clocks of two logs may differ so far."""
-    counts = dict[str, int]()
+def find_early_clocks(accounts: Sequence[LogRows], engine: Engine) -> dict[str, int]:
+    """Find by how many half hours the rows of each outcome log come too early, 0 for none."""
+    facts = dict[str, int]()
     for log in (one.log for one in accounts if one.reason == "before_exposure"):
         _show_outcomes(engine, log)
-        for half_hours, events in engine.rows(query("log/early_rows")):
-            counts[f"{EARLY}{log}:{half_hours}"] = whole(events)
-    return counts
+        early = {whole(n): whole(rows) for n, rows in engine.rows(query("log/early_rows"))}
+        facts[EARLY + log] = round(2 * early_hours(early))
+    return facts
 
 
 def _show_outcomes(engine: Engine, name: str) -> None:

@@ -21,8 +21,7 @@ _LEVELS = (
 
 NAMES = tuple(name for names in _LEVELS for name in names)
 
-COARSER = "coarser:"
-"""Begins the facts of ids: how many have several units, several variants, or would by chance."""
+_FACT = "coarser:"
 
 
 def coarser_ids(experiment: Experiment, log: LogColumns) -> list[str]:
@@ -52,5 +51,18 @@ def count_coarser(run: Run, shape: LogShape, units: Mapping[str, int]) -> dict[s
             expected += whole(ids) * (1 - sum(share ** whole(number) for share in shares))
         if several:
             counts = {"several": several, "mixed": mixed, "expected": round(expected)}
-            facts |= {f"{COARSER}{column}:{name}": n for name, n in counts.items()}
+            facts |= {f"{_FACT}{column}:{name}": n for name, n in counts.items()}
     return facts
+
+
+def coarser_counts(facts: Mapping[str, int]) -> dict[str, dict[str, int]]:
+    """Return for each id how many have several units, and of those several variants.
+
+    `mixed` is how many have, `expected` how many would by chance.
+    """
+    counts: dict[str, dict[str, int]] = {}
+    for name, number in facts.items():
+        if name.startswith(_FACT):
+            _, column, what = name.split(":")
+            counts.setdefault(column, {})[what] = number
+    return counts

@@ -121,11 +121,13 @@ def _separate_repeats(engine: Engine, log: LogColumns, named: list[str] | None) 
         repetitions = "select 2 * coalesce(sum(copies - 1), 0) from first_rows"
         if same is None or whole_number(engine, repetitions) <= row_count(engine, log.raw):
             return same
-    same_event = named or compared_columns(log)
+    identity = named or compared_columns(log)
     names = ("impression_id", "unit_id", "ts", "request_id", "item_id")
     key = named or [log.mapped[name] for name in names if name in log]
-    key = key if named or len(key) > 1 or log.log == "units" else same_event
-    return _match_repeats(engine, log, key, same_event, "true" if named else has_id(log))
+    if len(key) < 2 and not named and log.log != "units":
+        engine.complete(log.raw)
+        key = identity
+    return _match_repeats(engine, log, key, identity, "true" if named else has_id(log))
 
 
 def _event_key(log: LogColumns) -> list[str] | None:
@@ -142,20 +144,6 @@ def _match_repeats(
     engine: Engine, log: LogColumns, key: Sequence[str], identity: Sequence[str], where: str
 ) -> str | None:
     """Separate the rows that share a key, and of those the first of each identity."""
-    key = _find_repeated_keys(engine, log, key, identity, where)
-    if not key or row_count(engine, "repeated_keys") == 0:
-        return None
-    engine.complete(log.raw)
-    same = " and ".join(f"r.{quoted(c)} is not distinct from k.{quoted(c)}" for c in key)
-    engine.table("repeated_rows", f"select r.* from {log.raw} r join repeated_keys k on {same}")
-    engine.table("first_rows", _first_rows(log, identity))
-    return same
-
-
-def _find_repeated_keys(
-    engine: Engine, log: LogColumns, key: Sequence[str], identity: Sequence[str], where: str
-) -> Sequence[str]:
-    """Create `repeated_keys`, and return its columns; neither where no key repeats."""
     if _positions_fit(engine, log, identity):
         request, position = quoted(log.mapped["request_id"]), quoted(log.mapped["position"])
         engine.view(
@@ -164,15 +152,19 @@ def _find_repeated_keys(
         )
         key = [log.mapped["request_id"]]
         keys = f"select request_id as {request} from ({query('log/repeated_positions')})"
+    elif log.log != "units" and _each_once(engine, log.raw, key):
+        return None
     else:
-        if not {*key} <= {*log.mapped.values()}:
-            engine.complete(log.raw)
-        if log.log != "units" and _each_once(engine, log.raw, key):
-            return []
         engine.view("keyed_impressions", f"select {_list(key)} from {log.raw} where {where}")
         keys = query("log/repeated_keys")
     engine.table("repeated_keys", keys)
-    return key
+    if row_count(engine, "repeated_keys") == 0:
+        return None
+    engine.complete(log.raw)
+    same = " and ".join(f"r.{quoted(c)} is not distinct from k.{quoted(c)}" for c in key)
+    engine.table("repeated_rows", f"select r.* from {log.raw} r join repeated_keys k on {same}")
+    engine.table("first_rows", _first_rows(log, identity))
+    return same
 
 
 def has_id(log: LogColumns) -> str:

@@ -11,12 +11,12 @@ from abeval.inference.trust.finding import Finding, Limits, skipped, touched
 from abeval.logs.accounting import EARLY, other_variants
 from abeval.logs.checks import USED
 from abeval.logs.clusters import MIXED
-from abeval.logs.coarser import COARSER
+from abeval.logs.coarser import coarser_counts
 from abeval.metrics.definition import row_values
+from abeval.results import CheckStatus
 from abeval.results import format as fmt
 from abeval.stats import means
 from abeval.stats.distributions import two_sided
-from abeval.stats.faults import early_hours
 from abeval.stats.moments import Moments
 from abeval.stats.records import Refusal
 
@@ -63,28 +63,19 @@ def duplicates(analysis: Analysis, of: str, reason: str, what: str) -> Finding:
 
 def before_exposure(analysis: Analysis) -> list[Finding]:
     """Tell the rows of each outcome log from before exposure, if a shift of hours would mend it."""
-    found, aggregates = [], analysis.aggregates
+    found = []
     for log in analysis.experiment.logs.events:
-        rows = {one.reason: one.rows for one in aggregates.accounts if one.log == log}
+        rows = {one.reason: one.rows for one in analysis.aggregates.accounts if one.log == log}
         early, used = rows.get("before_exposure", 0), rows.get(USED, 0)
         if not early + used:
             continue
-        place, head = len(f"{EARLY}{log}:"), f"{EARLY}{log}:"
-        shares = {int(n[place:]): x for n, x in aggregates.facts.items() if n.startswith(head)}
-        hours, share = early_hours(shares), early / (early + used)
+        hours, share = analysis.aggregates.facts.get(EARLY + log, 0) / 2, early / (early + used)
         reads = [m.name for m in analysis.metrics if any(v.log == log for v in row_values(m))]
-        slots = {"log": log, "early": early, "rows": early + used, "share": share, "hours": hours}
-        found.append(
-            Finding(
-                share if hours else 0.0,
-                metrics=tuple(reads),
-                name=f"before_exposure:{log}",
-                slots={
-                    **slots,
-                    "such": f', such as "Etc/GMT+{hours:g}",' if hours % 1 == 0 else "",
-                },
-            )
-        )
+        such = f', such as "Etc/GMT+{hours:g}",' if hours % 1 == 0 else ""
+        counts = {"log": log, "early": early, "rows": early + used}
+        slots = {**counts, "share": share, "hours": hours, "such": such}
+        name = f"before_exposure:{log}"
+        found.append(Finding(share if hours else 0.0, metrics=tuple(reads), name=name, slots=slots))
     return found
 
 
@@ -155,22 +146,16 @@ def crossover(analysis: Analysis) -> Finding | None:
 
 def coarser_unit(analysis: Analysis) -> list[Finding]:
     """Find ids of several units each that all have one variant, where chance would mix many."""
-    facts, found = analysis.aggregates.facts, list[Finding]()
-    columns = [n.split(":")[1] for n in facts if n.startswith(COARSER) and n.endswith(":several")]
-    for column in columns:
-        counts = {n: facts[f"{COARSER}{column}:{n}"] for n in ("several", "mixed", "expected")}
-        is_one = counts["expected"] >= _PLAIN and 10 * counts["mixed"] <= counts["expected"]
-        one = Finding(
-            counts["mixed"] / counts["several"],
-            limits=Limits(None, None),
-            least="warn" if is_one else "pass",
-            name=f"coarser_unit:{column}",
-            slots={"column": column, "unit": analysis.experiment.unit, **counts},
-        )
+    found = list[Finding]()
+    for column, ids in coarser_counts(analysis.aggregates.facts).items():
+        is_one = ids["expected"] >= _PLAIN and 10 * ids["mixed"] <= ids["expected"]
+        slots = {"column": column, "unit": analysis.experiment.unit, **ids}
+        name, share = f"coarser_unit:{column}", ids["mixed"] / ids["several"]
+        least: CheckStatus = "warn" if is_one else "pass"
+        found.append(Finding(share, limits=Limits(None, None), least=least, name=name, slots=slots))
         if is_one:
             # The coarsest comes first: finer ones have one variant each because it has.
-            return [*found, one]
-        found.append(one)
+            break
     return found
 
 
