@@ -6,7 +6,7 @@ from typing import Literal, NamedTuple
 
 from abeval.drafts import words
 from abeval.drafts.columns import FEW, Column, Origin, Table, look
-from abeval.engines.sql import Engine, literal, quoted, whole
+from abeval.engines.sql import Engine, literal, quoted, row_count, whole
 
 Certainty = Literal["sure", "likely", "not sure"]
 
@@ -33,6 +33,7 @@ LOG_COLUMNS = (
 OF_ROWS = {"click", "item_id", "request_id", "impression_id"}
 """Columns without one of which a score or a category is a property of the unit."""
 
+_LEFT = 0.1
 _OFTEN = 0.5
 """Share of people with one variant from which on chance, or lost ids, may be why some have more."""
 
@@ -78,13 +79,13 @@ def looked(engine: Engine, relation: str, origin: Origin) -> Table:
         ids = [c for c in table.columns if names_id(c) or c.named("request_id")]
         ids = [c for c in ids if variant.distinct < c.distinct <= c.rows - REPEATS]
         ids = sorted((c for c in ids if c != variant), key=lambda c: c.distinct)[:FEW]
-        since = _since(table, variant)
+        since = _since(engine, table, variant)
         constancy = {c.name: _constant(engine, table, c, variant, since, 2) for c in ids}
         table = replace(table, constancy=constancy)
     return table
 
 
-def _since(table: Table, variant: Column) -> str:
+def _since(engine: Engine, table: Table, variant: Column) -> str:
     """Write SQL that leaves out rows from before the experiment, in which all have one variant."""
     time, name = time_guess(table).column, f"cast({quoted(variant.name)} as varchar)"
     often = [value for value, rows in variant.values.items() if rows >= RARE * variant.rows]
@@ -94,7 +95,10 @@ def _since(table: Table, variant: Column) -> str:
         f"select min({time.moment}) as t from {quoted(table.relation)} "
         f"where {name} in ({', '.join(map(literal, often))}) group by {name}"
     )
-    return f"{time.moment} >= (select max(t) from ({begins}))"
+    since = f"{time.moment} >= (select max(t) from ({begins}))"
+    # Of a variant that began at the end, too few rows would be left.
+    left = row_count(engine, f"{quoted(table.relation)} where {since}")
+    return since if left >= _LEFT * table.rows else "true"
 
 
 def rows_where(engine: Engine, table: Table, relation: str, where: str) -> Table:
