@@ -191,6 +191,7 @@ class Aggregates:
         stretches: Stretches of entry days of one split each; none where it did not change.
         audits: Audit of hours → its rows; empty where the log is not audited.
         shares: Audit of shares of rows → its rows.
+        questions: What a person has to say of the logs before anything is decided.
         extremes: Metric and variant → (y, x), in counted units, of the twenty units that deviate
             most from the variant's value.
         clusters: What was randomised, where that are groups of units.
@@ -213,6 +214,7 @@ class Aggregates:
     entered: Sequence[Entered] = ()
     stretches: Stretches = ()
     notes: tuple[str, ...] = ()
+    questions: tuple[str, ...] = ()
     audits: Mapping[str, Sequence[AuditSums]] = field(default_factory=dict)
     shares: Mapping[str, Sequence[UnitShares]] = field(default_factory=dict)
     extremes: Mapping[tuple[str, str], Sequence[tuple[float, float]]] = field(default_factory=dict)

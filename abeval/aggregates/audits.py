@@ -24,6 +24,7 @@ from abeval.logs.run import Run
 from abeval.logs.shape import LogShape
 from abeval.logs.unit_arrays import NO_DAY, NO_FIRST, NO_LAST, NONE, Whole, ranked, where
 from abeval.logs.units import places_of_hashes
+from abeval.logs.views import click, copies_column
 
 PARTS = 4096
 """Units are put into so many parts by their hash, of which a sample has some."""
@@ -194,17 +195,8 @@ def _shares(
         )
     yield from _of_rows(run, prepared, units, hours, impressions)
     yield from _set_aside(run, prepared, units)
-    every = np.arange(units.number.size)
     if prepared.repeats.duplicates:
-        unit = run.engine.hash64([quoted(shape.impressions.mapped["unit_id"])])
-        copies = " union all ".join(
-            f"select {unit} as unit_hash, {sign} as copies from {relation}"
-            for sign, relation in ((1, "repeated_rows"), (-1, "restored_rows"))
-        )
-        run.engine.view("repeated_copies", copies)
-        read = _arrays(run.engine, "audit/duplicates", units)
-        duplicates = units.sums(read["unit"], read["duplicates"])
-        yield from units.shares("duplicate", every, duplicates, impressions)
+        yield from _duplicates(run, shape, units, hours, impressions)
     if shape.exposures is not None:
         # By stretch: who entered late had less time to come.
         code = units.stretch * len(units.variants) + units.variant
@@ -213,6 +205,28 @@ def _shares(
         yield from audit_arrays.unit_shares(
             "silent", names, units.variants, code, silent, np.ones_like(silent)
         )
+
+
+def _duplicates(
+    run: Run, shape: LogShape, units: AuditedUnits, hours: Hours, impressions: Whole
+) -> Iterator[UnitShares]:
+    """Count rows that repeat another, of the clicked and of the others by themselves.
+
+    Where clicks are sent again, a variant with more clicks has more repeated rows.
+    """
+    log = shape.impressions
+    unit = run.engine.hash64([quoted(log.mapped["unit_id"])])
+    copies = f"{copies_column(log)} - 1 as copies, {click(log)} as click"
+    run.engine.view("repeated_copies", f"select {unit} as unit_hash, {copies} from first_rows")
+    read = _arrays(run.engine, "audit/duplicates", units)
+    clicked, repeated = (units.sums(read["unit"], read[name]) for name in ("clicked", "duplicates"))
+    every = np.arange(units.number.size)
+    if "click" not in log or shape.clicks is not None:
+        yield from units.shares("duplicate", every, repeated, impressions)
+        return
+    clicks = units.sums(hours.unit, hours.clicks)
+    yield from units.shares("duplicate", every, clicked, clicks, "clicked")
+    yield from units.shares("duplicate", every, repeated - clicked, impressions - clicks)
 
 
 def _has_clicks(shape: LogShape) -> bool:

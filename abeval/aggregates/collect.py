@@ -25,6 +25,7 @@ from abeval.experiment.model import Experiment
 from abeval.experiment.sources import ROW_UNIT
 from abeval.logs import accounting
 from abeval.logs.clusters import mixed_slots
+from abeval.logs.coarser import count_coarser
 from abeval.logs.prepare import Extra, prepare
 from abeval.logs.run import Run
 from abeval.logs.unit_arrays import Units
@@ -102,7 +103,9 @@ def collect_prepared(
         refused=wanted.refused,
         facts=accounting.facts(prepared)
         | accounting.count_other_variants(experiment, prepared)
-        | mixed_slots(experiment, engine),
+        | mixed_slots(experiment, engine)
+        | accounting.find_early_clocks(counted, engine)
+        | count_coarser(run, prepared.shape, units),
         quantiles=quantiles,
         buckets=sums.buckets,
         reach=rows.catalogue.reach,
@@ -112,6 +115,7 @@ def collect_prepared(
         notes=(*prepared.notes, *cut_notes),
         audits=audits,
         shares={**shares, "lacking": [*lacking_shares(logs)]},
+        questions=prepared.questions,
         extremes=sums.extremes,
         unit_aucs=sums.unit_aucs,
         clusters=placed.units.clusters,

@@ -1,6 +1,6 @@
 """Answer `abeval analyze` and `report`: of an experiment file, a table of units, or results."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, cast

@@ -147,14 +147,21 @@ class Table:
 
     Attributes:
         rows: Its rows, but those in which every column is empty.
-        clusters: Ids of which each value comes again, and has one variant; the coarsest first.
+        constancy: Ids whose values come again, the coarsest first → the share of these values that
+            have one variant.
     """
 
     relation: str
     rows: int
     columns: tuple[Column, ...]
-    clusters: tuple[Column, ...] = ()
+    constancy: Mapping[str, float] = field(default_factory=dict)
     origin: Origin = Origin()
+
+    @property
+    def clusters(self) -> list[Column]:
+        """List the ids of which each value has one variant, the coarsest first."""
+        columns = {column.name: column for column in self.columns}
+        return [columns[name] for name, share in self.constancy.items() if share > 0.99]
 
 
 AT_ONCE = 50

@@ -1,12 +1,12 @@
 """Guess what a table's columns are: the unit, the variant, the time, and those of a log."""
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple
 
 from abeval.drafts import words
 from abeval.drafts.columns import FEW, Column, Origin, Table, look
-from abeval.engines.sql import Engine, literal, quoted, whole
+from abeval.engines.sql import Engine, literal, quoted, row_count, whole
 from abeval.stats import srm
 
 Certainty = Literal["sure", "likely", "not sure"]
@@ -36,6 +36,10 @@ LOG_COLUMNS = (
 
 OF_ROWS = {"click", "item_id", "request_id", "impression_id"}
 """Columns without one of which a score or a category is a property of the unit."""
+
+_LEFT = 0.1
+_OFTEN = 0.5
+"""Share of people with one variant from which on chance, or lost ids, may be why some have more."""
 
 _KNOWN = ("outcome", "cost", "before", "description")
 """Roles of columns that are no variant, whatever their values."""
@@ -77,15 +81,32 @@ class Arms(NamedTuple):
 
 
 def looked(engine: Engine, relation: str, origin: Origin) -> Table:
-    """Measure a table, and find the ids of which each value has one variant."""
+    """Measure a table, and of which ids each value has one variant."""
     table = replace(look(engine, relation), origin=origin)
     for variant in variant_candidates(table)[:1]:
-        ids = [c for c in table.columns if names_id(c) and c != variant]
+        ids = [c for c in table.columns if names_id(c) or c.named("request_id")]
         ids = [c for c in ids if variant.distinct < c.distinct <= c.rows - REPEATS]
-        ids = sorted(ids, key=lambda c: c.distinct)[:FEW]
-        clusters = [c for c in ids if _constant(engine, table, c, variant) > 0.99]
-        table = replace(table, clusters=tuple(clusters))
+        ids = sorted((c for c in ids if c != variant), key=lambda c: c.distinct)[:FEW]
+        since = _since(engine, table, variant)
+        constancy = {c.name: _constant(engine, table, c, variant, since, 2) for c in ids}
+        table = replace(table, constancy=constancy)
     return table
+
+
+def _since(engine: Engine, table: Table, variant: Column) -> str:
+    """Write SQL that leaves out rows from before the experiment, in which all have one variant."""
+    time, name = time_guess(table).column, f"cast({quoted(variant.name)} as varchar)"
+    often = [value for value, rows in variant.values.items() if rows >= RARE * variant.rows]
+    if time is None or len(often) < 2:
+        return "true"
+    begins = (
+        f"select min({time.moment}) as t from {quoted(table.relation)} "
+        f"where {name} in ({', '.join(map(literal, often))}) group by {name}"
+    )
+    since = f"{time.moment} >= (select max(t) from ({begins}))"
+    # Of a variant that began at the end, too few rows would be left.
+    left = row_count(engine, f"{quoted(table.relation)} where {since}")
+    return since if left >= _LEFT * table.rows else "true"
 
 
 def rows_where(engine: Engine, table: Table, relation: str, where: str) -> Table:
@@ -102,17 +123,36 @@ def names_id(column: Column) -> bool:
 
 
 def unit_guess(table: Table) -> Guess:
-    """Guess the randomisation unit: ids by their name, or that have one variant; else each row."""
+    """Guess the randomisation unit: the coarsest ids with one variant each, else ids by their name.
+
+    Variants that were assigned to finer ids would not be the same all over each coarser one.
+    Without ids it is each row.
+    """
     ids = [c for c in table.columns if c.may_be_id and c.distinct > FEW and c.named("unit")]
-    ids.sort(key=lambda c: (rank(c, "unit"), c.name))
-    if table.clusters and table.clusters[0] not in ids:
-        return _cluster(table, ids)
-    if ids:
-        column, missing = ids[0], table.rows - ids[0].rows
+    named = min(ids, key=lambda c: (rank(c, "unit"), c.name), default=None)
+    share = 1.0 if named is None else table.constancy.get(named.name, 1.0)
+    column = next(iter(table.clusters), named)
+    if named and column and column.distinct >= named.distinct and share >= ONE_VARIANT:
+        # What few of them have several of are crossovers.
+        column = named
+    if column is not None:
+        missing = table.rows - column.rows
         reason = f"{column.distinct:,} units in {table.rows:,} rows"
         reason += f", of which {missing:,} have none" if missing else ""
-        certainty: Certainty = "likely" if missing or column.kind == "real" else "sure"
-        return Guess("unit", column, certainty, reason)
+        rivals = list[str]()
+        if named is not None and column.distinct > named.distinct:
+            reason += f"; of {named.name} only {share:.0%} have one variant"
+            rivals = [named.name] if share >= _OFTEN else []
+        elif column not in ids:
+            reason += ", and each has one variant"
+            finer = [c.name for c in (*table.clusters, *ids) if c.distinct > column.distinct]
+            rivals = [] if column.says("place") else [*dict.fromkeys(finer)]
+        question = (
+            f"unit: was {column.name} randomised, or {' or '.join(rivals)}? There are {reason}"
+        )
+        is_sure = column in ids and not missing and column.kind != "real" and share >= ONE_VARIANT
+        certainty: Certainty = "not sure" if rivals else "sure" if is_sure else "likely"
+        return Guess("unit", column, certainty, reason, question if rivals else "")
     others = [c.name for c in table.columns if names_id(c) and 1 < c.distinct < table.rows]
     shown = [c.name for c in table.columns if c.is_count and c.says("seen")]
     days = [c.distinct for c in table.columns if c.named("time")]
@@ -127,21 +167,6 @@ def unit_guess(table: Table) -> Guess:
     else:
         return Guess("unit", None, "likely", "no column names a unit, so each row is one")
     return Guess("unit", None, "not sure", reason, f"unit: {reason}")
-
-
-def _cluster(table: Table, ids: Sequence[Column]) -> Guess:
-    """Guess that the coarsest ids are the unit of which each value has one variant.
-
-    Variants that were not assigned by place would not be the same all over each place.
-    """
-    best = table.clusters[0]
-    units = f"{best.distinct:,} in {table.rows:,} rows, and each has one variant"
-    finer = [c.name for c in (*table.clusters[1:], *ids) if c.distinct > best.distinct]
-    if best.says("place") or not finer:
-        return Guess("unit", best, "likely", units)
-    names = " or ".join(dict.fromkeys(finer))
-    question = f"unit: was {best.name} randomised, or {names}? There are {units}"
-    return Guess("unit", best, "not sure", units, question)
 
 
 def staged(engine: Engine, table: Table) -> Table:
@@ -227,12 +252,16 @@ def names_control(value: str, surely: bool = False) -> bool:
     return is_sure or (not surely and (words.named(value, "control") or is_negative))
 
 
-def variant_of(engine: Engine, table: Table, weakly: bool = False) -> Guess:
-    """Guess the column of the variant: the first candidate of which units have one value."""
+def variant_of(engine: Engine, table: Table, weakly: bool = False, by_name: bool = False) -> Guess:
+    """Guess the column of the variant: the first candidate of which units have one value.
+
+    `by_name` takes one that is called so, however many units have several; a person is asked.
+    """
     unit = unit_guess(table)
     candidates = [c for c in variant_candidates(table, weakly) if c != unit.column][:FEW]
     shares = {c.name: _constant(engine, table, unit.column, c) for c in candidates}
     fitting = [c for c in candidates if shares[c.name] >= ONE_VARIANT]
+    fitting = fitting or [c for c in candidates if by_name and c.named("variant_sure")]
     if not fitting:
         reason = "no column names the variant of a unit: which one is it?"
         return Guess("variant", None, "not sure", reason)
@@ -243,7 +272,8 @@ def variant_of(engine: Engine, table: Table, weakly: bool = False) -> Guess:
         reason = "each unit has one" if share == 1 else f"{share:.1%} of the units have one"
     if rivals:
         reason += f"; or is it {' or '.join(rivals[:3])}?"
-    if best.named("variant_sure") or (not rivals and (any(_likeness(best)) or _is_tested(best))):
+    is_plain = not rivals and (any(_likeness(best)) or _is_tested(best))
+    if share >= ONE_VARIANT and (best.named("variant_sure") or is_plain):
         is_sure = best.named("variant") and not rivals and not by_row and share > 0.99
         return Guess("variant", best, "sure" if is_sure else "likely", reason)
     return Guess("variant", best, "not sure", reason, f"variant: is it {best.name}? {reason}")
@@ -299,14 +329,25 @@ def find_nulls(units: Collection[str]) -> list[str]:
     return nulls if len(others) > 1 else []
 
 
-def _constant(engine: Engine, table: Table, unit: Column | None, column: Column) -> float:
-    """Return the share of units that have one value of a column, however it is spelled."""
+def _constant(
+    engine: Engine,
+    table: Table,
+    unit: Column | None,
+    column: Column,
+    where: str = "true",
+    rows: int = 1,
+) -> float:
+    """Return the share of units that have one value of a column, however it is spelled.
+
+    Of units with at least so many `rows`.
+    """
     if unit is None:
         return 1.0
     values = f"count(distinct lower(trim(cast({quoted(column.name)} as varchar))))"
     ((share,),) = engine.rows(
         f"select avg(cast(n <= 1 as int)) from (select {values} as n from {quoted(table.relation)} "
-        f"where {quoted(unit.name)} is not null group by {quoted(unit.name)})"
+        f"where {quoted(unit.name)} is not null and {where} group by {quoted(unit.name)} "
+        f"having count(*) >= {rows})"
     )
     return float(share or 0)
 
@@ -345,6 +386,7 @@ def _fits(role: str, column: Column) -> bool:
 
 def segment_guesses(table: Table, taken: set[str]) -> Iterator[Guess]:
     """Guess segments: properties of few values."""
-    for column in (c for c in table.columns if c.name not in taken and c.kind == "text"):
+    own = (c for c in table.columns if c.name not in taken and not c.named("variant_sure"))
+    for column in (c for c in own if c.kind == "text"):
         if 2 <= column.distinct <= MOST_VARIANTS:
             yield Guess("segment", column, "likely", f"{column.distinct} values")

@@ -226,6 +226,9 @@ Kind = Literal["sums", "impressions", "items", "clicks", "exposures", "units", "
 JOINED = 0.5
 """Share of a table's rows, or units, that are those of the main table, from which on they join."""
 
+FOLLOWED = 0.1
+"""Share of rows after an impression of their unit, from which on they are events of it."""
+
 _JOINS = (("impression_id",), ("request_id", "item_id"), ("unit_id", "item_id"))
 """What can tie a click to its impression, best first; a unit and its item need times too."""
 
@@ -258,6 +261,11 @@ class Log:
     def name(self) -> str:
         """Return the name of its file, or of the type of its rows."""
         return self.table.origin.name
+
+    @property
+    def entry(self) -> str:
+        """Return its name below `logs` in the experiment file."""
+        return ".".join(filter(None, [self.kind, self.alias]))
 
     @property
     def is_clicks(self) -> bool:
@@ -389,14 +397,15 @@ def _of_units(engine: Engine, log: Log, main: Log) -> Log:
     unit, seen = log.columns.get("unit_id"), main.columns.get("unit_id")
     if unit is None or seen is None:
         return replace(log, reason="no column has units, or items of the impressions")
-    share, *_ = _followed(engine, log, main, ("unit_id",))
+    share, after, _ = _followed(engine, log, main, ("unit_id",))
     if share < JOINED:
         return replace(log, reason=f"{share:.0%} of its rows are of units of the impressions")
     time = log.columns.get("ts")
     known = (unit, time, *guess.variant_candidates(log.table))
     has_nothing_else = time is not None and all(column in known for column in log.table.columns)
-    # The day of a sign-up describes a unit, by its name.
-    is_dated = time is not None and (has_nothing_else or not log.has_one_row or time.named("time"))
+    # A sign-up, before what a unit saw, describes it; of events after it a unit may have one each.
+    follows = not log.has_one_row or after >= FOLLOWED
+    is_dated = time is not None and (has_nothing_else or follows or time.named("time"))
     columns = {e: c for e, c in log.columns.items() if e == "unit_id" or (e == "ts" and is_dated)}
     is_placing = has_nothing_else or (log.has_one_row and not log.shows_rows and not main.variant)
     if log.variant and is_placing:

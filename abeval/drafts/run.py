@@ -28,6 +28,7 @@ from abeval.engines.sql import cast_query, quoted
 from abeval.errors import LogError
 from abeval.experiment.problems import joined_line, spelled_alike
 from abeval.experiment.sources import CANONICAL_COLUMNS, ROW_UNIT
+from abeval.logs.checks import ask_zones
 from abeval.metrics.builtin import builtin_metrics
 
 
@@ -175,9 +176,11 @@ def _write_logs(file: File, findings: Findings) -> None:
         if log.kind is None:
             file.ask(words.question("unused", named=named, reason=log.reason))
             continue
-        file.section("logs", log.kind, *filter(None, [log.alias]))
+        file.section("logs", *log.entry.split("."))
         _write_log(file, log, findings)
         file.ask(*origin.questions, log.question and f"{named}: {log.question}")
+    logs = [log for log in (findings.main, *findings.others) if log.kind and "ts" in log.columns]
+    file.ask(*ask_zones({log.entry: log.columns["ts"].type for log in logs}))
 
 
 def _write_log(file: File, log: Log, findings: Findings) -> None:
@@ -237,7 +240,8 @@ def _write_metrics(file: File, findings: Findings) -> None:
             metrics.append((fields, f"{one.certainty}: {one.reason}"))
     for log in findings.others:
         note = f"likely: of the rows of {log.alias} since the exposure"
-        metrics += [(fields, note) for fields in _of_events(log)]
+        note = "likely: units that the table lacks have 0" if log.kind == "units" else note
+        metrics += [(fields, note) for fields in _of_events(log, taken)]
     if findings.has_ctr and metrics:
         metrics.insert(0, ({"name": "ctr", "role": "goal"}, "clicks / impressions"))
     elif findings.has_ctr:
@@ -281,8 +285,8 @@ def _fields(guess: Guess, column: Column, findings: Findings, taken: set[str]) -
     return {"name": words.free(taken, name, f"{name}_value"), "role": role, **fields}
 
 
-def _of_events(log: Log) -> Iterator[dict[str, object]]:
-    """Make metrics of a log of events: units that have a row, and sums of its outcomes."""
+def _of_events(log: Log, taken: set[str]) -> Iterator[dict[str, object]]:
+    """Make metrics of events, units that have a row and sums, or of a table of units."""
     # Of types of rows, such as logins, those that are called so are outcomes.
     is_goal = not log.table.origin.where or words.says(log.name, *DONE)
     fields = {"role": "goal" if is_goal else "diagnostic", "log": log.alias}
@@ -291,6 +295,9 @@ def _of_events(log: Log) -> Iterator[dict[str, object]]:
         for column in log.outcomes:
             sums = {"per_unit": "sum", "value": column.number}
             yield {"name": f"{log.alias}_{slug(column.name)}", **fields, **sums}
+    for column in log.outcomes if log.kind == "units" else ():
+        name = words.free(taken, slug(column.name))
+        yield {"name": name, "role": "goal", "log": "units", "value": column.number}
 
 
 @dataclass(frozen=True)
@@ -422,6 +429,8 @@ def _assigned(
     if variant.column is None and not any(log.kind for log in others):
         variant = variant_of(engine, inside, weakly=True)
     exposures = next((log.table for log in others if log.kind == "exposures"), None)
+    if variant.column is None and exposures is None:
+        variant = variant_of(engine, inside, by_name=True)
     if variant.column is not None or exposures is None:
         return variant, arms_of(engine, inside, variant), period
     variant = variant_of(engine, exposures)

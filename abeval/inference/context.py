@@ -7,7 +7,7 @@ from zoneinfo import ZoneInfo
 from abeval.aggregates.aggregates import Aggregates
 from abeval.aggregates.sums import LEFT_OUT, SEGMENT, pooled
 from abeval.experiment.model import Experiment
-from abeval.experiment.sources import ROW_UNIT
+from abeval.experiment.sources import OUTCOME, ROW_UNIT
 from abeval.inference import clustered
 from abeval.inference.compare import Analysis
 from abeval.inference.comparison import Arms, Comparisons, picked
@@ -17,7 +17,8 @@ from abeval.inference.trust.rows import expected_days
 from abeval.logs.accounting import DayRows, other_variants
 from abeval.logs.checks import USED, USED_BEFORE
 from abeval.logs.placing import Stretches
-from abeval.metrics.definition import Metric
+from abeval.metrics.definition import CATALOGUE, Metric, row_values, unit_terms
+from abeval.metrics.row_text import columns_of
 from abeval.packaged import table_beside
 from abeval.results import Account, ExperimentInfo, LeftOut, MetricInfo, Ramp, Row, VariantInfo
 from abeval.results import format as fmt
@@ -38,6 +39,12 @@ _ENOUGH_POWER = 0.8
 _SMALL_ARM, _UNEVEN = 3_000, 3
 _LARGE = ("auc", "function")
 """Kinds whose tests are for large samples; those of means and ratios change with the skewness."""
+
+
+def with_questions(experiment: Experiment, aggregates: Aggregates) -> Experiment:
+    """Return the experiment with what is open of its logs, beside what its file asks."""
+    questions = dict.fromkeys([*experiment.questions, *aggregates.questions])
+    return experiment.model_copy(update={"questions": [*questions]})
 
 
 def experiment_info(experiment: Experiment, aggregates: Aggregates) -> ExperimentInfo:
@@ -122,6 +129,7 @@ def notes(analysis: Analysis, comparisons: Comparisons, rows: Sequence[Row]) -> 
     """Say in sentences how to read the numbers."""
     experiment, aggregates = analysis.experiment, analysis.aggregates
     said = (
+        *_of_unused_logs(experiment, analysis.metrics),
         *_winners_curse(analysis, comparisons, rows),
         *_of_the_plan(experiment, analysis.metrics),
         *_of_the_rows(experiment, aggregates),
@@ -133,6 +141,25 @@ def notes(analysis: Analysis, comparisons: Comparisons, rows: Sequence[Row]) -> 
     )
     own = (_NOTES[key].format(**slots) for key, slots in said)
     return (*own, *aggregates.notes)
+
+
+def _of_unused_logs(experiment: Experiment, metrics: Sequence[Metric]) -> Iterator[_Note]:
+    """Name the logs of the file that nothing of an analysis reads."""
+    read = {value.log for metric in metrics for value in row_values(metric)}
+    texts = [*experiment.row_segments.values(), *experiment.cuts.values()]
+    reads_items = any("category" in m.needs or m.source is CATALOGUE for m in metrics)
+    table = experiment.unit_table
+    used = {
+        "items": reads_items or any("category" in columns_of(text) for text in texts),
+        "units": table is None or bool(table.segments or "units" in read),
+        **{OUTCOME + log: log in read for log in experiment.logs.events},
+    }
+    used["units"] |= any(unit_terms(metric) for metric in metrics)
+    unused = {name: log for name, log in experiment.logs.named.items() if not used.get(name, True)}
+    if unused:
+        paths = {n: f" ({', '.join(log.paths)})" if log.paths else "" for n, log in unused.items()}
+        listed = [f"[logs.{name}]{of_log}" for name, of_log in paths.items()]
+        yield "unused", {"logs": fmt.listing(listed), "it": "it" if len(listed) == 1 else "them"}
 
 
 def _winners_curse(

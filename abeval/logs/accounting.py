@@ -16,6 +16,7 @@ from abeval.logs.checks import USED, USED_BEFORE
 from abeval.logs.placing import REASONS, at
 from abeval.logs.prepare import Prepared, relation
 from abeval.logs.shape import UNITS
+from abeval.stats.faults import early_hours
 
 
 class LogRows(NamedTuple):
@@ -122,7 +123,7 @@ def _units(engine: Engine) -> list[tuple[str, int]]:
 
 def _outcomes(name: str, engine: Engine) -> list[tuple[str, int]]:
     """Return rows of an outcome log, by what became of them."""
-    engine.view("outcome_rows", f"select * from {relation(name)}")
+    _show_outcomes(engine, name)
     used, reasons = Counter[str](), Counter[str]()
     for reason, in_period, events, duplicates in engine.rows(query("log/outcome_accounting")):
         kept = USED if in_period else USED_BEFORE
@@ -130,6 +131,24 @@ def _outcomes(name: str, engine: Engine) -> list[tuple[str, int]]:
         counts[kept if reason is None else str(reason)] += whole(events)
         reasons["duplicate"] += whole(duplicates)
     return [*used.items(), *((reason, rows) for reason, rows in sorted(reasons.items()) if rows)]
+
+
+EARLY = "early:"
+"""Begins the facts of how many half hours the clock of an outcome log is behind."""
+
+
+def find_early_clocks(accounts: Sequence[LogRows], engine: Engine) -> dict[str, int]:
+    """Find by how many half hours the rows of each outcome log come too early, 0 for none."""
+    facts = dict[str, int]()
+    for log in (one.log for one in accounts if one.reason == "before_exposure"):
+        _show_outcomes(engine, log)
+        early = {whole(n): whole(rows) for n, rows in engine.rows(query("log/early_rows"))}
+        facts[EARLY + log] = round(2 * early_hours(early))
+    return facts
+
+
+def _show_outcomes(engine: Engine, name: str) -> None:
+    engine.view("outcome_rows", f"select * from {relation(name)}")
 
 
 def facts(prepared: Prepared) -> dict[str, int]:

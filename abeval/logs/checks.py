@@ -57,6 +57,21 @@ def check_opened(experiment: Experiment, logs: Mapping[str, LogColumns]) -> None
             check_joinable(impressions, log, ["unit_id"])
 
 
+def ask_zones(kinds: Mapping[str, str]) -> tuple[str, ...]:
+    """Ask in which zone times are that have none, where those of another log have one.
+
+    `kinds` is log → the type of its times, of logs for which nobody said the zone.
+
+    Example:
+        >>> len(ask_zones({"impressions": "TIMESTAMP WITH TIME ZONE", "clicks": "TIMESTAMP"}))
+        1
+    """
+    zoned = [log for log, kind in kinds.items() if "TIMESTAMPTZ" in kind or "ZONE" in kind]
+    bare = [log for log, kind in kinds.items() if kind[:9] == "TIMESTAMP" and log not in zoned]
+    asked = REMEDIES["asked"]["zone"]
+    return tuple(asked.format(log=log, other=zoned[0]) for log in bare if zoned)
+
+
 def check_schedule(changes: bool, has_time: bool, by_rule: bool) -> None:
     """Refuse a schedule of splits that these logs cannot follow.
 

@@ -1,6 +1,8 @@
-"""Keep exact duplicate rows once: only rows that share a key can be duplicates.
+"""Keep rows that tell one event twice once: only rows that share a key can be duplicates.
 
-The log is on the engine as `raw_impressions` or `raw_units`; views read `kept_impressions`.
+The log is on the engine as `raw_impressions` or `raw_units`; views read `kept_impressions`. Of rows
+with an id of the event, the id says which they are, whatever else differs; other rows are the same
+event if they are equal but for how they were delivered.
 """
 
 from collections.abc import Iterable, Sequence
@@ -10,7 +12,8 @@ import numpy as np
 
 from abeval.engines.sql import ArrayEngine, Engine, query, quoted, row_count, whole_number
 from abeval.experiment.sections import Cleaning
-from abeval.logs.mapping import LogColumns
+from abeval.logs.mapping import LogColumns, compared_columns
+from abeval.logs.views import click, copies_column
 
 _MOST_POSITIONS = 62
 """Positions that fit a set of bits in a signed 64-bit number."""
@@ -20,6 +23,13 @@ _MOST_HASHES = 1 << 24
 
 _IDS = ("impression_id", "unit_id", "request_id")
 """Of these, one says of whom or of what a row is."""
+
+EVENT_IDS = (
+    *("event_id", "eventid", "event_uuid", "message_id", "messageid", "msg_id", "insert_id"),
+    *("insertid", "$insert_id", "impression_uuid", "uuid", "guid", "hit_id", "dedup_id"),
+    *("dedupe_id", "dedup_key", "idempotency_key"),
+)
+"""Names of columns whose values are made with the event, and come again only with it."""
 
 
 class Repeats(NamedTuple):
@@ -40,7 +50,7 @@ class Repeats(NamedTuple):
 
 
 def find_repeats(engine: Engine, log: LogColumns, cleaning: Cleaning) -> Repeats:
-    """Create `kept_impressions`, without rows that repeat another of the same key in full."""
+    """Create `kept_impressions`, without rows that tell the event of another row again."""
     of_units = log.log == "units" and "unit_id" in log
     # By the ids alone most tables are known to have each unit once, and each row.
     once = of_units and _each_once(engine, "raw_units", [log.mapped["unit_id"]])
@@ -52,10 +62,10 @@ def find_repeats(engine: Engine, log: LogColumns, cleaning: Cleaning) -> Repeats
     drops = same is not None and cleaning.duplicates == "drop"
     kept, duplicates = f"select * from {log.raw}", 0
     if same is not None:
-        duplicates = row_count(engine, "repeated_rows") - row_count(engine, "restored_rows")
+        duplicates = row_count(engine, "repeated_rows") - row_count(engine, "first_rows")
     if drops:
         others = f"select r.* from {log.raw} r anti join repeated_keys k on {same}"
-        kept = f"{others} union all select * from restored_rows"
+        kept = f"{others} union all select {_list(log.types)} from first_rows"
     keep_impressions(engine, kept)
     units = _set_units_aside(engine, log) if of_units and not once else 0
     unidentified = 0
@@ -100,20 +110,41 @@ def keep_impressions(engine: Engine, sql: str) -> None:
 
 
 def _separate_repeats(engine: Engine, log: LogColumns, named: list[str] | None) -> str | None:
-    """Create `repeated_rows`, `restored_rows`; return how rows `r` match `k`, None if none do."""
-    key = _find_repeated_keys(engine, log, named)
-    if not key or row_count(engine, "repeated_keys") == 0:
+    """Create `repeated_rows`, `first_rows`; return how rows `r` match `k`, None if none do.
+
+    `first_rows` has the row of each event that stays, and the number of its `copies`.
+    """
+    event = None if named else _event_key(log)
+    if event is not None:
+        same = _match_repeats(engine, log, event, event, f"{quoted(event[0])} is not null")
+        # An id of which most rows are repetitions is that of a list or a page.
+        repetitions = "select 2 * coalesce(sum(copies - 1), 0) from first_rows"
+        if same is None or whole_number(engine, repetitions) <= row_count(engine, log.raw):
+            return same
+    identity = named or compared_columns(log)
+    names = ("impression_id", "unit_id", "ts", "request_id", "item_id")
+    key = named or [log.mapped[name] for name in names if name in log]
+    if len(key) < 2 and not named and log.log != "units":
+        engine.complete(log.raw)
+        key = identity
+    return _match_repeats(engine, log, key, identity, "true" if named else has_id(log))
+
+
+def _event_key(log: LogColumns) -> list[str] | None:
+    """Return the id of the event that a row tells, and the unit, list and item that are its."""
+    ids = [column for column in log.types if column.lower() in EVENT_IDS]
+    ids = [log.mapped["impression_id"]] if "impression_id" in log else ids
+    if log.log == "units" or not ids:
         return None
-    engine.complete(log.raw)
-    same = " and ".join(f"r.{quoted(c)} is not distinct from k.{quoted(c)}" for c in key)
-    engine.table("repeated_rows", f"select r.* from {log.raw} r join repeated_keys k on {same}")
-    engine.table("restored_rows", _first_rows(log, named or list(log.types)))
-    return same
+    names = ("unit_id", "request_id", "item_id", "position")
+    return [ids[0], *(log.mapped[name] for name in names if name in log)]
 
 
-def _find_repeated_keys(engine: Engine, log: LogColumns, named: list[str] | None) -> Sequence[str]:
-    """Create `repeated_keys`, and return its columns; neither where no key repeats."""
-    if named is None and _positions_fit(engine, log):
+def _match_repeats(
+    engine: Engine, log: LogColumns, key: Sequence[str], identity: Sequence[str], where: str
+) -> str | None:
+    """Separate the rows that share a key, and of those the first of each identity."""
+    if _positions_fit(engine, log, identity):
         request, position = quoted(log.mapped["request_id"]), quoted(log.mapped["position"])
         engine.view(
             "positioned_impressions",
@@ -121,26 +152,19 @@ def _find_repeated_keys(engine: Engine, log: LogColumns, named: list[str] | None
         )
         key = [log.mapped["request_id"]]
         keys = f"select request_id as {request} from ({query('log/repeated_positions')})"
+    elif log.log != "units" and _each_once(engine, log.raw, key):
+        return None
     else:
-        key = named or _distinguishing_columns(log)
-        if len(key) == len(log.types):
-            engine.complete(log.raw)
-        if log.log != "units" and _each_once(engine, log.raw, key):
-            return []
-        identified = "" if named else f" where {has_id(log)}"
-        engine.view("keyed_impressions", f"select {_list(key)} from {log.raw}{identified}")
+        engine.view("keyed_impressions", f"select {_list(key)} from {log.raw} where {where}")
         keys = query("log/repeated_keys")
     engine.table("repeated_keys", keys)
-    return key
-
-
-def _distinguishing_columns(log: LogColumns) -> list[str]:
-    if "impression_id" in log:
-        return [log.mapped["impression_id"]]
-    if log.log == "units":
-        return [log.mapped["unit_id"]]
-    named = [log.mapped[name] for name in ("unit_id", "ts", "request_id", "item_id") if name in log]
-    return named if len(named) > 1 else list(log.types)
+    if row_count(engine, "repeated_keys") == 0:
+        return None
+    engine.complete(log.raw)
+    same = " and ".join(f"r.{quoted(c)} is not distinct from k.{quoted(c)}" for c in key)
+    engine.table("repeated_rows", f"select r.* from {log.raw} r join repeated_keys k on {same}")
+    engine.table("first_rows", _first_rows(log, identity))
+    return same
 
 
 def has_id(log: LogColumns) -> str:
@@ -149,10 +173,12 @@ def has_id(log: LogColumns) -> str:
     return " or ".join(f"{quoted(log.mapped[name])} is not null" for name in ids)
 
 
-def _positions_fit(engine: Engine, log: LogColumns) -> bool:
-    if "request_id" not in log or "position" not in log:
+def _positions_fit(engine: Engine, log: LogColumns, identity: Sequence[str]) -> bool:
+    """Tell whether rows alike in their identity share a request and a position in a set of bits."""
+    places = [log.mapped[name] for name in ("request_id", "position") if name in log]
+    if len(places) < 2 or not {*places} <= {*identity}:
         return False
-    position, request = quoted(log.mapped["position"]), quoted(log.mapped["request_id"])
+    request, position = map(quoted, places)
     ((low, high, missing),) = engine.rows(
         f"select min({position}), max({position}), "
         f"count_if({position} is null or {request} is null) from {log.raw}"
@@ -163,14 +189,16 @@ def _positions_fit(engine: Engine, log: LogColumns) -> bool:
 
 
 def _first_rows(log: LogColumns, identity: Sequence[str]) -> str:
-    """Return the first row of each identity in the order of all columns, the same on every run."""
-    if len(identity) == len(log.types):
-        return "select distinct * from repeated_rows"
-    copy = quoted(log.unused("copy"))
+    """Return the first row of each identity and its copies, the same row on every run.
+
+    The first is clicked if any copy is: it may have been sent again once it was.
+    """
+    order = [*([f"{click(log)} desc"] if "click" in log else []), *map(quoted, log.types)]
+    place = quoted(log.unused("place"))
     return (
-        f"select {_list(log.types)} from (select *, row_number() over ("
-        f"partition by {_list(identity)} order by {_list(log.types)}) as {copy} "
-        f"from repeated_rows) where {copy} = 1"
+        f"select * from (select *, row_number() over (partition by {_list(identity)} "
+        f"order by {', '.join(order)}) as {place}, count(*) over (partition by {_list(identity)}) "
+        f"as {copies_column(log)} from repeated_rows) where {place} = 1"
     )
 
 

@@ -25,6 +25,14 @@ SERVED_FLAGS = ("timeout", "fallback", "stale")
 CLICK_KEYS = ("key_1", "key_2", "key_3")
 """Columns that tie a click to its impression."""
 
+_DELIVERY = re.compile(
+    r"(^|.*[_\W])(received?|ingest\w*|loaded|inserted|arrived|processed|collect(ed|or)|sent|"
+    r"upload(ed)?|server|host|batch|offset|partition|attempts?|retry|retries|sequence|seq|etl)"
+    r"([_\W].*|$)|_?id|index|(row|record|log)_?(id|no|number|index)",
+    re.IGNORECASE,
+)
+"""Names of columns that say how a row was delivered and stored, and nothing of its event."""
+
 _WHOLE = re.compile(r"^(U?(TINYINT|SMALLINT|INTEGER|BIGINT|HUGEINT)|DECIMAL\(\d+,0\))$")
 _FRACTION = re.compile(r"^(FLOAT|DOUBLE|DECIMAL.*)$")
 _TEXT = re.compile(r"^(VARCHAR|UUID|ENUM\(.*\))$", re.DOTALL)
@@ -84,6 +92,27 @@ def no_column(log: LogColumns, column: str, where: str = "") -> LogError:
     """Return the error of a column that the log does not have."""
     what = f"{where}the {log.log} have no column {column!r}{near_miss(column, log.types)}"
     return LogError(what, log.listed)
+
+
+def compared_columns(log: LogColumns) -> list[str]:
+    """List the columns in which two rows of one event are equal.
+
+    Other times than that of the event, and what names call so, are those of a delivery. All are
+    compared where a row does not say what it is of: in the same second there may be several events.
+    """
+    is_event = "ts" in log and log.type_of("ts") != "DATE"
+    if log.log == "impressions":
+        is_event &= "unit_id" in log and "item_id" in log
+    if not is_event and log.log != "units":
+        return [*log.types]
+
+    def is_delivery(column: str, kind: str) -> bool:
+        spaced = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", column)
+        is_time = is_event and kind.startswith("TIMESTAMP")
+        return is_time or _DELIVERY.fullmatch(spaced) is not None
+
+    mapped = {*log.mapped.values()}
+    return [c for c, kind in log.types.items() if c in mapped or not is_delivery(c, kind)]
 
 
 def map_columns(

@@ -19,7 +19,8 @@ from abeval.experiment.sections import moment
 from abeval.experiment.sources import OUTCOME, ROW_UNIT
 from abeval.logs import checks, units, views
 from abeval.logs.cells import IN_PERIOD, Cells, days_of_units, read_cells, write_sums
-from abeval.logs.duplicates import Repeats, find_repeats
+from abeval.logs.coarser import NAMES, coarser_ids
+from abeval.logs.duplicates import EVENT_IDS, Repeats, find_repeats
 from abeval.logs.files import FileFacts, lacking_columns
 from abeval.logs.mapping import CLICK_KEYS, LogColumns
 from abeval.logs.placing import Placed, place_units
@@ -189,6 +190,7 @@ class Prepared:
     rows: int
     lacking: Sequence[str] = ()
     notes: tuple[str, ...] = ()
+    questions: tuple[str, ...] = ()
 
     @cached_property
     def days(self) -> UnitDays:
@@ -216,14 +218,14 @@ def prepare(
     experiment, engine = run.experiment, run.engine
     run.step("reading the logs")
     # Columns that are chosen once the log's are known need not be named anywhere.
-    reads = None if extra else f"{experiment!r} {metrics!r}"
+    reads = None if extra else f"{experiment!r} {metrics!r} {EVENT_IDS} {NAMES}"
     of_rows = {value.log for metric in metrics for value in row_values(metric)}
     outcomes = [OUTCOME + log for log in experiment.logs.events if log in of_rows]
     opened = open_logs(run, outcomes, reads)
     name = experiment.logs.rows_name
     log = opened.columns[name]
     checks.check_opened(experiment, opened.columns)
-    kept = extra(log) if callable(extra) else extra
+    kept = [*(extra(log) if callable(extra) else extra), *coarser_ids(experiment, log)]
     shape = shape_of(experiment, metrics, opened.columns, kept)
     lacking = lacking_columns(opened.files[name], columns_read(experiment, metrics, shape))
     run.step("duplicates")
@@ -258,6 +260,9 @@ def prepare(
             *join_notes(experiment, join),
             *file_notes(opened, {name: lacking}),
             *(units.missing_note(engine) if shape.table is not None else ()),
+        ),
+        questions=checks.ask_zones(
+            {c.log: c.type_of("ts") for c in opened.columns.values() if not c.source.ts_zone}
         ),
     )
 

@@ -12,7 +12,13 @@ from abeval.experiment.problems import NOT_JOINED
 from abeval.experiment.sections import Period
 from abeval.experiment.sources import OUTCOME, ROW_UNIT, ClickLog, ImpressionLog
 from abeval.logs.cells import BEFORE, IN_PERIOD, NO_TIME, OUTSIDE
-from abeval.logs.mapping import CLICK_KEYS, SERVED_FLAGS, LogColumns, own_name
+from abeval.logs.mapping import (
+    CLICK_KEYS,
+    SERVED_FLAGS,
+    LogColumns,
+    compared_columns,
+    own_name,
+)
 from abeval.logs.shape import UNIT_COLUMNS, Computed, LogShape, as_text, own_columns_of
 from abeval.metrics.row_text import never_fails
 
@@ -152,17 +158,21 @@ def _click_keys(log: LogColumns, join: Sequence[str], last: str = "0") -> list[s
     return [f"{sql} as {key}" for sql, key in zip([*used, *unused], CLICK_KEYS, strict=True)]
 
 
-def _copies(log: LogColumns) -> str:
+def copies_column(log: LogColumns) -> str:
     """Name the column of `_once` that counts equal rows."""
     return quoted(log.unused("copies"))
 
 
 def _once(log: LogColumns, rows: str, drop: bool = True) -> str:
-    """Write equal rows of a relation once, with their number; each by itself unless they drop."""
+    """Write rows of one event once, with their number; each by itself unless they drop."""
     if not drop:
-        return f"select *, 1 as {_copies(log)} from {rows}"
-    every = ", ".join(map(quoted, log.types))
-    return f"select {every}, count(*) as {_copies(log)} from {rows} group by {every}"
+        return f"select *, 1 as {copies_column(log)} from {rows}"
+    same = compared_columns(log)
+    columns = [quoted(c) if c in same else f"min({quoted(c)}) as {quoted(c)}" for c in log.types]
+    return (
+        f"select {', '.join(columns)}, count(*) as {copies_column(log)} from {rows} "
+        f"group by {', '.join(map(quoted, same))}"
+    )
 
 
 def experiment_view(experiment: Experiment) -> str:
@@ -397,7 +407,7 @@ def set_aside(experiment: Experiment, shape: LogShape, is_named: bool = False) -
 def clicks_view(source: ClickLog, log: LogColumns, engine: Engine, join: Sequence[str]) -> str:
     """Write clicks under canonical names; exact duplicates once, with the number of copies."""
     columns = [
-        f"{_copies(log)} as copies",
+        f"{copies_column(log)} as copies",
         f"{time_ms(log, engine)} as time_ms",
         f"{_dwell_ms(log, source)} as dwell_ms",
         *_click_keys(log, join),
@@ -439,7 +449,7 @@ def unit_log_view(experiment: Experiment, table: Computed) -> str:
     log = table.log
     named = [
         f"{column(log, 'unit_id')} as unit_id",
-        f"{_copies(log)} as copies",
+        f"{copies_column(log)} as copies",
         *own_columns(log, table.own_columns),
     ]
     columns = [
@@ -468,7 +478,7 @@ def outcome_view(experiment: Experiment, name: str, outcome: Computed, engine: E
         own_ts = [f"cast({time} as timestamp) as own_ts"]
     columns = [
         f"{column(log, 'unit_id')} as logged_id",
-        f"{_copies(log)} as copies",
+        f"{copies_column(log)} as copies",
         f"{ms} as time_ms",
         *own_ts,
         *own_columns(log, outcome.own_columns),

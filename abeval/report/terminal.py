@@ -139,6 +139,8 @@ def _verdicts(result: Result, outlook: "PowerOutlook | None") -> Iterator[Text]:
 
 def _trust(result: Result, width: int, whole: bool) -> Iterator[Text | Padding]:
     """Count the checks that were made; name those that did not pass, or that somebody can make."""
+    unused = [note for note in result.notes if note.startswith(codes.UNUSED) and not whole]
+    yield from map(Text, map(plain, unused))
     yield Text(f"Trust: {tables.tally(result.trust)}")
     by_remedy: dict[str, list[str]] = {}
     for check in result.trust:

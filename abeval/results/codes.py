@@ -28,6 +28,9 @@ def words(code: str) -> str:
     return _STATUS_WORDS.get(code, code.replace("_", " "))
 
 
+UNUSED = "Not used: "
+"""Begins the note on logs that nothing reads, which a first screen shows too."""
+
 WITHOUT_SPREAD = ("zero_variance", "all_items_shown")
 """Reasons that more data would not mend."""
 

@@ -6,7 +6,7 @@ later.
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -257,6 +257,31 @@ def _before(ratio: Floats) -> Floats:
     medians = np.full(ratio.size, np.median(day) if day.size >= _LEAST else np.nan)
     medians[known] = np.nanmedian(windows[known], axis=1)
     return medians
+
+
+_LONGEST, _LEAST_EARLY = 28, 20
+"""Half hours of the largest difference between zones that is looked for; rows that show it."""
+
+
+def early_hours(rows: Mapping[int, int]) -> float:
+    """Find how many hours the clock of a log is behind: rows come up to so long too early.
+
+    `rows` are those before an event that they follow, by half hours before it. Rows that belong
+    before it are there for days, or just before it; of a clock that is behind, there are many up
+    to some hour and hardly any beyond. Returns 0 without such an hour, the least of which is 1.
+
+    Example:
+        >>> early_hours({k: 10 for k in range(16)}), early_hours({k: 10 for k in range(200)})
+        (8.0, 0.0)
+    """
+    total = sum(rows.values())
+    for last in range(2, _LONGEST + 1) if total >= _LEAST_EARLY else ():
+        beyond = sum(count for half_hour, count in rows.items() if half_hour >= last)
+        edge, next_to_it = rows.get(last - 1, 0), rows.get(last, 0)
+        is_edge = 2 * edge * last >= total - beyond and 4 * next_to_it <= edge
+        if is_edge and 10 * beyond <= total:
+            return last / 2
+    return 0.0
 
 
 class Rhythm(NamedTuple):

@@ -90,10 +90,10 @@ def test_a_click_comes_again_within_ten_seconds_of_one_on_the_same_impression() 
     assert rows == {1: (5, 5, 2), 3: (1, 1, 0)}
 
 
-def test_a_row_that_is_kept_is_taken_from_its_duplicates() -> None:
-    copies = [(1, 1), (1, 1), (1, 1), (1, -1), (3, 1)]
-    rows = answer("audit/duplicates", repeated_copies=relation("unit_hash, copies", *copies))
-    assert rows.as_set() == {(1, 2), (3, 1)}
+def test_repeated_rows_of_clicked_impressions_are_counted_by_themselves() -> None:
+    kept = [(1, 0, 2), (1, 1, 1), (3, 0, 1)]
+    copies = relation("unit_hash, click, copies", *kept)
+    assert answer("audit/duplicates", repeated_copies=copies).as_set() == {(1, 3, 1), (3, 1, 0)}
 
 
 AUDITED = "unit_hash, time_ms, request_id, position, item, f_0, f_1"

@@ -123,3 +123,43 @@ def test_events_get_names_that_are_free(logs: dict[str, pd.DataFrame], tmp_path:
     entries = tomllib.loads(drafted(logs, tmp_path).text)
     assert {*entries["logs"]["events"]} == {"shop_orders", "log_2", "clicks_2", "clicks_3"}
     assert abeval.load(tmp_path / "e.toml").experiment.logs.events
+
+
+def test_orders_of_one_row_a_unit_are_events(logs: dict[str, pd.DataFrame], tmp_path: Path) -> None:
+    """They were a table of units without a metric, and nothing said so."""
+    orders = logs["shop orders"].sort_values("ordered_at").drop_duplicates("customer_id")
+    draft = drafted({**logs, "shop orders": orders}, tmp_path)
+    assert list(tomllib.loads(draft.text)["logs"]["events"]) == ["shop_orders"]
+    assert 'name = "shop_orders_amount"' in draft.text
+
+
+def test_sign_ups_before_the_first_impression_describe_units(
+    logs: dict[str, pd.DataFrame], tmp_path: Path
+) -> None:
+    joined = START - pd.to_timedelta(np.arange(len(logs["people"])), unit="h")
+    logs["people"] = logs["people"].assign(joined_at=joined)
+    entries = tomllib.loads(drafted(logs, tmp_path).text)
+    assert entries["logs"]["units"]["path"] == "people.csv"
+
+
+def test_outcomes_of_a_table_of_units_are_metrics(
+    logs: dict[str, pd.DataFrame], tmp_path: Path
+) -> None:
+    people = logs["people"].assign(revenue=np.arange(len(logs["people"])) % 7)
+    logs["people"] = people
+    drafted(logs, tmp_path)
+    result = abeval.load(tmp_path / "e.toml").replace(trust={"aa_runs": 0}).analyze()
+    arms = logs["exposures"].set_index("user_id").ab_group
+    expected = people.groupby(people.user_id.map(arms)).revenue.mean()
+    shown = result["revenue"]
+    assert (shown.control, shown.treatment) == pytest.approx(tuple(expected), rel=1e-9)
+
+
+def test_times_with_and_without_a_zone_are_asked(
+    logs: dict[str, pd.DataFrame], tmp_path: Path
+) -> None:
+    logs["shop orders"]["ordered_at"] = logs["shop orders"].ordered_at.dt.tz_localize("UTC")
+    draft = drafted(logs, tmp_path)
+    assert [q[:5] for q in draft.questions] == ["zone:"] * 2
+    result = abeval.load(tmp_path / "e.toml").replace(trust={"aa_runs": 0}).analyze()
+    assert result.questions == draft.questions

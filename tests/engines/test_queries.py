@@ -75,7 +75,12 @@ def relations() -> dict[str, Types]:
     cities = {"impressions": log.assign(city=log.variant)}
     collect(Run(in_turn, engine, cities), chosen_metrics(in_turn))
     engine.close()
-    for cleaning in ({}, {"duplicate_key": ["request_id", "position"]}):
+    engine = Recorder(found)
+    by_visit = _experiment({"unit": "session_id", "metrics": [{"name": "ctr"}]})
+    visits = {"impressions": log.assign(session_id=log.request_id)}
+    collect(Run(by_visit, engine, visits), chosen_metrics(by_visit))
+    engine.close()
+    for cleaning in ({}, {"duplicate_key": ["request_id", "item_id"]}):
         entries = {
             "logs": {
                 **{name: {} for name in frames if name != "orders"},

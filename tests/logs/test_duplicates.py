@@ -36,11 +36,105 @@ def test_duplicates_that_stay_count(choice: str) -> None:
     )
 
 
-def test_rows_that_differ_in_any_column_are_not_duplicates() -> None:
+def test_rows_that_differ_in_what_they_tell_are_not_duplicates() -> None:
     log = small_log()
     other = log.head(20).assign(note=None)
     found = analyze(pd.concat([log.assign(note=None), other.assign(note="seen twice")]))
     assert aside(found) == {"used": 260}
+
+
+DELIVERED = {
+    "the time of receipt": lambda log: log.ts + pd.Timedelta(seconds=1),
+    "received_at": lambda log: "2026-09-14T00:00:00 text",
+    "retryCount": lambda log: 0,
+    "kafka_offset": lambda log: range(len(log)),
+    "id": lambda log: range(len(log)),
+}
+"""Columns of which a second delivery has another value."""
+
+
+@pytest.mark.parametrize("column", DELIVERED)
+@pytest.mark.parametrize("lists", [True, False])
+def test_an_event_that_is_delivered_again_is_a_duplicate(column: str, lists: bool) -> None:
+    log = small_log() if lists else small_log().drop(columns=["request_id", "position"])
+    log = log.assign(**{column: DELIVERED[column]})
+    again = log.head(20).copy()
+    is_time = column.startswith("the")
+    again[column] = again[column] + (
+        pd.Timedelta(seconds=45) if is_time else type(log[column][0])(9)
+    )
+    found = analyze(pd.concat([log, again]))
+    assert aside(found) == {"used": 240, "duplicate": 20}
+    assert values(found) == values(analyze(log))
+
+
+def event_log(column: str = "message_id") -> pd.DataFrame:
+    """A log without items, in which several events of a unit are in the same second."""
+    log = small_log().drop(columns=["request_id", "position", "item_id"])
+    return log.assign(
+        ts=log.ts.dt.floor("D"), dwell=None, **{column: [f"m{i}" for i in range(240)]}
+    )
+
+
+@pytest.mark.parametrize("column", ["message_id", "event_uuid", "impression_id", "insertId"])
+def test_an_id_of_the_event_says_which_rows_are_one_whatever_else_differs(column: str) -> None:
+    log = event_log(column)
+    again = log.head(20).assign(ts=log.ts + pd.Timedelta(days=1), attempt=2)
+    found = analyze(pd.concat([log, again]))
+    assert aside(found) == {"used": 240, "duplicate": 20}
+    # Events of other ids are others, though all else is equal.
+    assert aside(analyze(log)) == {"used": 240}
+
+
+def test_an_impression_that_is_sent_again_once_it_was_clicked_is_clicked() -> None:
+    log = event_log().assign(click=0)
+    found = analyze(pd.concat([log, log.head(60).assign(click=1)]))
+    assert aside(found) == {"used": 240, "duplicate": 60}
+    assert sum(values(found)["ctr"]) > 0.3
+
+
+@pytest.mark.parametrize("column", ["impression_id", "uuid"])
+def test_an_id_of_many_rows_is_that_of_a_list_and_drops_none(column: str) -> None:
+    log = event_log(column)
+    log[column] = np.arange(240) // 5
+    log["note"] = [f"n{i}" for i in range(240)]
+    assert aside(analyze(log)) == {"used": 240}
+    items = small_log().assign(impression_id=np.arange(240) // 5).drop(columns="request_id")
+    assert aside(analyze(items))["used"] >= 230
+
+
+def test_without_an_item_rows_of_one_second_are_several_events() -> None:
+    log = event_log().drop(columns="message_id")
+    log["received_at"] = pd.Timestamp("2026-09-14") + pd.to_timedelta(range(240), unit="s")
+    assert aside(analyze(log)) == {"used": 240}
+    assert aside(analyze(pd.concat([log, log.head(20)]))) == {"used": 240, "duplicate": 20}
+
+
+def test_an_item_that_is_shown_again_is_another_impression() -> None:
+    log = small_log().drop(columns=["request_id"]).assign(received_at=small_log().ts)
+    later = log.assign(ts=log.ts + pd.Timedelta(hours=1))
+    elsewhere = log.assign(position=log.position + 5)
+    assert aside(analyze(pd.concat([log, later, elsewhere]))) == {"used": 720}
+
+
+@pytest.mark.whole
+@pytest.mark.parametrize("arms", [("b",), ("a", "b")])
+def test_clicks_sent_again_stop_an_experiment_only_where_one_variant_has_them(
+    arms: tuple[str, ...],
+) -> None:
+    rng = np.random.default_rng(8)
+    rows = np.repeat(np.arange(6_000), 8)
+    log = pd.DataFrame({"user_id": rows, "item_id": rng.integers(0, 500, len(rows))})
+    log["variant"] = np.where(log.user_id % 2, "b", "a")
+    log["ts"] = pd.Timestamp("2026-09-14") + pd.to_timedelta(np.arange(len(rows)) * 20, unit="s")
+    log["click"] = (rng.random(len(rows)) < np.where(log.user_id % 2, 0.24, 0.2)).astype(int)
+    log["received_at"] = log.ts + pd.Timedelta(seconds=1)
+    again = log[(log.click == 1) & log.variant.isin(arms)].sample(frac=0.4, random_state=2)
+    again = again.assign(received_at=again.received_at + pd.Timedelta(seconds=45))
+    found = analyze(pd.concat([log, again]))
+    checks = {check.name: check.status for check in found.trust}
+    assert checks["duplicates_by_variant"] == ("pass" if len(arms) == 2 else "fail")
+    assert values(found)["ctr"] == pytest.approx(log.groupby("variant").click.mean().tolist())
 
 
 def test_nulls_are_equal_to_nulls() -> None:

@@ -5,14 +5,17 @@ from __future__ import annotations
 from dataclasses import replace
 from io import StringIO
 
+import pandas as pd
 import pytest
 from rich.console import Console
 
+import abeval
 from abeval.report.terminal import as_text, print_result
 from abeval.results import Account, Check
 from abeval.results.analysis import Result
 from abeval.results.format import effect
 from tests import builders
+from tests.logs.small import small_log
 
 RESULTS = [
     builders.ship,
@@ -141,3 +144,26 @@ def test_where_there_is_no_lift_the_difference_stands() -> None:
     text = as_text(builders.result(scorecard=(row,)))
     assert "+0.61 pp [+0.32, +0.90] abs" in text
     assert "unbounded" not in text
+
+
+def test_a_log_that_nothing_reads_is_named_on_the_first_screen() -> None:
+    log = small_log()
+    loaded = abeval.define(
+        name="unused",
+        unit="user_id",
+        control="a",
+        variants={"a": {}, "b": {}},
+        logs={"impressions": {}, "units": {"path": "people.csv"}, "events": {"orders": {}}},
+        metrics=[{"name": "ctr", "role": "goal"}],
+        trust={"aa_runs": 0},
+    )
+    people = pd.DataFrame({"user_id": range(24), "tier": "x"})
+    orders = people.assign(ts=log.ts.max())
+    result = loaded.analyze(logs={"impressions": log, "units": people, "orders": orders})
+    said = result.to_dict()["notes"][0]
+    assert said.startswith("Not used: ")
+    assert "(people.csv)" in said
+    assert "orders" in said
+    out = StringIO()
+    print_result(result, Console(file=out, width=200), whole=False)
+    assert said in out.getvalue()

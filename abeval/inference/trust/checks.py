@@ -36,11 +36,13 @@ _FIND: Mapping[str, Find] = {
     "slot_hours": turns.slot_hours,
     "carry_over": turns.carry_over,
     "crossover": rows.crossover,
+    "coarser_unit": rows.coarser_unit,
     "assignment": rows.assignment,
     "pre_period": groups.before_checks,
     groups.DENOMINATORS: groups.denominator_checks,
     groups.AA: lambda analysis: groups.aa_check(analysis, None),
     "missing_values:METRIC:VARIANT": groups.known_checks,
+    "before_exposure": rows.before_exposure,
     "missing_days": rows.missing_days,
     "impressions_outside_period": rows.outside_period,
     "variant_spelling": rows.variant_spelling,
@@ -119,6 +121,7 @@ def without_replays(experiment: Experiment) -> Experiment:
 
 def check(experiment: Experiment, metrics: Sequence[Metric], aggregates: Aggregates) -> CheckResult:
     """Return what the checks say without a scorecard; they name all metrics that they touch."""
+    experiment = context.with_questions(experiment, aggregates)
     names = {metric.name for metric in metrics}
     others = [m for m in named_metrics(experiment) if m.name not in names]
     refused = {m.name: ("an analysis: the checks do not compute it",) for m in others}

@@ -7,9 +7,16 @@ from abeval.experiment.model import Experiment
 from abeval.experiment.problems import arms_of, joined_line, meant_by
 from abeval.inference.compare import Analysis
 from abeval.inference.trust.finding import Finding, Limits, skipped
-from abeval.logs.accounting import other_variants
+from abeval.logs.accounting import EARLY, other_variants
+from abeval.logs.checks import USED
 from abeval.logs.clusters import MIXED
+from abeval.logs.coarser import coarser_counts
+from abeval.metrics.definition import row_values
+from abeval.results import CheckStatus
 from abeval.results import format as fmt
+
+_PLAIN = 20
+"""So many ids that chance would mix, and that are not, show that they were randomised whole."""
 
 
 def _set_aside(analysis: Analysis, log: str, reason: str, what: str) -> Finding:
@@ -47,6 +54,24 @@ def duplicates(analysis: Analysis, of: str, reason: str, what: str) -> Finding:
         why, remedy = 'cleaning.duplicates is "unchecked"', 'make it "drop"'
     name = f"{analysis.experiment.logs.rows_name}_duplicate"
     return skipped(f"duplicates were not looked for: {why}", name, remedy)
+
+
+def before_exposure(analysis: Analysis) -> list[Finding]:
+    """Tell the rows of each outcome log from before exposure, if a shift of hours would mend it."""
+    found = []
+    for log in analysis.experiment.logs.events:
+        rows = {one.reason: one.rows for one in analysis.aggregates.accounts if one.log == log}
+        early, used = rows.get("before_exposure", 0), rows.get(USED, 0)
+        if not early + used:
+            continue
+        hours, share = analysis.aggregates.facts.get(EARLY + log, 0) / 2, early / (early + used)
+        reads = [m.name for m in analysis.metrics if any(v.log == log for v in row_values(m))]
+        such = f', such as "Etc/GMT+{hours:g}",' if hours % 1 == 0 else ""
+        counts = {"log": log, "early": early, "rows": early + used}
+        slots = {**counts, "share": share, "hours": hours, "such": such}
+        name = f"before_exposure:{log}"
+        found.append(Finding(share if hours else 0.0, metrics=tuple(reads), name=name, slots=slots))
+    return found
 
 
 def missing_days(analysis: Analysis) -> Finding:
@@ -112,6 +137,21 @@ def crossover(analysis: Analysis) -> Finding | None:
         done += "; excluding them biases an uneven split"
     slots = {"crossovers": crossovers, "units": units, "done": done}
     return Finding(crossovers / units if units else 0.0, slots=slots)
+
+
+def coarser_unit(analysis: Analysis) -> list[Finding]:
+    """Find ids of several units each that all have one variant, where chance would mix many."""
+    found = list[Finding]()
+    for column, ids in coarser_counts(analysis.aggregates.facts).items():
+        is_one = ids["expected"] >= _PLAIN and 10 * ids["mixed"] <= ids["expected"]
+        slots = {"column": column, "unit": analysis.experiment.unit, **ids}
+        name, share = f"coarser_unit:{column}", ids["mixed"] / ids["several"]
+        least: CheckStatus = "warn" if is_one else "pass"
+        found.append(Finding(share, limits=Limits(None, None), least=least, name=name, slots=slots))
+        if is_one:
+            # The coarsest comes first: finer ones have one variant each because it has.
+            break
+    return found
 
 
 def assignment(analysis: Analysis) -> Finding | None:

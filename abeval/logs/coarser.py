@@ -1,0 +1,68 @@
+"""Find ids coarser than the unit of which each has one variant: what was randomised, most likely.
+
+Only columns of the impressions that are called like ids of people, devices or visits are looked at.
+"""
+
+from collections.abc import Mapping
+
+from abeval.engines.sql import literal, query, quoted, whole
+from abeval.experiment.model import Experiment
+from abeval.logs.mapping import LogColumns, own_name
+from abeval.logs.run import Run
+from abeval.logs.shape import LogShape
+
+_LEVELS = (
+    ("user_id", "userid", "customer_id", "visitor_id", "member_id", "account_id", "person_id"),
+    ("device_id", "cookie_id", "anonymous_id"),
+    ("session_id", "visit_id"),
+    ("request_id", "query_id", "search_id"),
+)
+"""Names of ids, the coarsest first."""
+
+NAMES = tuple(name for names in _LEVELS for name in names)
+
+_FACT = "coarser:"
+
+
+def coarser_ids(experiment: Experiment, log: LogColumns) -> list[str]:
+    """List the columns of ids that may be coarser than the unit; none where slots are compared."""
+    if experiment.design is not None or experiment.of_units or "variant" not in log:
+        return []
+    unit = experiment.unit.lower()
+    level = next((i for i, names in enumerate(_LEVELS) if unit in names), len(_LEVELS) - 1)
+    columns = {column.lower(): column for column in log.types}
+    names = [name for own in _LEVELS[:level] for name in own if name != unit]
+    return [columns[name] for name in names if name in columns]
+
+
+def count_coarser(run: Run, shape: LogShape, units: Mapping[str, int]) -> dict[str, int]:
+    """Count ids of several units, and those in several variants, also as chance would have it."""
+    experiment, engine, facts = run.experiment, run.engine, dict[str, int]()
+    shares = [count / max(sum(units.values()), 1) for count in units.values()]
+    listed = ", ".join(map(literal, experiment.variants))
+    for column in coarser_ids(experiment, shape.impressions):
+        rows = f"select {quoted(own_name(column))} as id, unit_id, variant from seen"
+        where = f"in_period and set_aside is null and variant in ({listed})"
+        engine.view("identified_rows", f"{rows} where {where}")
+        several, mixed, expected = 0, 0, 0.0
+        for number, variants, ids in engine.rows(query("log/coarser_ids")):
+            several += whole(ids)
+            mixed += whole(ids) * (whole(variants) > 1)
+            expected += whole(ids) * (1 - sum(share ** whole(number) for share in shares))
+        if several:
+            counts = {"several": several, "mixed": mixed, "expected": round(expected)}
+            facts |= {f"{_FACT}{column}:{name}": n for name, n in counts.items()}
+    return facts
+
+
+def coarser_counts(facts: Mapping[str, int]) -> dict[str, dict[str, int]]:
+    """Return for each id how many have several units, and of those several variants.
+
+    `mixed` is how many have, `expected` how many would by chance.
+    """
+    counts: dict[str, dict[str, int]] = {}
+    for name, number in facts.items():
+        if name.startswith(_FACT):
+            _, column, what = name.split(":")
+            counts.setdefault(column, {})[what] = number
+    return counts
