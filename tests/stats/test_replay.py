@@ -63,15 +63,20 @@ def test_summary_is_clopper_pearson_to_the_edges(below: int) -> None:
 def test_a_replay_is_the_delta_method_on_the_units_of_the_re_split() -> None:
     rng = np.random.default_rng(1)
     bucket, y, x = log(rng, 600, 16)
+    x[:3], y[:3] = (900, 300, 120), (50, 60, 2)
     sums = bucket_sums(bucket, y, x, 16)[:, None, :]
-    found = replay.aa_replay(np.bincount(bucket, minlength=16), sums, resplits=3, seed=9)
+    heavy = [np.stack([bucket, y, x], axis=1)]
+    units = np.bincount(bucket, minlength=16)
+    found = replay.aa_replay(units, sums, resplits=3, seed=9, heavy=heavy)
     dealt = np.random.default_rng(9).random((3, 16), dtype=np.float32) < 0.5
-    for row, z in zip(dealt, found.z[:, 0], strict=True):
+    found_of = zip(dealt, found.z[:, 0], found.p_values[:, 0], strict=True)
+    for row, z, p_value in found_of:
         treated = row[bucket]
         expected = means.delta(
             Moments.of(y[~treated], x[~treated]), Moments.of(y[treated], x[treated])
         )
         assert z == pytest.approx(expected.statistic, rel=1e-9)
+        assert p_value == pytest.approx(expected.p_value, rel=1e-9)
 
 
 @pytest.mark.parametrize("share", [0.5, 0.1])
