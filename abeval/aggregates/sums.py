@@ -403,7 +403,14 @@ def _heavy_places(
 def _heavy_rows(terms: Terms, places: Sequence[NDArray[np.intp]]) -> list[str]:
     """Return the values of the heavy units of each group as JSON."""
     return [
-        json.dumps(np.stack([np.broadcast_to(v, (len(p),)) if isinstance(v, int) else v[p] for v in terms], axis=1).tolist()) if len(p) else "[]"
+        json.dumps(
+            np.stack(
+                [np.broadcast_to(v, (len(p),)) if isinstance(v, int) else v[p] for v in terms],
+                axis=1,
+            ).tolist()
+        )
+        if len(p)
+        else "[]"
         for p in places
     ]
 

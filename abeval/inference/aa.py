@@ -169,7 +169,9 @@ def aa_p_values(
         stacked = np.stack([sums[name].sums for name in group], axis=1)
         try:
             heavy = [sums[name].heavy for name in group]
-            columns = aa_replay(sums[group[0]].units, stacked, share, runs, seed, of, heavy).p_values
+            columns = aa_replay(
+                sums[group[0]].units, stacked, share, runs, seed, of, heavy
+            ).p_values
             p_values |= dict(zip(group, columns.T, strict=True))
         except Refusal as refusal:
             if len(group) > 1:

@@ -102,7 +102,8 @@ def estimate(columns: Columns, of: Bools, alpha: float) -> Value:
     if few is not None:
         return Value(value, *proportions.interval(few, alpha))
     try:
-        spread = means.estimate_smooth(_corrected(moments, columns), smooth(columns.form, 0, moments.n))
+        moments = _corrected(moments, columns)
+        spread = means.estimate_smooth(moments, smooth(columns.form, 0, moments.n))
     except Refusal as refusal:
         return Value(value, reason=refusal.reason)
     return with_interval(value, math.sqrt(spread.variance), spread.df, alpha)

@@ -32,6 +32,7 @@ class Preference(NamedTuple):
     Attributes:
         units: Units whose actions were credited to either.
         method: `delta_t`, with heavy units `jackknife_t`, or, of few units, `sign_flip`.
+        largest: Share of all credit that one unit has; 0 if small.
     """
 
     value: float
@@ -41,6 +42,7 @@ class Preference(NamedTuple):
     p_value: float
     units: int
     method: str
+    largest: float = 0.0
 
 
 class Wins(NamedTuple):
@@ -108,7 +110,8 @@ def preference(credit_a: ArrayLike, credit_b: ArrayLike, alpha: float = 0.05) ->
         p_value = _flipped(signs, net)
         low, high = (_end(signs, net, whole, value, end, alpha) for end in (-1.0, 1.0))
         method = "sign_flip"
-    return Preference(value, max(low, -1.0), min(high, 1.0), se, p_value, units, method)
+    ends = max(low, -1.0), min(high, 1.0)
+    return Preference(value, *ends, se, p_value, units, method, moments.largest)
 
 
 def symmetry(net: ArrayLike) -> float:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from abeval.stats import effects
-from abeval.stats.moments import Moments
+from abeval.stats.moments import Moments, are_heavy
 from abeval.stats.records import Effect, Estimate, Floats, Refusal
 
 _ROUNDING = 1e-13
@@ -62,11 +62,13 @@ def correct_leverage(
 
     Example:
         >>> m = Moments.of([1, 0, 2, 1, 9], [4, 5, 6, 5, 30])
-        >>> [round(estimate_smooth(own, ratio(0, 1)).variance, 4) for own in (m, correct_leverage(m))]
+        >>> both = [estimate_smooth(own, ratio(0, 1)) for own in (m, correct_leverage(m))]
+        >>> [round(one.variance, 4) for one in both]
         [0.0017, 0.0037]
     """
-    n, below = moments.n, blocks[0][1]
-    mean, square = float(moments.mean[below]), float(moments.comoment[below, below])
+    n, below = moments.n, [block[1] for block in blocks]
+    mean = float(moments.mean[below].sum())
+    square = float(moments.comoment[np.ix_(below, below)].sum())
     if n < 2 or mean == 0:
         return moments
     effective = min(moments.df, max(n / (1 + square / n / mean / mean) - 1, 1.0)) + 1
@@ -74,8 +76,9 @@ def correct_leverage(
     if heavy is not None and len(heavy):
         left = heavy.copy()
         for block in blocks:
-            whole = float(moments.mean[block[1]]) if divisor is None else divisor
-            rest = 1 - heavy[:, block[1]] / ((n - 1) * whole)
+            apart, own = heavy[:, block[1]], float(moments.mean[block[1]])
+            held = are_heavy(apart + own, n, n * own)
+            rest = np.where(held, 1 - apart / ((n - 1) * (divisor or own)), 1.0)
             if np.any(rest < _ROUNDING):
                 raise Refusal("too_few_units", "one unit holds the whole denominator")
             left[:, block] /= rest[:, None]

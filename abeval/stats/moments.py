@@ -150,7 +150,11 @@ class Moments:
         comoment = np.array([[value / n for value in row] for row in centred])
         shape = (len(totals), len(totals))
         third = None if triples is None else _third(n, totals, products, triples)
-        rows = None if heavy is None else np.reshape(heavy, (len(heavy), len(totals)))
+        rows = None
+        if heavy is not None:
+            # Their order is that of their values, as sums do not depend on it either.
+            rows = np.array(sorted(heavy), dtype=np.float64).reshape(-1, len(totals))
+            rows = rows[are_heavy(rows[:, 1], n, totals[1])]
         return cls(
             n,
             mean * step,
@@ -318,7 +322,9 @@ def _merged_heavy(one: Moments, other: Moments, step: Floats) -> Floats | None:
     """Return those that are heavy of two sets of units together."""
     n = one.n + other.n
     apart = step * (other.n / n), -step * (one.n / n)
-    moved = [None if m.heavy is None else m.heavy - d for m, d in zip((one, other), apart, strict=True)]
+    moved = [
+        None if m.heavy is None else m.heavy - d for m, d in zip((one, other), apart, strict=True)
+    ]
     heavy, mean = _together(moved), one.mean + apart[0]
     if heavy is None or mean.size < 2:
         return heavy
