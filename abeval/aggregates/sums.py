@@ -369,19 +369,17 @@ def _of_alike(slices: Sequence[Slice], groups: Groups) -> list[list[Row]]:
     texts |= {None: ["0"] * len(units), (): [*map(str, units)]}
     variants = [groups.variants[variant] for variant in groups.variant[first].tolist()]
     labels = variants, groups.stretch[first].tolist(), units
-    places = {id(one.x): _heavy_places(one.x, order, starts) for one in terms}
+    below = {id(one.x): one.x for one in terms}
+    places = {key: _heavy_places(x, order, starts) for key, x in below.items()}
+    heavy = [_heavy_rows(one, places[id(one.x)]) for one in terms]
     return [
         [
-            (one.metric, one.name, *row, heavy)
-            for *row, heavy in zip(
-                one.cells(first),
-                *labels,
-                *map(texts.get, of_slice),
-                _heavy_rows(own_terms, places[id(own_terms.x)]),
-                strict=True,
+            (one.metric, one.name, *row)
+            for row in zip(
+                one.cells(first), *labels, *(texts[p] for p in of_slice), of_heavy, strict=True
             )
         ]
-        for one, of_slice, own_terms in zip(slices, products, terms, strict=True)
+        for one, of_slice, of_heavy in zip(slices, products, heavy, strict=True)
     ]
 
 
@@ -402,17 +400,11 @@ def _heavy_places(
 
 def _heavy_rows(terms: Terms, places: Sequence[NDArray[np.intp]]) -> list[str]:
     """Return the values of the heavy units of each group as JSON."""
-    return [
-        json.dumps(
-            np.stack(
-                [np.broadcast_to(v, (len(p),)) if isinstance(v, int) else v[p] for v in terms],
-                axis=1,
-            ).tolist()
-        )
-        if len(p)
-        else "[]"
-        for p in places
-    ]
+    every = np.concatenate([np.zeros(0, dtype=np.intp), *places])
+    values = [value if isinstance(value, int) else value[every] for value in terms]
+    rows = np.stack([np.broadcast_to(value, every.shape) for value in values], axis=1)
+    ends = np.cumsum([len(own) for own in places])
+    return [json.dumps(own.tolist()) for own in np.split(rows, ends)[:-1]]
 
 
 def _of_clusters(

@@ -153,7 +153,7 @@ class Moments:
         rows = None
         if heavy is not None:
             # Their order is that of their values, as sums do not depend on it either.
-            rows = np.array(sorted(heavy), dtype=np.float64).reshape(-1, len(totals))
+            rows = np.array(sorted(map(tuple, heavy)), dtype=np.float64).reshape(-1, len(totals))
             rows = rows[are_heavy(rows[:, 1], n, totals[1])]
         return cls(
             n,

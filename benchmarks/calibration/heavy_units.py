@@ -26,7 +26,7 @@ from abeval.metrics.definition import Metric
 from abeval.simulate.stores import Users
 from abeval.stats import effects, means
 from abeval.stats.moments import Moments
-from abeval.stats.records import Floats
+from abeval.stats.records import Effect, Floats
 from benchmarks.calibration.clusters import ARMS, World, analysis_of, entries
 
 SIZES = ((150, 150), (200, 200), (500, 500), (1_000, 1_000), (2_000, 2_000), (5_000, 5_000))
@@ -43,13 +43,14 @@ Draw = Callable[[Generator, int], Floats]
 
 def _pareto(tail: float, least: float) -> Draw:
     def draw(random: Generator, units: int) -> Floats:
-        return np.minimum(np.floor(least * (random.pareto(tail, units) + 1)), MOST)
+        drawn = np.floor(least * (random.pareto(tail, units) + 1))
+        return np.asarray(np.minimum(drawn, MOST), dtype=np.float64)
 
     return draw
 
 
 def _lognormal(random: Generator, units: int) -> Floats:
-    return np.ceil(random.lognormal(1.5, 1.5, units))
+    return np.asarray(np.ceil(random.lognormal(1.5, 1.5, units)), dtype=np.float64)
 
 
 def _negative_binomial(random: Generator, units: int) -> Floats:
@@ -94,14 +95,14 @@ class Cell(NamedTuple):
     counts: Counter[str]
 
     def share(self, name: str, of: str = "runs") -> float:
-        """Return a share in percent; NaN of none."""
+        """Return a share in percent; NaN of what was not counted."""
         whole = self.runs if of == "runs" else self.counts[of]
-        return 100 * self.counts[name] / whole if whole else math.nan
+        return 100 * self.counts[name] / whole if whole and name in self.counts else math.nan
 
 
-def _delta(*arms: Moments) -> effects.Effect:
-    known = [means.estimate_smooth(arm, means.ratio(0, 1)) for arm in arms]
-    return effects.compare(*known)
+def _delta(control: Moments, treatment: Moments) -> Effect:
+    first, second = (means.estimate_smooth(m, means.ratio(0, 1)) for m in (control, treatment))
+    return effects.compare(first, second)
 
 
 def of_users(world: str, sizes: tuple[int, int], runs: int) -> Cell:
@@ -110,20 +111,20 @@ def of_users(world: str, sizes: tuple[int, int], runs: int) -> Cell:
     counts, top = Counter[str](), 0.0
     for _ in range(runs):
         pair = [users(random, world, size) for size in sizes]
-        arms = [Moments.with_third(*one) for one in pair]
+        control, treatment = (Moments.with_third(*one) for one in pair)
         top += max(float((x / x.sum()).max()) for _, x in pair)
-        one, plain = compare_moments(RATIO, *arms, Rule()), _delta(*arms)
+        one, plain = compare_moments(RATIO, control, treatment, Rule()), _delta(control, treatment)
         _count(counts, one, plain)
         # A gain that the delta method would find in four of five.
         gain = POWER_AT * plain.se
         moved = Moments.with_third(pair[1][0] + gain * pair[1][1], pair[1][1])
-        found, also = compare_moments(RATIO, arms[0], moved, Rule()), _delta(arms[0], moved)
+        found, also = compare_moments(RATIO, control, moved, Rule()), _delta(control, moved)
         counts["found"] += found.effect is not None and found.effect.p_value < 0.05
         counts["found by delta"] += also.p_value < 0.05
     return Cell(runs, top / runs, counts)
 
 
-def _count(counts: Counter[str], one: Comparison, plain: effects.Effect | None) -> None:
+def _count(counts: Counter[str], one: Comparison, plain: Effect | None) -> None:
     counts["flagged"] += one.few_units_decide
     counts["rejected by delta"] += plain is not None and plain.p_value < 0.05
     if one.effect is not None:
@@ -153,10 +154,10 @@ def of_stores(number: int, runs: int) -> Cell:
     for _ in range(runs):
         drawn = stores(random, number)
         y, x = (np.bincount(drawn.store, one) for one in (drawn.y, drawn.x))
-        arms = [Moments.of(y[arm], x[arm]) for arm in (~drawn.treated, drawn.treated)]
-        top += max(arm.largest for arm in arms)
+        low, high = (Moments.of(y[arm], x[arm]) for arm in (~drawn.treated, drawn.treated))
+        top += max(low.largest, high.largest)
         analysis = analysis_of(experiment, drawn)
-        _count(counts, compare(analysis, analysis.metrics[0], ARMS), _delta(*arms))
+        _count(counts, compare(analysis, analysis.metrics[0], ARMS), _delta(low, high))
     return Cell(runs, top / runs, counts)
 
 
