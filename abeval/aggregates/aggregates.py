@@ -7,6 +7,7 @@ from functools import cached_property
 from typing import NamedTuple, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from abeval.aggregates import sums
 from abeval.aggregates.kernels.reach import NO_REACH, Reach
@@ -19,7 +20,7 @@ from abeval.logs.unit_arrays import Clusters
 from abeval.logs.views import ITEM_GROUPS
 from abeval.stats.catalogue import Incidence
 from abeval.stats.faults import UnitSums
-from abeval.stats.moments import Moments
+from abeval.stats.moments import Moments, are_heavy
 from abeval.stats.records import Floats, RefusalReason
 
 
@@ -88,11 +89,13 @@ class BucketSums:
         sums: Σy, Σx, Σy², Σyx and Σx², shape (buckets, 5).
         before: Of single units, y and x before the period and whether the unit is new, shape
             (units, 3); None of sub-buckets.
+        heavy: Bucket, y and x of the units that are heavy in a tenth of all, shape (heavy, 3).
     """
 
     units: Floats
     sums: Floats
     before: Floats | None = None
+    heavy: Floats = field(default_factory=lambda: np.zeros((0, 3)))
 
     @classmethod
     def of_units(cls, y: Floats, x: Floats, before: Floats | None = None) -> "BucketSums":
@@ -102,7 +105,8 @@ class BucketSums:
             >>> BucketSums.of_units(np.array([2.0]), np.array([3.0])).sums.tolist()
             [[2.0, 3.0, 4.0, 6.0, 9.0]]
         """
-        return cls(np.ones(len(y)), np.stack([y, x, y * y, y * x, x * x], axis=1), before)
+        sums = np.stack([y, x, y * y, y * x, x * x], axis=1)
+        return cls(np.ones(len(y)), sums, before, heavy_of(np.arange(len(y)), y, x))
 
     def scaled(self, per_y: float, per_x: float) -> "BucketSums":
         """Rescale counted sums to values in the metric's own unit.
@@ -114,7 +118,8 @@ class BucketSums:
         """
         units = [per_y, per_x, per_y * per_y, per_y * per_x, per_x * per_x]
         before = None if self.before is None else self.before * np.array([per_y, per_x, 1.0])
-        return BucketSums(self.units, self.sums * np.array(units), before)
+        heavy = self.heavy * np.array([1.0, per_y, per_x])
+        return BucketSums(self.units, self.sums * np.array(units), before, heavy)
 
     @property
     def deviations(self) -> Floats:
@@ -138,6 +143,21 @@ class BucketSums:
         """
         squares = np.sort(self.deviations**2)
         return bool(squares[len(squares) * 99 // 100 :].sum() > squares.sum() / 2)
+
+
+def heavy_of(bucket: NDArray[np.integer], y: Floats, x: Floats) -> Floats:
+    """Return bucket, y and x of the units that are heavy in a tenth of all, shape (heavy, 3).
+
+    Where denominators are equal, none is.
+
+    Example:
+        >>> heavy_of(np.arange(3), np.ones(3), np.array([1.0, 2.0, 3.0])).tolist()
+        [[0.0, 1.0, 1.0], [1.0, 1.0, 2.0], [2.0, 1.0, 3.0]]
+    """
+    kept = are_heavy(x, len(x) // 10, float(np.abs(x).sum()) / 10)
+    if not len(x) or np.ptp(x) == 0:
+        kept[:] = False
+    return np.stack([bucket[kept], y[kept], x[kept]], axis=1)
 
 
 class Quantile(NamedTuple):

@@ -1,5 +1,6 @@
 """Join cells of few units, and those beyond a limit, of segments and of cuts."""
 
+import json
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
@@ -7,7 +8,7 @@ from operator import itemgetter
 from typing import NamedTuple
 
 from abeval.aggregates.aggregates import Aggregates, grouped
-from abeval.aggregates.sums import CELL, LABELS, METRIC, SEGMENT, SLICE, Row
+from abeval.aggregates.sums import CELL, LABELS, METRIC, SEGMENT, SLICE, Row, heavy_units
 from abeval.engines.sql import quoted, whole
 from abeval.logs.views import cut_name
 
@@ -90,13 +91,17 @@ def small_cells(cells: Mapping[str, Units], min_units: int) -> frozenset[str]:
 def _named_other(rows: list[Row], cells: Collection[str]) -> list[Row]:
     """Add the sums of some cells up to one; they are whole numbers."""
     named = {*cells, OTHER} if cells else set()
-    totals: dict[Row, list[int]] = {}
+    totals, heavy = dict[Row, list[int]](), dict[Row, list[list[int]]]()
     for row in (row for row in rows if row[CELL] in named):
         labels = (*row[:CELL], OTHER, *row[CELL + 1 : LABELS])
-        sums = [int(str(value)) for value in row[LABELS:]]
+        sums = [int(str(value)) for value in row[LABELS:-1]]
+        heavy.setdefault(labels, []).extend(heavy_units(row))
         known = totals.get(labels, [0] * len(sums))
         totals[labels] = [a + b for a, b in zip(known, sums, strict=True)]
-    added = [(*labels, units, *map(str, sums)) for labels, (units, *sums) in totals.items()]
+    added = [
+        (*labels, units, *map(str, sums), json.dumps(heavy[labels]))
+        for labels, (units, *sums) in totals.items()
+    ]
     return [*(row for row in rows if row[CELL] not in named), *added]
 
 

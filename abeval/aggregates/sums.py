@@ -1,5 +1,6 @@
 """Add up products of units' values exactly, and make moments of the sums."""
 
+import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
 from itertools import chain, combinations_with_replacement
@@ -11,7 +12,7 @@ from numpy.typing import NDArray
 from abeval.engines.sql import Cell
 from abeval.errors import ExperimentError
 from abeval.logs.unit_arrays import Labels, Whole, added, heads, runs
-from abeval.stats.moments import Moments
+from abeval.stats.moments import Moments, are_heavy
 
 _Array = NDArray[np.int64] | NDArray[np.float64]
 
@@ -144,6 +145,7 @@ LABELS = 5
 MOMENT_COLUMNS = (
     *("metric", "slice", "cell", "variant", "stretch", "units"),
     *map("_".join, _SUMMED),
+    "heavy",
 )
 
 METRIC, SLICE, CELL = 0, 1, 2
@@ -164,7 +166,7 @@ BUCKETS = 256
 
 
 Row = tuple[Cell, ...]
-"""Of `MOMENT_COLUMNS`; sums are texts."""
+"""Of `MOMENT_COLUMNS`; sums are texts, `heavy` the values of each heavy unit as JSON."""
 
 
 class Group(NamedTuple):
@@ -231,7 +233,13 @@ def _moments(row: Row, scales: tuple[float, float], width: int) -> Moments:
         [[total(row, a, b) for b in names] for a in names],
         (*scales, *scales, 1.0)[:width],
         [total(row, *triple) for triple in triples] if has_thirds else None,
+        None if row[-1] is None else [values[:width] for values in heavy_units(row)],
     )
+
+
+def heavy_units(row: Row) -> list[list[int]]:
+    """Return the values of each heavy unit of a row: y, x, y0, x0 and z."""
+    return [list(map(int, values)) for values in json.loads(str(row[-1] or "[]"))]
 
 
 def joined(pairs: Mapping[tuple[int, ...], Row], scales: Sequence[float]) -> Moments:
@@ -248,11 +256,19 @@ def joined(pairs: Mapping[tuple[int, ...], Row], scales: Sequence[float]) -> Mom
         called: dict[str | int, str] = {pair[0]: "y0", pair[1]: "x0"}
         return total(pairs[pair], *(called.get(v, str(v)) for v in wanted))
 
+    # The pairs are of the same units in the same order.
+    heavy = {pair: np.array(heavy_units(row)).reshape(-1, 5) for pair, row in pairs.items()}
+
+    def heavy_of(wanted: str | int) -> Whole:
+        pair = next(p for p in pairs if isinstance(wanted, str) or wanted in p)
+        return heavy[pair][:, {"y": 0, "x": 1, pair[0]: 2, pair[1]: 3, "z": 4}[wanted]]
+
     return Moments.from_sums(
         total(next(iter(pairs.values())), "units"),
         [of(v) for v in variables],
         [[of(v, w) for w in variables] for v in variables],
         scales,
+        heavy=np.stack([heavy_of(v) for v in variables], axis=1).tolist(),
     )
 
 
@@ -352,13 +368,42 @@ def _of_alike(slices: Sequence[Slice], groups: Groups) -> list[list[Row]]:
     texts |= {None: ["0"] * len(units), (): [*map(str, units)]}
     variants = [groups.variants[variant] for variant in groups.variant[first].tolist()]
     labels = variants, groups.stretch[first].tolist(), units
+    below = {id(one.x): one.x for one in terms}
+    places = {key: _heavy_places(x, order, starts) for key, x in below.items()}
+    heavy = [_heavy_rows(one, places[id(one.x)]) for one in terms]
     return [
         [
             (one.metric, one.name, *row)
-            for row in zip(one.cells(first), *labels, *map(texts.get, of_slice), strict=True)
+            for row in zip(
+                one.cells(first), *labels, *(texts[p] for p in of_slice), of_heavy, strict=True
+            )
         ]
-        for one, of_slice in zip(slices, products, strict=True)
+        for one, of_slice, of_heavy in zip(slices, products, heavy, strict=True)
     ]
+
+
+def _heavy_places(
+    x: Variable, order: NDArray[np.intp], starts: NDArray[np.intp]
+) -> list[NDArray[np.intp]]:
+    """Return the places of the heavy units of each group, by the denominator; none of a mean."""
+    if isinstance(x, int):
+        return [order[:0]] * len(starts)
+    sizes = np.abs(x[order].astype(np.float64))
+    totals = np.add.reduceat(sizes, starts) if len(starts) else sizes
+    ends = np.append(starts, len(order))[1:]
+    return [
+        order[start:end][are_heavy(sizes[start:end], end - start, total)]
+        for start, end, total in zip(starts.tolist(), ends.tolist(), totals.tolist(), strict=True)
+    ]
+
+
+def _heavy_rows(terms: Terms, places: Sequence[NDArray[np.intp]]) -> list[str]:
+    """Return the values of the heavy units of each group as JSON."""
+    every = np.concatenate([np.zeros(0, dtype=np.intp), *places])
+    values = [value if isinstance(value, int) else value[every] for value in terms]
+    rows = np.stack([np.broadcast_to(value, every.shape) for value in values], axis=1)
+    ends = np.cumsum([len(own) for own in places])
+    return [json.dumps(own.tolist()) for own in np.split(rows, ends)[:-1]]
 
 
 def _of_clusters(

@@ -176,7 +176,10 @@ def aa_p_values(
         of = [(skewed or {}).get(name, np.nan) for name in group]
         stacked = np.stack([sums[name].sums for name in group], axis=1)
         try:
-            columns = aa_replay(sums[group[0]].units, stacked, share, runs, seed, of).p_values
+            heavy = [sums[name].heavy for name in group]
+            columns = aa_replay(
+                sums[group[0]].units, stacked, share, runs, seed, of, heavy
+            ).p_values
             p_values |= dict(zip(group, columns.T, strict=True))
         except Refusal as refusal:
             if len(group) > 1:

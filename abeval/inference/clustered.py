@@ -73,7 +73,9 @@ def compare_clusters(
         coin, within = own.turns.coin, stratum
         drawn = switchbacks.tossed(treated, coin)
     try:
-        bare = Comparison(*units, *Randomised(y, x, treated, drawn).ratios, least=2)
+        both = [Moments.of(y[arm], x[arm]) for arm in (~treated, treated)]
+        ratios, largest = Randomised(y, x, treated, drawn).ratios, max(m.largest for m in both)
+        bare = Comparison(*units, *ratios, least=2, largest=largest)
         past = _past(y, x, y0, x0)
         if rule.adjust == "cuped" and past is not None:
             y, prefix = y - past, "cuped_"
@@ -82,9 +84,8 @@ def compare_clusters(
         if test.least > rule.alpha:
             needed = randomisation.fewest(rule.alpha, coin)
             return replace(bare, reason="too_few_units", units_needed=needed)
-        control, treatment = (
-            means.estimate_ratio(Moments.of(y[arm], x[arm])) for arm in (~treated, treated)
-        )
+        arms_now = (Moments.of(y[arm], x[arm]) for arm in (~treated, treated))
+        control, treatment = map(means.estimate_ratio, arms_now)
         # Its standard error and degrees of freedom are those of t by clusters.
         by_t = effects.compare(control, treatment, rule.alpha, prefix + METHOD)
     except Refusal as refusal:

@@ -45,6 +45,9 @@ Number = TypeVar("Number")
 MIN_UNITS = 30
 """Fewer units a variant than this are too little data for a large-sample interval."""
 
+MUCH = 0.1
+"""Of a ratio whose denominator one unit holds more than this share of, few units decide."""
+
 _RELATIVE = {"fieller": effects.fieller, "delta": effects.delta, "log_delta": effects.log_delta}
 _RELATIVE_ADJUSTED = {"fieller": effects.fieller_adjusted, "delta": effects.delta_adjusted}
 
@@ -103,6 +106,7 @@ class Comparison:
         units_needed: Units of the smaller variant that would do, where values are too skewed.
         least: Units of a variant below which its interval is not to be read.
         sides: The effects that give the lower and the higher end, where their errors differ.
+        largest: Share of a ratio's denominator that one unit of either variant holds; 0 if small.
     """
 
     units_control: int
@@ -123,6 +127,12 @@ class Comparison:
     sides: tuple[Effect, Effect] | None = None
     draws: Draws | None = None
     least: int = MIN_UNITS
+    largest: float = 0.0
+
+    @property
+    def few_units_decide(self) -> bool:
+        """Tell whether one unit holds much of a ratio's denominator."""
+        return self.largest > MUCH
 
     @property
     def is_skewed(self) -> bool:

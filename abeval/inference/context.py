@@ -131,6 +131,7 @@ def notes(analysis: Analysis, comparisons: Comparisons, rows: Sequence[Row]) -> 
     said = (
         *_of_unused_logs(experiment, analysis.metrics),
         *_winners_curse(analysis, comparisons, rows),
+        *_few_units(comparisons),
         *_of_the_plan(experiment, analysis.metrics),
         *_of_the_rows(experiment, aggregates),
         *_of_the_look(experiment, aggregates),
@@ -183,6 +184,13 @@ def _winners_curse(
             size = "" if shown is None else f" of {shown.point}"
             named = {"metric": row.metric, "variant": row.variant, "size": size}
             yield "curse", {**named, "power": errors.power, "times": errors.exaggeration}
+
+
+def _few_units(comparisons: Comparisons) -> Iterator[_Note]:
+    """Name each ratio of whose denominator one unit holds much."""
+    for (metric, variant), one in comparisons.items():
+        if one.few_units_decide:
+            yield "heavy", {"metric": metric, "variant": variant, "share": one.largest}
 
 
 def _of_the_plan(experiment: Experiment, metrics: Sequence[Metric]) -> Iterator[_Note]:

@@ -102,7 +102,8 @@ def compare_moments(
         return refused(*units, "empty_denominator")
     arms = control, treatment
     first, second = (float(one.mean[0] / one.mean[1]) for one in arms)
-    bare = Comparison(*units, first, second)
+    largest = max(control.largest, treatment.largest) if metric.kind == "ratio" else 0.0
+    bare = Comparison(*units, first, second, largest=largest)
     try:
         return _judged(bare, _Sample(metric, arms, rule, strata or Strata([arms]), skewness))
     except special_tests.TooSkewed as refusal:
@@ -115,9 +116,9 @@ def _judged(bare: Comparison, sample: _Sample) -> Comparison:
     """Add the effect: exact, by permutation, adjusted or plain, the first that is asked for."""
     metric, arms, rule, strata, _ = sample
     control, treatment = (_estimate(metric, arm) for arm in arms)
-    bare = replace(bare, own=treatment)
+    bare, method = replace(bare, own=treatment), method_of(metric, *arms)
     if not metric.is_mean_or_ratio:
-        return comparison.with_difference(bare, control, treatment, method_of(metric), rule)
+        return comparison.with_difference(bare, control, treatment, method, rule)
     counts = special_tests.rare(*arms) if rule.looks is None else None
     if counts is not None:
         effect = special_tests.compare_counts(counts, rule.alpha, metric.unit == "share")
@@ -132,10 +133,10 @@ def _judged(bare: Comparison, sample: _Sample) -> Comparison:
             return replace(comparison.with_skewed(bare, permuted, name, rule), adjusted=adjusted)
         if adjusted is not None:
             if rule.adjust == "cuped":
-                named = adjusted.effect._replace(method=f"cuped_{method_of(metric)}")
+                named = adjusted.effect._replace(method=f"cuped_{method}")
                 adjusted = adjusted._replace(effect=named)
             return replace(comparison.with_joint(bare, adjusted, rule), adjusted=adjusted)
-    return comparison.with_difference(bare, control, treatment, method_of(metric), rule)
+    return comparison.with_difference(bare, control, treatment, method, rule)
 
 
 def _adjusted(sample: _Sample) -> Adjusted | None:
@@ -227,9 +228,10 @@ def _estimate(metric: Metric, moments: Moments) -> Estimate:
     return exact._replace(variance=0.0) if alike else exact
 
 
-def method_of(metric: Metric) -> str:
+def method_of(metric: Metric, *arms: Moments) -> str:
     """Return the id of the test at a fixed horizon."""
-    return {"mean": "welch_t", "auc": "influence_t"}.get(metric.kind, "delta_t")
+    known = {"mean": "welch_t", "auc": "influence_t"}
+    return known.get(metric.kind) or means.method_of_ratio(*arms)
 
 
 def usable(moments: ByStretch, arms: Arms) -> list[int]:

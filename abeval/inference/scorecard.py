@@ -68,6 +68,7 @@ def judged_rows(
             lift_method=comparison.lift and comparison.lift.method,
             draws=draws and draws.number,
             seed=draws and draws.seed,
+            few_units_decide=comparison.few_units_decide,
         )
 
 

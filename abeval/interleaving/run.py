@@ -8,6 +8,7 @@ from itertools import combinations
 from abeval.errors import ExperimentError, masked
 from abeval.experiment.model import Experiment
 from abeval.experiment.sections import Interleaving
+from abeval.inference.comparison import MUCH
 from abeval.inference.context import accounting, experiment_info
 from abeval.interleaving.checks import checks_of
 from abeval.interleaving.log import InterleavedLog, dealt, read_lists
@@ -155,7 +156,10 @@ def _row(
         return replace(row, reason=refusal.reason)
     needed = interleaving.units_needed(found, alpha) if found.value else None
     numbers = {n: getattr(found, n) for n in ("low", "high", "se", "p_value", "method")}
-    return replace(row, preference=found.value, units_needed=needed, **numbers)
+    much = found.largest > MUCH
+    return replace(
+        row, preference=found.value, units_needed=needed, few_units_decide=much, **numbers
+    )
 
 
 def _verdict(

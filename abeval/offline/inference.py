@@ -101,8 +101,21 @@ def estimate(columns: Columns, of: Bools, alpha: float) -> Value:
     few = _few(columns, of)
     if few is not None:
         return Value(value, *proportions.interval(few, alpha))
-    spread = means.estimate_smooth(moments, smooth(columns.form, 0, moments.n))
+    try:
+        moments = _corrected(moments, columns)
+        spread = means.estimate_smooth(moments, smooth(columns.form, 0, moments.n))
+    except Refusal as refusal:
+        return Value(value, reason=refusal.reason)
     return with_interval(value, math.sqrt(spread.variance), spread.df, alpha)
+
+
+def _corrected(moments: Moments, *of: Columns) -> Moments:
+    """Correct the spread for units that hold much of a denominator; a total has none."""
+    size = moments.mean.size // len(of)
+    blocks = [range(at * size, (at + 1) * size) for at in range(len(of))]
+    if of[0].form == "total":
+        return moments
+    return means.correct_leverage(moments, blocks=blocks)
 
 
 def with_interval(value: float, se: float, df: float, alpha: float) -> Value:
@@ -140,9 +153,11 @@ def compare(control: Columns, model: Columns, of: Bools, alpha: float) -> Effect
     if len(before[0]) < MIN_UNITS:
         return "too_few_units" if len(before[0]) else "no_units"
     try:
-        moments = Moments.of(*before, *after)
+        size = len(before)
+        moments = Moments.of(*before, *after, below=(1, size + 1))
+        moments = _corrected(moments, control, model)
         first = smooth(control.form, 0, moments.n)
-        second = smooth(model.form, len(before), moments.n)
+        second = smooth(model.form, size, moments.n)
         return means.paired_difference(moments, first, second, alpha)
     except Refusal as refusal:
         return _REASONS.get(refusal.reason, refusal.reason)

@@ -80,6 +80,7 @@ class Row(OfVariant, Numbers, kw_only=True):
             fraction; None without a lift.
         lift_method: What the interval of the lift is by: `fieller`, `delta`, `log_delta`,
             `jackknife`, or the id of a test that has one of its own.
+        few_units_decide: Whether one unit holds more than a tenth of a ratio's denominator.
     """
 
     FIRST: ClassVar = ("metric", "kind", "role", "direction", "variant", *Numbers.FIRST)
@@ -96,6 +97,7 @@ class Row(OfVariant, Numbers, kw_only=True):
     lift_method: str | None = None
     draws: int | None = None
     seed: int | None = None
+    few_units_decide: bool = False
 
 
 class SliceRow(OfVariant, Numbers, kw_only=True):

@@ -22,6 +22,7 @@ class PreferenceRow(Frozen):
         won: Units that have more credit for the ranker; `lost`, for the base.
         lists_won: Lists, likewise; None of events after the list.
         units_needed: Units, with credit, that show a preference of this size in 80 % of tests.
+        few_units_decide: Whether one unit has more than a tenth of all credit.
     """
 
     metric: str
@@ -48,6 +49,7 @@ class PreferenceRow(Frozen):
     units_needed: float | None = None
     status: Status = "unclear"
     reason: str | None = None
+    few_units_decide: bool = False
 
     @property
     def shown(self) -> str:

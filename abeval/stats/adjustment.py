@@ -52,9 +52,8 @@ def cuped_ratio(
         >>> round(cuped_ratio(control, treatment).effect.difference, 4)
         0.0483
     """
-    pooled, *arms = (
-        _linear(one, *_ratio_rows(one)) for one in (control + treatment, control, treatment)
-    )
+    every = control + treatment, *map(means.correct_leverage, (control, treatment))
+    pooled, *arms = (_linear(one, *_ratio_rows(one)) for one in every)
     return _cuped(pooled, arms, alpha, theta)
 
 
@@ -137,13 +136,20 @@ def lin_mean(control: Moments, treatment: Moments, alpha: float = 0.05) -> Adjus
         >>> round(lin_mean(control, treatment).effect.difference, 4)
         1.0206
     """
-    together, arms = control + treatment, (control, treatment)
+    return _lin((control, treatment), (control, treatment), alpha)
+
+
+def _lin(arms: tuple[Moments, Moments], spreads: tuple[Moments, Moments], alpha: float) -> Adjusted:
+    """Compare means of variable 0; `spreads` have the co-moments of what is not explained."""
+    together = arms[0] + arms[1]
     inverses = [
         np.asarray(np.linalg.pinv(arm.comoment[1:, 1:], rcond=1e-12, hermitian=True), np.float64)
         for arm in arms
     ]
     slopes = [inverse @ arm.comoment[1:, 0] for inverse, arm in zip(inverses, arms, strict=True)]
-    fitted = [_fitted(*one, together.mean[1:]) for one in zip(arms, inverses, slopes, strict=True)]
+    fitted = [
+        _fitted(*one, together.mean[1:]) for one in zip(spreads, inverses, slopes, strict=True)
+    ]
     # The centre is the mean of a sample: where slopes differ, the effect moves with it.
     spread = together.covariance[1:, 1:] / together.n
     gap = slopes[1] - slopes[0]
@@ -153,7 +159,7 @@ def lin_mean(control: Moments, treatment: Moments, alpha: float = 0.05) -> Adjus
     effect = effects.from_difference(low, high, high - low, se, df, alpha, "lin_t")
     # Residuals are uncorrelated with the part of the control's mean that covariates explain.
     covariance = float(gap @ spread @ slopes[0]) - fitted[0].variance
-    raw = means.estimate_mean(control), means.estimate_mean(treatment)
+    raw = means.estimate_mean(spreads[0]), means.estimate_mean(spreads[1])
     theta, removed = (*slopes[0].tolist(), *gap.tolist()), variance_removed(effect, *raw)
     return Adjusted(effect, theta, removed, *raw, covariance)
 
@@ -170,11 +176,13 @@ def lin_ratio(control: Moments, treatment: Moments, alpha: float = 0.05) -> Adju
         >>> round(lin_ratio(control, treatment).effect.difference, 4)
         0.0544
     """
-    linear = []
-    for arm in (control, treatment):
+
+    def linear(arm: Moments) -> Moments:
         rows, mean = _ratio_rows(arm)
-        linear.append(Moments(arm.n, mean, rows @ arm.comoment @ rows.T, arm.effective))
-    return lin_mean(linear[0], linear[1], alpha)
+        return Moments(arm.n, mean, rows @ arm.comoment @ rows.T, arm.effective)
+
+    low, high = map(means.correct_leverage, (control, treatment))
+    return _lin((linear(control), linear(treatment)), (linear(low), linear(high)), alpha)
 
 
 def _fitted(arm: Moments, inverse: Floats, slopes: Floats, centre: Floats) -> Estimate:
@@ -185,15 +193,12 @@ def _fitted(arm: Moments, inverse: Floats, slopes: Floats, centre: Floats) -> Es
     df = arm.n - 1 - slopes.size
     if df < 1:
         raise Refusal("too_few_units", f"{arm.n} units for {slopes.size} covariates")
-    total = float(arm.comoment[0, 0])
-    residual = total - float(slopes @ arm.comoment[1:, 0])
+    residual = quadratic(np.array([1.0, *-slopes]), arm.comoment)
     # The slopes, which carry the mean to the centre, are estimates too.
     away = arm.mean[1:] - centre
     units = 1 / arm.n + float(away @ inverse @ away)
-    # A smaller residual is an exact fit plus rounding.
-    variance = residual / df * units if residual > 1e-13 * total else 0.0
     value = float(arm.mean[0] - slopes @ away)
-    return Estimate(value, variance, arm.n, max(arm.df - slopes.size, 1.0))
+    return Estimate(value, residual / df * units, arm.n, max(arm.df - slopes.size, 1.0))
 
 
 def stratified_mean(
@@ -296,9 +301,10 @@ class _Strata(NamedTuple):
 
 def _strata(strata: Sequence[Moments], function: means.Smooth, shares: Floats) -> _Strata:
     by_stratum = np.array([one.mean for one in strata])
-    value, slope = function(shares @ by_stratum)
-    terms = [
-        float(w) ** 2 * quadratic(slope, one.covariance) / one.n
-        for w, one in zip(shares, strata, strict=True)
-    ]
-    return _Strata(value, terms, [one.n - 1.0 for one in strata], by_stratum @ slope)
+    centre = shares @ by_stratum
+    value, slope = function(centre)
+    pairs = list(zip(shares.tolist(), strata, strict=True))
+    if centre.size > 1:
+        pairs = [(w, means.correct_leverage(one, float(centre[1]) / w)) for w, one in pairs]
+    terms = [w**2 * quadratic(slope, one.covariance) / one.n for w, one in pairs]
+    return _Strata(value, terms, [one.df for _, one in pairs], by_stratum @ slope)

@@ -4,14 +4,17 @@
 the user: the lists of one user are alike.
 """
 
+import math
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+from abeval.stats import means
 from abeval.stats.design import power_quantile
 from abeval.stats.distributions import check_alpha, two_sided, two_sided_quantile
 from abeval.stats.effects import from_difference
+from abeval.stats.moments import Moments
 from abeval.stats.records import Floats, Refusal, finite
 
 FEW = 40
@@ -28,7 +31,8 @@ class Preference(NamedTuple):
 
     Attributes:
         units: Units whose actions were credited to either.
-        method: `delta_t` or, of few units, `sign_flip`.
+        method: `delta_t`, with heavy units `jackknife_t`, or, of few units, `sign_flip`.
+        largest: Share of all credit that one unit has; 0 if small.
     """
 
     value: float
@@ -38,6 +42,7 @@ class Preference(NamedTuple):
     p_value: float
     units: int
     method: str
+    largest: float = 0.0
 
 
 class Wins(NamedTuple):
@@ -62,9 +67,7 @@ def wins(credit_a: ArrayLike, credit_b: ArrayLike) -> Wins:
 
 
 def preference(credit_a: ArrayLike, credit_b: ArrayLike, alpha: float = 0.05) -> Preference:
-    """Estimate Σ (b - a) / Σ (a + b) over units, by the delta method against t.
-
-    Its degrees of freedom are those of the units that count, (Σ w)² / Σ w² - 1 with w = a + b.
+    """Estimate Σ (b - a) / Σ (a + b) over units, against t as any ratio (`means.estimate_ratio`).
 
     Of fewer than 40 units the test flips the signs of units, and the interval is what it does not
     reject: exact where neither ranker is better, because then a unit's credit is as likely as that
@@ -75,8 +78,7 @@ def preference(credit_a: ArrayLike, credit_b: ArrayLike, alpha: float = 0.05) ->
         credit_b: What they are worth to B.
         alpha: Error rate of the test and the interval.
 
-    Source: Chapelle, Joachims, Radlinski & Yue (TOIS 2012), credit summed over users; Deng,
-    Knoblich & Lu (2018) for a ratio of sums; Kish (1965) for the units that count; Fisher (1935)
+    Source: Chapelle, Joachims, Radlinski & Yue (TOIS 2012), credit summed over users; Fisher (1935)
     for the flips.
 
     Refusals: `too_few_units` below two units with credit; `zero_denominator` where credit sums to
@@ -96,21 +98,20 @@ def preference(credit_a: ArrayLike, credit_b: ArrayLike, alpha: float = 0.05) ->
         raise Refusal("too_few_units", f"units with credit: {units}, and a test needs two")
     if total <= 0:
         raise Refusal("zero_denominator", "the credit of both rankers sums to zero or less")
-    value = float(net.sum()) / total
-    rest = net - value * whole
-    se = float(np.sqrt(units / (units - 1) * np.sum(rest**2))) / total
+    moments = Moments.of(net, whole)
+    value, variance, _, df = means.estimate_ratio(moments)
+    se = math.sqrt(variance)
     if se < 1e-13:
         raise Refusal("zero_variance", "all units have the same preference: no test is possible")
-    # The few units with many lists decide: n - 1 rejected 6.7 % of 60 users with 1 to 200 lists.
-    effective = total**2 / float(np.sum(whole**2))
-    effect = from_difference(0.0, value, value, se, max(effective - 1, 1.0), alpha)
-    low, high, p_value, method = effect.low, effect.high, effect.p_value, "delta_t"
+    effect = from_difference(0.0, value, value, se, df, alpha, means.method_of_ratio(moments))
+    low, high, p_value, method = effect.low, effect.high, effect.p_value, effect.method
     if units < FEW:
         signs = _signs(units)
         p_value = _flipped(signs, net)
         low, high = (_end(signs, net, whole, value, end, alpha) for end in (-1.0, 1.0))
         method = "sign_flip"
-    return Preference(value, max(low, -1.0), min(high, 1.0), se, p_value, units, method)
+    ends = max(low, -1.0), min(high, 1.0)
+    return Preference(value, *ends, se, p_value, units, method, moments.largest)
 
 
 def symmetry(net: ArrayLike) -> float:

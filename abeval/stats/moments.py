@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import math
 import operator
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import combinations_with_replacement, permutations
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from abeval.stats.effects import satterthwaite
-from abeval.stats.records import Floats, Refusal, finite
+from abeval.stats.records import Bools, Floats, Refusal, finite
+
+HEAVY = 0.01
+"""A unit that holds more than this share of a denominator is heavy."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -29,6 +33,8 @@ class Moments:
             small strata have large weights.
         third: Σ of the products of three centred variables, shape (k, k, k), from which the
             skewness of any weighted sum of them follows; None where it is not known.
+        heavy: Centred variables of the units that hold more than `HEAVY` of variable 1, or of all
+            where units are few, shape (heavy, k); None where single units are not known.
 
     Example:
         >>> m = Moments.of([1, 2, 3, 4], [2, 4, 6, 9])
@@ -41,13 +47,15 @@ class Moments:
     comoment: Floats
     effective: float | None = None
     third: Floats | None = None
+    heavy: Floats | None = None
 
     def __post_init__(self) -> None:
         """Copy the arrays, check them and make them read-only."""
         k = np.size(self.mean)
         wanted = {"mean": (k,), "comoment": (k, k), "third": (k, k, k)}
+        wanted["heavy"] = (0 if self.heavy is None else len(self.heavy), k)
         for name, shape in wanted.items():
-            if name == "third" and self.third is None:
+            if getattr(self, name) is None:
                 continue
             values = np.array(getattr(self, name), dtype=np.float64)
             if self.n < 0 or values.shape != shape:
@@ -57,13 +65,14 @@ class Moments:
             object.__setattr__(self, name, values)
 
     @classmethod
-    def of(cls, *columns: ArrayLike) -> Moments:
+    def of(cls, *columns: ArrayLike, below: Sequence[int] = (1,)) -> Moments:
         """Take moments of arrays of equal length, one value per unit.
 
         Refusals: `not_finite` for an infinite or missing value.
 
         Args:
             columns: k arrays of shape (n,); n may be 0.
+            below: Which of them, where there are so many, are denominators.
 
         Example:
             >>> Moments.of([1e9, 1e9 + 1, 1e9 + 2]).covariance.tolist()
@@ -81,7 +90,10 @@ class Moments:
             # Second-pass correction of the rounding of the mean (Chan, Golub, LeVeque 1983).
             remainder = centred.sum(axis=1)
             comoment = centred @ centred.T - np.outer(remainder, remainder) / n
-        return cls(n, mean, comoment)
+            kept = np.zeros(n, dtype=np.bool_)
+            for values in (np.abs(data[place]) for place in below if place < k):
+                kept |= are_heavy(values, n, float(values.sum()))
+        return cls(n, mean, comoment, heavy=centred.T[kept])
 
     @classmethod
     def with_third(cls, *columns: ArrayLike) -> Moments:
@@ -94,7 +106,7 @@ class Moments:
         moments = cls.of(*columns)
         centred = _matrix(columns) - moments.mean[:, None]
         third = np.einsum("in,jn,kn->ijk", centred, centred, centred, optimize=True)
-        return cls(moments.n, moments.mean, moments.comoment, third=third)
+        return replace(moments, third=third)
 
     @classmethod
     def from_sums(
@@ -104,13 +116,15 @@ class Moments:
         products: Sequence[Sequence[int]],
         scales: Sequence[float],
         triples: Sequence[int] | None = None,
+        heavy: Sequence[Sequence[int]] | None = None,
     ) -> Moments:
         """Take moments from exact integer sums, as an engine returns them.
 
         Values are whole multiples of a scale, so the sums depend on neither threads nor order;
         n·Σxy − Σx·Σy is computed in integers, before any rounding. Sums of k variables, k × k
         products, and `scales`, the unit of the integers of each variable, such as 1e-6; `triples`
-        are Σxyz as `itertools.combinations_with_replacement` lists them.
+        are Σxyz as `itertools.combinations_with_replacement` lists them; `heavy` are the values of
+        each heavy unit.
 
         Raises:
             Refusal: `inconsistent` for sums that no data can have.
@@ -136,11 +150,17 @@ class Moments:
         comoment = np.array([[value / n for value in row] for row in centred])
         shape = (len(totals), len(totals))
         third = None if triples is None else _third(n, totals, products, triples)
+        rows = None
+        if heavy is not None:
+            # Their order is that of their values, as sums do not depend on it either.
+            rows = np.array(sorted(map(tuple, heavy)), dtype=np.float64).reshape(-1, len(totals))
+            rows = rows[are_heavy(rows[:, 1], n, totals[1])]
         return cls(
             n,
             mean * step,
             comoment.reshape(shape) * np.outer(step, step),
             third=None if third is None else third * np.multiply.outer(np.outer(step, step), step),
+            heavy=None if rows is None else (rows - mean) * step,
         )
 
     @property
@@ -162,6 +182,18 @@ class Moments:
             2.0
         """
         return (self.n if self.effective is None else self.effective) - 1.0
+
+    @property
+    def largest(self) -> float:
+        """Return the share of variable 1 that one unit holds, 0 where none is heavy.
+
+        Example:
+            >>> Moments.of([1, 2, 1], [1, 2, 5]).largest
+            0.625
+        """
+        if self.heavy is None or not self.heavy.size or self.mean.size < 2 or self.mean[1] == 0:
+            return 0.0
+        return float(np.max(np.abs(self.heavy[:, 1] / self.mean[1] + 1))) / self.n
 
     def merge(self, other: Moments) -> Moments:
         """Merge moments of two disjoint sets of units (Chan, Golub and LeVeque 1983).
@@ -188,6 +220,7 @@ class Moments:
                 self.comoment + other.comoment + between,
                 effective,
                 _merged_third(self, other, step),
+                _merged_heavy(self, other, step),
             )
 
     __add__ = merge
@@ -205,7 +238,18 @@ class Moments:
         rows = chosen[:, None]
         comoment = self.comoment[rows, chosen]
         third = None if self.third is None else self.third[rows[:, None], rows, chosen]
-        return Moments(self.n, self.mean[chosen], comoment, self.effective, third)
+        heavy = None if self.heavy is None else self.heavy[:, chosen]
+        return Moments(self.n, self.mean[chosen], comoment, self.effective, third, heavy)
+
+
+def are_heavy(values: Floats, units: int, total: float) -> Bools:
+    """Tell which units, among so many, hold much of a total; all do where units are few.
+
+    Example:
+        >>> are_heavy(np.array([5.0, 1.0]), 200, 200.0).tolist()
+        [True, False]
+    """
+    return np.asarray(np.abs(values) > HEAVY * abs(total)) | (units * HEAVY <= 1)
 
 
 def stratified(strata: Sequence[Moments], shares: Sequence[float]) -> Moments:
@@ -228,7 +272,13 @@ def stratified(strata: Sequence[Moments], shares: Sequence[float]) -> Moments:
     parts = [share**2 * m.covariance / m.n for share, m in pairs]
     terms, dfs = [float(part[0, 0]) for part in parts], [m.df for m in strata]
     effective = satterthwaite(terms, dfs) + 1 if sum(terms) > 0 else None
-    return Moments(n, np.asarray(mean), np.asarray(sum(parts)) * n * (n - 1), effective)
+    # A unit of a stratum deviates by what it adds to the co-moment, as one of them all does.
+    heavy = [
+        None if m.heavy is None else m.heavy * share * math.sqrt(n * (n - 1) / (m.n * (m.n - 1)))
+        for share, m in zip(shares, strata, strict=True)
+    ]
+    comoment = np.asarray(sum(parts)) * n * (n - 1)
+    return Moments(n, np.asarray(mean), comoment, effective, heavy=_together(heavy))
 
 
 def _third(
@@ -260,6 +310,25 @@ def _merged_third(one: Moments, other: Moments, step: Floats) -> Floats | None:
     turned = crossed + crossed.transpose(1, 0, 2) + crossed.transpose(1, 2, 0)
     cube = np.multiply.outer(np.outer(step, step), step) * (one.n * rest * (share - rest))
     return np.asarray(one.third + other.third + turned + cube)
+
+
+def _together(heavy: Sequence[Floats | None]) -> Floats | None:
+    """Return the heavy units of several sets; None where those of one are not known."""
+    known = [rows for rows in heavy if rows is not None]
+    return np.concatenate(known) if len(known) == len(heavy) else None
+
+
+def _merged_heavy(one: Moments, other: Moments, step: Floats) -> Floats | None:
+    """Return those that are heavy of two sets of units together."""
+    n = one.n + other.n
+    apart = step * (other.n / n), -step * (one.n / n)
+    moved = [
+        None if m.heavy is None else m.heavy - d for m, d in zip((one, other), apart, strict=True)
+    ]
+    heavy, mean = _together(moved), one.mean + apart[0]
+    if heavy is None or mean.size < 2:
+        return heavy
+    return heavy[are_heavy(heavy[:, 1] + mean[1], n, n * float(mean[1]))]
 
 
 def _matrix(columns: Sequence[ArrayLike]) -> Floats:

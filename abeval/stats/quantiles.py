@@ -115,7 +115,9 @@ def design_effect(counts: Moments, level: float) -> float:
         2.0
     """
     events = counts.n * float(counts.mean[1])
-    return means.estimate_ratio(counts).variance * events / (level * (1 - level))
+    return (
+        means.estimate_smooth(counts, means.ratio(0, 1)).variance * events / (level * (1 - level))
+    )
 
 
 def pooled(own: Sequence[float], units: Sequence[int]) -> list[float]:

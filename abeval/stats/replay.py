@@ -1,14 +1,16 @@
 """A/A replay: thousands of tests without a true difference, from sums per sub-bucket."""
 
 import math
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 from scipy import special
 
 from abeval.stats import distributions
-from abeval.stats.records import Floats, Refusal, finite
+from abeval.stats.moments import HEAVY
+from abeval.stats.records import Bools, Floats, Refusal, finite
 
 THIN = 16
 """Splits of one product of matrices: BLAS computes so few rows in one thread, without spinning."""
@@ -44,17 +46,18 @@ def aa_replay(
     resplits: int = 1000,
     seed: int = 0,
     skewness: ArrayLike = math.nan,
+    heavy: Sequence[Floats] | None = None,
 ) -> AAReplay:
     """Replay A/A tests of ratio metrics from sums per sub-bucket; of means, over 1.
 
-    z tests with variances by the delta method (Deng, Knoblich & Lu 2018; Kohavi, Tang & Xu 2020,
-    chapter 19); of metrics with a skewness, the permutation test by its moments (`skewed.py`).
+    t tests as of ratios (`means.correct_leverage`; Kohavi, Tang & Xu 2020, chapter 19); of metrics
+    with a skewness, the permutation test by its moments (`skewed.py`).
     Refusals: `too_few_units` below eight buckets or when a re-split leaves a variant nearly empty;
     `zero_variance` for a metric that is the same for every unit; `zero_denominator`; `not_finite`.
     Units per bucket are of all variants together, shape (buckets,); sums over them of y, x, y^2, y
     x and x^2, with y the numerator and x the denominator, shape (buckets, metrics, 5); `share` is
     that of treatment; `skewness` that of each metric between units, NaN for those that the test of
-    skewed values does not judge.
+    skewed values does not judge; `heavy` has bucket, y and x of the heavy units of each metric.
 
     Example:
         >>> rng = np.random.default_rng(0)
@@ -71,20 +74,33 @@ def aa_replay(
         raise Refusal("too_few_units", "a variance needs at least two units")
     means = s[:, :, :2].sum(axis=0) / total
     table = np.concatenate([n[:, None], _centred(n, s, means).reshape(len(n), -1)], axis=1)
-    treated = _treated_sums(table, share, resplits, seed)
-    whole = table.sum(axis=0)
-    value_t, variance_t = _delta(treated, means)
-    value_c, variance_c = _delta(whole - treated, means)
+    heavy = heavy or [np.zeros((0, 3))] * len(means)
+    rows = np.concatenate([own[:, 0] for own in heavy]).astype(np.intp)
+    treated, chosen = _treated_sums(table, share, resplits, seed, rows)
+    whole, ends = table.sum(axis=0), np.cumsum([len(own) for own in heavy])
+    parts = [
+        (own, held[:, end - len(own) : end])
+        for held in (chosen, ~chosen)
+        for own, end in zip(heavy, ends, strict=True)
+    ]
+    value_t, variance_t, df_t = _delta(treated, means, parts[: len(heavy)])
+    value_c, variance_c, df_c = _delta(whole - treated, means, parts[len(heavy) :])
     variance = variance_t + variance_c
     if np.any(variance <= 1e-20 * (value_t**2 + value_c**2)):
         raise Refusal("zero_variance", "a metric is the same for every unit")
     z = (value_t - value_c) / np.sqrt(variance)
-    p_values = np.asarray(2 * special.ndtr(-np.abs(z)))
+    df = variance**2 / (variance_t**2 / df_t + variance_c**2 / df_c)
+    p_values = np.asarray(2 * special.stdtr(df, -np.abs(z)))
     known = np.broadcast_to(np.asarray(skewness, dtype=float), len(means))
     of = np.flatnonzero(~np.isnan(known))
     if of.size:
         # By the moments of all splits with so many units on either side.
         spread = _delta(whole[None], means)[1][0, of] * total
+        if len(rows):
+            # A heavy unit moves the ratio of each split by what the rest of its variant says.
+            n_t, n_c = treated[:, :1], total - treated[:, :1]
+            squares = variance_t * n_t * (n_t - 1) + variance_c * n_c * (n_c - 1)
+            spread = (squares / (total - 2))[:, of]
         of_treatment, of_control = 1 / treated[:, :1], 1 / (total - treated[:, :1])
         both = of_treatment + of_control
         z[:, of] = (value_t - value_c)[:, of] / np.sqrt(spread * both)
@@ -102,13 +118,21 @@ def _checked(units: ArrayLike, sums: ArrayLike, share: float) -> tuple[Floats, F
     return n, s
 
 
-def _treated_sums(table: Floats, share: float, resplits: int, seed: int) -> Floats:
-    """Add up the buckets that each split assigns to treatment, shape (resplits, columns)."""
+def _treated_sums(
+    table: Floats, share: float, resplits: int, seed: int, rows: NDArray[np.intp]
+) -> tuple[Floats, Bools]:
+    """Add up the buckets that each split assigns to treatment, shape (resplits, columns).
+
+    Also tell whether it assigns each of some rows, shape (resplits, rows).
+    """
     rng = np.random.default_rng(seed)
     sizes = [min(THIN, resplits - start) for start in range(0, resplits, THIN)]
-    return np.concatenate(
-        [(rng.random((size, len(table)), dtype=np.float32) < share) @ table for size in sizes]
-    )
+    sums, chosen = list[Floats](), list[Bools]()
+    for size in sizes:
+        treated = rng.random((size, len(table)), dtype=np.float32) < share
+        sums.append(treated @ table)
+        chosen.append(treated[:, rows])
+    return np.concatenate(sums), np.concatenate(chosen)
 
 
 def aa_summary(p_values: ArrayLike, alpha: float = 0.05) -> AASummary:
@@ -156,8 +180,13 @@ def _centred(n: Floats, s: Floats, means: Floats) -> Floats:
     )
 
 
-def _delta(table: Floats, means: Floats) -> tuple[Floats, Floats]:
-    """Return ratio and its delta-method variance per split and metric, from centred sums."""
+def _delta(
+    table: Floats, means: Floats, heavy: Sequence[tuple[Floats, Bools]] = ()
+) -> tuple[Floats, Floats, Floats]:
+    """Return ratio, its variance and degrees of freedom per split and metric, from centred sums.
+
+    Of each metric, heavy units as of `aa_replay`, and which of them each split holds.
+    """
     units = table[:, :1]
     if np.any(units < 2):
         raise Refusal("too_few_units", "a random split has a variant with fewer than two units")
@@ -166,6 +195,17 @@ def _delta(table: Floats, means: Floats) -> tuple[Floats, Floats]:
     y, x = means[:, 0] + y_c, means[:, 1] + x_c
     if np.any(x == 0):
         raise Refusal("zero_denominator", "a random split has a denominator of zero")
-    ratio = y / x
-    spread = (yy - y_c**2) - 2 * ratio * (yx - y_c * x_c) + ratio**2 * (xx - x_c**2)
-    return ratio, spread / ((units - 1) * x**2)
+    ratio, spread_x = y / x, xx - x_c**2
+    spread = (yy - y_c**2) - 2 * ratio * (yx - y_c * x_c) + ratio**2 * spread_x
+    for metric, (own, held) in enumerate(heavy):
+        _, of_y, of_x = own.T
+        mean = x[:, [metric]]
+        held = held & ((np.abs(of_x) > HEAVY * units * np.abs(mean)) | (units * HEAVY <= 1))
+        rest = np.where(held, 1 - (of_x - mean) / ((units - 1) * mean), 1.0)
+        if np.any(rest < 1e-13):
+            raise Refusal("too_few_units", "one unit holds the denominator of a random split")
+        residual = held * (of_y - ratio[:, [metric]] * of_x)
+        left = residual / rest
+        spread[:, metric] += (left**2 - residual**2).sum(axis=1) / units[:, 0]
+    df = np.maximum(units / (1 + spread_x / x**2) - 1, 1.0)
+    return ratio, spread / ((units - 1) * x**2), df

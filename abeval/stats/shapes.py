@@ -11,6 +11,7 @@ from scipy import special
 
 from abeval.stats import effects
 from abeval.stats.distributions import quantile, two_sided
+from abeval.stats.means import correct_leverage
 from abeval.stats.moments import Moments
 from abeval.stats.records import Effect, Floats, Refusal, finite
 from abeval.stats.resampling import permutation_p_value
@@ -53,6 +54,9 @@ def window_effects(control: Moments, treatment: Moments) -> Windows:
         >>> windows.effect.tolist(), windows.covariance.round(3).tolist()
         ([0.0, 0.0], [[0.083, 0.0], [0.0, 0.083]])
     """
+    days = control.mean.size // 2
+    blocks = [(day, days + day) for day in range(days)]
+    control, treatment = (correct_leverage(m, blocks=blocks) for m in (control, treatment))
     c, t = _values(control), _values(treatment)
     relative = _steady(control, c) and _steady(treatment, t)
     parts = [_covariance(control, c, relative), _covariance(treatment, t, relative)]

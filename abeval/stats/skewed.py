@@ -19,7 +19,7 @@ import numpy as np
 
 from abeval.stats import distributions
 from abeval.stats.distributions import check_alpha, two_sided_quantile
-from abeval.stats.means import gradient, quadratic
+from abeval.stats.means import correct_leverage, gradient, quadratic
 from abeval.stats.moments import Moments
 from abeval.stats.records import Effect, Interval, Lift, Refusal
 
@@ -377,11 +377,13 @@ def _arm(
     slope = gradient(centre[:terms]) if is_ratio else np.ones(1)
     weights = np.concatenate([slope, -coefficients])
     value, spreads = float(centre[0] / centre[1]) if is_ratio else float(centre[0]), []
-    for moments in cells:
+    for share, moments in zip(shares, cells, strict=True):
         if moments.third is None:
             raise Refusal("not_applicable", "the third moments of the values are not known")
         if moments.n < 2:
             raise Refusal("too_few_units", f"a variance needs at least two units, got {moments.n}")
+        if is_ratio:
+            moments = correct_leverage(moments, float(centre[1]) / share)
         picked = moments.pick(*range(weights.size))
         cube = float(weights @ (weights @ (picked.third @ weights)))
         spreads.append(Spread(moments.n, quadratic(weights, picked.comoment), cube))

@@ -57,7 +57,7 @@ def column_of(letters: Sequence[str]) -> str:
 
 _COUNTED = {
     name: column_of([_LETTERS[part] for part in name.split("_")])
-    for name in MOMENT_COLUMNS[MOMENT_COLUMNS.index("y") :]
+    for name in MOMENT_COLUMNS[MOMENT_COLUMNS.index("y") : -1]
 }
 """Column of `MOMENT_COLUMNS` → that of a table of sums."""
 
@@ -472,7 +472,7 @@ def _moments(
     if None in totals.values():
         totals |= {name: None for name in totals if name.count("_") == 2}
     units = 1 if is_day else row.units
-    return (row.metric, *of, row.variant, "0", units, *totals.values())
+    return (row.metric, *of, row.variant, "0", units, *totals.values(), None)
 
 
 def _factors(letters: Sequence[str], is_ratio: bool) -> list[str]:

@@ -16,7 +16,7 @@ from abeval.logs.placing import Stretches
 from abeval.logs.unit_arrays import Units, Whole
 from abeval.metrics.definition import Metric
 from abeval.stats import skewed
-from abeval.stats.moments import Moments
+from abeval.stats.moments import HEAVY, Moments, are_heavy
 from abeval.stats.records import Floats, Refusal
 from abeval.stats.skewed import Skewed
 
@@ -239,7 +239,46 @@ class DaySums:
         mean, comoment = _centred(units, np.array([y, x], dtype=object), products)
         scales = self.metric.scales
         mean, comoment = mean.T * scales, comoment.T * np.outer(scales, scales)
-        return [Moments(*one) for one in zip(units.tolist(), mean, comoment, strict=True)]
+        heavy = self._heavy(cohorts, spans, units.astype(np.int64), x.astype(np.float64))
+        return [
+            Moments(n, m, square, heavy=own * scales - m)
+            for n, m, square, own in zip(units.tolist(), mean, comoment, heavy, strict=True)
+        ]
+
+    def _heavy(self, cohorts: Places, spans: Places, units: Whole, x: Floats) -> list[Floats]:
+        """Return y and x of the heavy units of each window; none of a metric per unit."""
+        none = np.zeros((0, 2))
+        if self.metric.per_unit:
+            return [none] * len(spans)
+        unit, day, values = self._candidates(np.unique(cohorts[:, 0]))
+        of_windows, cohort = list[Floats](), self.presence.cohort[unit]
+        for (first, last), (start, end), n, total in zip(cohorts, spans, units, x, strict=True):
+            kept = (cohort >= first) & (cohort <= last) & (day >= start) & (day <= end)
+            own = by_rows(unit[kept], values[kept]) if kept.any() else none
+            of_windows.append(own[are_heavy(own[:, 1], int(n), float(total))])
+        return of_windows
+
+    def _candidates(self, starts: Places) -> tuple[Places, Places, Floats]:
+        """Return unit, day, y and x of all days of units that may be heavy in a window.
+
+        A unit that is heavy in a window is so on a day of it among those that entered before it.
+        `starts` are the first cohorts of windows.
+        """
+        of = self.presence
+        cohort = of.cohort[of.unit]
+        cell = cohort * of.days + of.day
+        y, x = (values[of.rows].astype(np.float64) for values in (self.metric.y, self.metric.x))
+        size = of.cohorts, of.days
+        table = np.bincount(cell, np.abs(x), of.cohorts * of.days).reshape(size)
+        count = np.bincount(cell, minlength=of.cohorts * of.days).reshape(size)
+        for sums in (table, count):
+            for first, stop in pairwise([*starts.tolist(), of.cohorts]):
+                np.cumsum(sums[first:stop], axis=0, out=sums[first:stop])
+        may_be = (x > HEAVY * table.ravel()[cell]) | (HEAVY * count.ravel()[cell] <= 1)
+        some = np.zeros(len(of.cohort), dtype=np.bool_)
+        some[of.unit[may_be]] = True
+        kept = some[of.unit]
+        return of.unit[kept], of.day[kept], np.stack([y[kept], x[kept]], axis=1)
 
     def by_day(self, cohorts: Sequence[int], days: Sequence[int]) -> Moments:
         """Return moments of y on each day, then of x on each, over all units of the cohorts."""
@@ -259,7 +298,22 @@ class DaySums:
         sums = np.append(*map(cells, self.sums)).astype(products.dtype)
         mean, comoment = _centred(units, sums, products)
         scales = np.repeat(np.multiply(self.metric.scales, self.steps), len(days))
-        return Moments(int(units), mean * scales, comoment * np.outer(scales, scales))
+        mean, heavy = mean * scales, self._heavy_by_day(start, stop, days)
+        return Moments(int(units), mean, comoment * np.outer(scales, scales), heavy=heavy - mean)
+
+    def _heavy_by_day(self, start: int, stop: int, days: Sequence[int]) -> Floats:
+        """Return y on each day, then x on each, of the units that are heavy on one of them."""
+        if self.metric.per_unit:
+            return np.zeros((0, 2 * len(days)))
+        unit, day, values = self._candidates(np.array([start]))
+        place = np.full(self.presence.days, -1)
+        place[list(days)] = np.arange(len(days))
+        cohort = self.presence.cohort[unit]
+        kept = (place[day] >= 0) & (cohort >= start) & (cohort < stop)
+        units, row = np.unique(unit[kept], return_inverse=True)
+        table = np.zeros((len(units), 2, len(days)))
+        table[row, :, place[day[kept]]] = values[kept] * self.metric.scales
+        return table.reshape(len(units), 2 * len(days))
 
 
 @dataclass(frozen=True, eq=False)
@@ -283,6 +337,16 @@ class MetricDays:
     def sums(self, by: Mapping[str, Presence]) -> dict[str, DaySums]:
         """Return the sums of every variant by `days` or by `ages`."""
         return {name: one.sums(self) for name, one in by.items()}
+
+
+def by_rows(unit: Places, values: Floats) -> Floats:
+    """Add up the rows of each unit, which are together.
+
+    Example:
+        >>> by_rows(np.array([3, 3, 7]), np.array([[1.0, 2.0], [1.0, 1.0], [0.0, 4.0]])).tolist()
+        [[2.0, 3.0], [0.0, 4.0]]
+    """
+    return np.add.reduceat(values, np.flatnonzero(np.diff(unit, prepend=-1)), axis=0)
 
 
 def strata_of(stretches: Stretches, days: Sequence[str]) -> Strata:

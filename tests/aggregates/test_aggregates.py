@@ -63,7 +63,7 @@ def sums(columns: dict[str, list[int]], variant: str = "a") -> dict[str, object]
     }
     totals = {name: str(sum(own)) for name, own in values.items()}
     where = {"metric": "m", "slice": WHOLE, "cell": "", "variant": variant, "stretch": 0}
-    return {**where, "units": len(values["y"]), **totals, **products}
+    return {**where, "units": len(values["y"]), **totals, **products, "heavy": "[]"}
 
 
 def row_of(columns: dict[str, object]) -> tuple[object, ...]:

@@ -13,6 +13,7 @@ from scipy import stats
 
 import abeval
 from abeval.results.effects import Row
+from tests.leave_one_out import ratio_of, t_test
 
 WAYS = ("zero", "drop", "refuse")
 DAYS = pd.date_range("2026-03-01", "2026-03-07")
@@ -106,19 +107,17 @@ def by_unit(
 
 def check(row: Row, units: pd.DataFrame) -> None:
     """Compare a row with the delta method on units' sums."""
-    values, variances = [], []
+    known = []
     for name, n in (("a", row.units_control), ("b", row.units)):
         own = units[units.grp == name]
         assert n == len(own)
-        ratio = own.y.sum() / own.x.sum()
-        influence = (own.y - ratio * own.x) / own.x.mean()
-        values.append(ratio)
-        variances.append(influence.var(ddof=1) / len(own))
-    assert [row.control, row.treatment] == pytest.approx(values, rel=1e-9)
-    se = np.sqrt(sum(variances))
-    assert row.difference == pytest.approx(values[1] - values[0], rel=1e-7, abs=1e-9)
+        known.append(ratio_of(own.y, own.x))
+    assert [row.control, row.treatment] == pytest.approx([one.value for one in known], rel=1e-9)
+    se, df, _ = t_test(*known)
+    apart = known[1].value - known[0].value
+    assert row.difference == pytest.approx(apart, rel=1e-7, abs=1e-9)
     half = (row.difference_high - row.difference_low) / 2
-    assert half == pytest.approx(stats.norm.ppf(0.975) * se, rel=0.01)
+    assert half == pytest.approx(stats.t.ppf(0.975, df) * se, rel=0.01)
 
 
 MEAN = {"name": "spent", "value": "amount"}

@@ -20,6 +20,7 @@ from abeval.aggregates.sums import (
     Slice,
     Terms,
     exact_sums,
+    heavy_units,
     sums_of,
 )
 from abeval.errors import ExperimentError
@@ -70,8 +71,8 @@ def test_values_that_are_too_large_are_refused() -> None:
 
 def summed(one: Slice, groups: Groups) -> dict[Row, list[int]]:
     """The units and the sums of a slice by its labels, unit by unit."""
-    rows: dict[Row, list[int]] = defaultdict(lambda: [0] * (len(MOMENT_COLUMNS) - LABELS))
-    factors = [name.split("_") for name in MOMENT_COLUMNS[LABELS + 1 :]]
+    rows: dict[Row, list[int]] = defaultdict(lambda: [0] * (len(MOMENT_COLUMNS) - LABELS - 1))
+    factors = [name.split("_") for name in MOMENT_COLUMNS[LABELS + 1 : -1]]
     for unit, (variant, stretch) in enumerate(zip(groups.variant, groups.stretch, strict=True)):
         if one.of is not None and not one.of[unit]:
             continue
@@ -115,7 +116,7 @@ def test_sums_of_slices_are_those_of_their_units(
     ]
     rows = sums_of(slices, groups)
     expected = {label: sums for one in slices for label, sums in summed(one, groups).items()}
-    assert {row[:LABELS]: [int(str(value)) for value in row[LABELS:]] for row in rows} == expected
+    assert {row[:LABELS]: [int(str(value)) for value in row[LABELS:-1]] for row in rows} == expected
     assert len(rows) == len(expected)
 
 
@@ -141,3 +142,17 @@ def test_sums_leave_no_block_in_memory() -> None:
         tracemalloc.stop()
         gc.enable()
     assert left < 100_000 < most
+
+
+def test_heavy_units_are_kept_by_group() -> None:
+    rng = np.random.default_rng(4)
+    x = rng.integers(1, 9, 600)
+    y, x[[3, 400]] = rng.integers(0, 9, 600), (900, 70)
+    groups = Groups((np.arange(600) >= 300).astype(np.int8), np.zeros(600, np.int16), ["a", "b"])
+    rows = sums_of([Slice("m", "whole", Terms(y, x)), Slice("n", "whole", Terms(y))], groups)
+    assert [heavy_units(row) for row in rows] == [
+        [[int(y[3]), 900, 0, 0, 0]],
+        [[int(y[400]), 70, 0, 0, 0]],
+        [],
+        [],
+    ]

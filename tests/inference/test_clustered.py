@@ -140,7 +140,7 @@ def test_strata_are_drawn_apart() -> None:
 
 def test_many_clusters_are_judged_by_t_of_the_clusters() -> None:
     row = analyze(log(80))["ctr"]
-    assert row.method == "delta_t"
+    assert row.method == "jackknife_t"
     assert row.units == 40
     assert row.p_value is not None
 
@@ -155,7 +155,7 @@ def test_the_past_of_clusters_takes_variance_out() -> None:
     plan = {"metrics": METRICS[:1]}
     row = analyze(table, **period, **plan)["ctr"]
     assert row.method == "cuped_randomisation"
-    assert analyze(log(80, days=20), **period, **plan)["ctr"].method == "cuped_delta_t"
+    assert analyze(log(80, days=20), **period, **plan)["ctr"].method == "cuped_jackknife_t"
 
 
 def test_too_few_clusters_have_no_interval_and_say_so() -> None:

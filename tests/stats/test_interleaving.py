@@ -8,23 +8,22 @@ from scipy import stats as scipy_stats
 
 from abeval.stats import interleaving
 from abeval.stats.records import Refusal
+from tests.leave_one_out import ratio_of
 
 
-def test_delta_method_is_that_of_a_ratio_of_sums():
+def test_a_preference_is_tested_as_a_ratio_of_sums():
     rng = np.random.default_rng(3)
     a, b = rng.poisson(2.0, 200).astype(float), rng.poisson(2.4, 200).astype(float)
     one = interleaving.preference(a, b)
     df = (a + b).sum() ** 2 / ((a + b) ** 2).sum() - 1
     kept = (a + b) > 0
     d, t, n = (b - a)[kept], (a + b)[kept], int(kept.sum())
-    value = d.sum() / t.sum()
-    covariance = np.cov(d, t)
-    variance = covariance[0, 0] - 2 * value * covariance[0, 1] + value**2 * covariance[1, 1]
-    se = math.sqrt(variance / n) / t.mean()
+    value, variance, _ = ratio_of(d, t)
+    se = math.sqrt(variance)
     assert one.value == pytest.approx(value)
     assert one.se == pytest.approx(se)
     assert one.p_value == pytest.approx(2 * scipy_stats.t.sf(abs(value / se), df))
-    assert (one.units, one.method) == (n, "delta_t")
+    assert (one.units, one.method) == (n, "jackknife_t")
 
 
 def test_few_units_are_tested_by_all_their_signs():

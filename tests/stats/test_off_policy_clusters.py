@@ -28,9 +28,8 @@ ONES = np.ones(ROWS)
 
 def of_units(numerator: Floats, denominator: Floats) -> Estimate:
     """The ratio of sums with its variance between units."""
-    return means.estimate_ratio(
-        Moments.of(np.bincount(UNIT, numerator), np.bincount(UNIT, denominator))
-    )
+    moments = Moments.of(np.bincount(UNIT, numerator), np.bincount(UNIT, denominator))
+    return means.estimate_smooth(moments, means.ratio(0, 1))
 
 
 def same(value: PolicyValue, reference: Estimate) -> None:

@@ -9,6 +9,7 @@ from scipy import stats
 from abeval.stats import means
 from abeval.stats.moments import Moments
 from abeval.stats.records import Effect, Refusal
+from tests.leave_one_out import moves
 from tests.stats.reference_vectors import quick
 
 seeds = st.integers(0, 2**32 - 1)
@@ -84,7 +85,20 @@ def test_what_cannot_be_compared_is_refused(columns, reason):
 
 def test_an_estimate_is_the_ratio_modules():
     m = Moments.of([1, 0, 2, 1], [4, 5, 6, 5])
-    assert means.estimate_smooth(m, means.ratio(0, 1)) == means.estimate_ratio(m)
+    corrected = means.correct_leverage(m)
+    assert means.estimate_smooth(corrected, means.ratio(0, 1)) == means.estimate_ratio(m)
+
+
+def test_units_that_hold_much_of_either_denominator_are_left_out():
+    rng = np.random.default_rng(4)
+    x = rng.integers(1, 9, (2, 60)).astype(float)
+    x[0, 3], x[1, 5] = 90, 120
+    y = rng.binomial(x.astype(int), 0.3).astype(float)
+    m = Moments.of(y[0], x[0], y[1], x[1], below=(1, 3))
+    found = paired(means.correct_leverage(m, blocks=((0, 1), (2, 3))))
+    moved = moves(y[1], x[1]) - moves(y[0], x[0])
+    assert found.se == pytest.approx(np.sqrt(59 / 60 * np.sum(moved**2)), rel=1e-9)
+    assert found.df == pytest.approx(x.sum() ** 2 / np.sum(x.sum(axis=0) ** 2) - 1)
 
 
 @quick

@@ -1,4 +1,5 @@
 import math
+from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
@@ -7,11 +8,13 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from reference_vectors import quick, vector
+from statsmodels.regression.linear_model import WLS
 from test_means import arms
 
 from abeval.stats import effects, means
 from abeval.stats.moments import Moments
-from abeval.stats.records import Effect, Refusal
+from abeval.stats.records import Effect, Estimate, Refusal
+from tests.leave_one_out import ratio_of, t_test
 
 units = st.integers(3, 40).flatmap(
     lambda n: st.tuples(
@@ -21,20 +24,24 @@ units = st.integers(3, 40).flatmap(
 )
 
 
+def linearised(*arms: Moments) -> list[Estimate]:
+    """The delta method, whatever units hold."""
+    return [means.estimate_smooth(m, means.ratio(0, 1)) for m in arms]
+
+
 def by_z(control: Moments, treatment: Moments) -> Effect:
     """The delta method with the normal in place of t."""
-    known = [means.estimate_ratio(m)._replace(df=math.inf) for m in (control, treatment)]
-    return effects.compare(*known)
+    return effects.compare(*(e._replace(df=math.inf) for e in linearised(control, treatment)))
 
 
 def test_vector_ratio_delta_absolute() -> None:
     v = vector("ratio_delta_absolute")
     pair = arms("clicks", "impressions")
-    z, t = by_z(*pair), means.delta(*pair)
+    z, t = by_z(*pair), effects.compare(*linearised(*pair))
     assert z.control == pytest.approx(v.expected["control"], abs=v.tol)
     assert z.treatment == pytest.approx(v.expected["treatment"], abs=v.tol)
     assert z.difference == pytest.approx(v.expected["diff"], abs=v.tol)
-    variances = [means.estimate_ratio(m).variance for m in pair]
+    variances = [e.variance for e in linearised(*pair)]
     assert variances[0] == pytest.approx(v.expected["var_control"], abs=v.tol)
     assert variances[1] == pytest.approx(v.expected["var_treatment"], abs=v.tol)
     assert z.se == pytest.approx(v.expected["se"], abs=v.tol)
@@ -43,7 +50,6 @@ def test_vector_ratio_delta_absolute() -> None:
     assert (z.low, z.high) == pytest.approx(v.expected["ci_z"], abs=v.tol)
     assert t.p_value == pytest.approx(v.expected["p_t"], abs=v.tol)
     assert (t.low, t.high) == pytest.approx(v.expected["ci_t"], abs=v.tol)
-    assert t.method == "delta_t"
 
 
 def test_vector_gauc_ratio_delta() -> None:
@@ -63,30 +69,61 @@ def test_vector_gauc_ratio_delta() -> None:
 
 @quick
 @given(units, units)
-def test_delta_is_welch_on_the_linearised_values(
+def test_a_ratio_is_compared_by_the_ratios_without_each_unit(
     c: tuple[np.ndarray, np.ndarray], t: tuple[np.ndarray, np.ndarray]
 ) -> None:
-    lines = [y.sum() / x.sum() + (y - y.sum() / x.sum() * x) / x.mean() for y, x in (c, t)]
-    assume(all(np.var(line) > 1e-6 for line in lines))
+    known = [ratio_of(*one) for one in (c, t)]
+    assume(all(one.variance > 1e-6 for one in known))
     e = means.delta(Moments.of(*c), Moments.of(*t))
-    reference = means.welch(*(Moments.of(line) for line in lines))
-    assert e[:-1] == pytest.approx(reference[:-1], rel=1e-9, abs=1e-12)
+    assert (e.control, e.treatment) == pytest.approx([one.value for one in known])
+    assert (e.se, e.df, e.p_value) == pytest.approx(t_test(*known), rel=1e-8)
+    assert e.method == "jackknife_t"
 
 
 @quick
 @given(units)
-def test_a_cluster_robust_regression_has_the_same_variance(
+def test_a_robust_regression_has_the_same_variance(
     data: tuple[np.ndarray, np.ndarray],
 ) -> None:
-    # Regression of clicks on a constant, impressions as rows, users as clusters (CR0).
+    # Regression of clicks on impressions through zero, with weights 1 / impressions.
     y, x = data
-    r = y.sum() / x.sum()
-    cr0 = np.sum((y - r * x) ** 2) / x.sum() ** 2
-    n = y.size
-    assume(cr0 > 1e-9)
-    assert means.estimate_ratio(Moments.of(y, x)).variance * (n - 1) / n == pytest.approx(
-        cr0, rel=1e-9
-    )
+    fit = WLS(y.astype(float), x.astype(float), weights=1 / x).fit(cov_type="HC3")
+    n, hc3 = y.size, float(fit.cov_params()[0, 0])
+    assume(hc3 > 1e-9)
+    found = means.estimate_ratio(Moments.of(y, x))
+    assert found.value == pytest.approx(fit.params[0])
+    assert found.variance == pytest.approx(hc3 * (n - 1) / n, rel=1e-8)
+    assert found.df == pytest.approx(max(x.sum() ** 2 / np.sum(x**2.0) - 1, 1), rel=1e-9)
+
+
+def test_only_heavy_units_of_many_are_left_out() -> None:
+    rng = np.random.default_rng(8)
+    x = np.append(rng.integers(1, 9, 400), [300, 60, 15]).astype(float)
+    y = rng.binomial(x.astype(int), 0.2).astype(float)
+    y[-3] = 150
+    found, known = Moments.of(y, x), ratio_of(y, x)
+    assert (found.heavy is not None and len(found.heavy)) == 2
+    assert found.largest == pytest.approx(300 / x.sum())
+    estimate = means.estimate_ratio(found)
+    assert estimate[:2] == pytest.approx(known[:2], rel=1e-9)
+    assert estimate.df == pytest.approx(known.df, rel=1e-9)
+    assert estimate.variance > 1.3 * linearised(found)[0].variance
+    # Merged, halves have the same heavy units.
+    halves = Moments.of(y[:200], x[:200]) + Moments.of(y[200:], x[200:])
+    assert means.estimate_ratio(halves) == pytest.approx(estimate, rel=1e-9)
+
+
+def test_without_units_the_spread_is_that_of_the_delta_method() -> None:
+    known = Moments.of([1, 0, 2, 1], [4, 5, 6, 5])
+    sums = replace(known, heavy=None)
+    assert means.estimate_ratio(sums).variance == pytest.approx(linearised(known)[0].variance)
+    assert means.delta(sums, sums).method == "delta_t"
+
+
+def test_a_unit_that_holds_all_of_a_denominator_is_a_refusal() -> None:
+    with pytest.raises(Refusal) as refusal:
+        means.estimate_ratio(Moments.of([1, 2, 0], [7, 0, 0]))
+    assert refusal.value.reason == "too_few_units"
 
 
 def test_a_denominator_of_one_is_the_mean() -> None:

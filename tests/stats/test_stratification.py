@@ -119,10 +119,14 @@ def test_variances_and_degrees_of_freedom_are_those_of_the_terms(is_ratio: bool)
         values.append(top / below if is_ratio else top)
         linear = [(a - values[-1] * b) / below if is_ratio else a for a, b in arm]
         lines.append(np.array([one.mean() for one in linear]))
-        terms.append(
-            [w**2 * one.var(ddof=1) / one.size for w, one in zip(shares, linear, strict=True)]
-        )
-        dfs += [one.size - 1 for one in linear]
+        terms.append([])
+        for w, one, (_, b) in zip(shares, linear, arm, strict=True):
+            n = one.size
+            # Without a unit, the whole denominator is that of the others.
+            rest = 1 - w * (b - b.mean()) / (n - 1) / below if is_ratio else 1.0
+            left = (one - one.mean()) / rest
+            terms[-1].append(w**2 * np.sum(left**2) / (n - 1) / n)
+            dfs.append((b.sum() ** 2 / np.sum(b**2) if is_ratio else n) - 1)
     gap = lines[1] - lines[0]
 
     def of_shares(a: np.ndarray, b: np.ndarray) -> float:

@@ -17,7 +17,7 @@ def arm(seed, units=400, lift=0.0, shift=0.0):
 
 def moments(data):
     y, x = data
-    return Moments.of(*y, *x)
+    return Moments.of(*y, *x, below=range(len(y), 2 * len(y)))
 
 
 def test_each_window_is_its_own_ratio_test():
@@ -72,7 +72,8 @@ def test_one_window_has_the_degrees_of_freedom_of_its_own_test():
     seen = shapes.window_effects(*alone)
     assert seen.df == pytest.approx(means.delta(*alone).df, rel=1e-9)
     both = shapes.window_effects(moments(control), moments(control))
-    assert both.df == pytest.approx(22, rel=1e-9)
+    shown = control[1].sum(axis=0)
+    assert both.df == pytest.approx(2 * (shown.sum() ** 2 / (shown**2).sum() - 1), rel=1e-9)
     # Of several windows it is between the two variants' own and their sum.
     assert 11 < shapes.window_effects(moments(control), moments(treatment)).df < 50
 

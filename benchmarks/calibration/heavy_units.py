@@ -1,0 +1,208 @@
+"""Levels and power of ratios whose denominators a few units hold, beside the delta method.
+
+    python -m benchmarks.calibration.heavy_units --repetitions 2000
+
+Users have impressions by a Pareto tail, a lognormal or a negative binomial, and clicks with a rate
+of their own; in `another rate` one in fifty sees some 400 and clicks 2.5 times as often. Stores
+have so many users by a Pareto tail, and half of them are treated. Each experiment without an
+effect is judged as an analysis judges it. The same with a gain of 2.8 standard errors gives the
+power; the delta method (Deng, Knoblich and Lu 2018) is what would run instead.
+"""
+
+import argparse
+import math
+import sys
+from collections import Counter
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
+
+import numpy as np
+
+from abeval.experiment.load import parse_experiment
+from abeval.inference.compare import compare
+from abeval.inference.comparison import Comparison, Rule
+from abeval.inference.means_and_ratios import compare_moments
+from abeval.metrics.definition import Metric
+from abeval.simulate.stores import Users
+from abeval.stats import effects, means
+from abeval.stats.moments import Moments
+from abeval.stats.records import Effect, Floats
+from benchmarks.calibration.clusters import ARMS, World, analysis_of, entries
+
+SIZES = ((150, 150), (200, 200), (500, 500), (1_000, 1_000), (2_000, 2_000), (5_000, 5_000))
+UNEVEN = ((1_800, 200), (9_000, 1_000), (45_000, 5_000))
+STORES = (10, 20, 60)
+POWER_AT = 2.8
+MOST = 3_000.0
+"""Impressions of a user: no log keeps more of one."""
+
+RATIO = Metric("ctr", "ratio", "Σ clicks / Σ impressions")
+Generator = np.random.Generator
+Draw = Callable[[Generator, int], Floats]
+
+
+def _pareto(tail: float, least: float) -> Draw:
+    def draw(random: Generator, units: int) -> Floats:
+        drawn = np.floor(least * (random.pareto(tail, units) + 1))
+        return np.asarray(np.minimum(drawn, MOST), dtype=np.float64)
+
+    return draw
+
+
+def _lognormal(random: Generator, units: int) -> Floats:
+    return np.asarray(np.ceil(random.lognormal(1.5, 1.5, units)), dtype=np.float64)
+
+
+def _negative_binomial(random: Generator, units: int) -> Floats:
+    return 1.0 + random.poisson(random.gamma(0.5, 20, units))
+
+
+def _another(random: Generator, units: int) -> Floats:
+    heavy = 200 + random.poisson(random.gamma(0.5, 400, units))
+    return np.where(random.random(units) < 0.02, heavy, 1.0 + random.poisson(5, units))
+
+
+WORLDS: dict[str, Draw] = {
+    "Pareto 1.1": _pareto(1.1, 1),
+    "Pareto 1.5": _pareto(1.5, 3),
+    "Pareto 2": _pareto(2.0, 5),
+    "lognormal σ 1.5": _lognormal,
+    "negative binomial": _negative_binomial,
+    "another rate": _another,
+}
+
+
+def users(random: Generator, world: str, units: int) -> tuple[Floats, Floats]:
+    """Draw clicks and impressions of users."""
+    shown = WORLDS[world](random, units)
+    rate = random.beta(1.5, 15, units)
+    if world == "another rate":
+        rate = np.where(shown >= 200, np.minimum(2.5 * rate, 0.9), rate)
+    return random.binomial(shown.astype(np.int64), rate).astype(np.float64), shown
+
+
+class Cell(NamedTuple):
+    """What was counted of a world: answers and what became of them, of each test.
+
+    Attributes:
+        top: Mean share of the denominator that one unit holds, the larger of both variants.
+        counts: How many were answered, rejected, flagged, judged by the permutation test, and
+            rejected of the flagged; rejected by the delta method; and found by either.
+    """
+
+    runs: int
+    top: float
+    counts: Counter[str]
+
+    def share(self, name: str, of: str = "runs") -> float:
+        """Return a share in percent; NaN of what was not counted."""
+        whole = self.runs if of == "runs" else self.counts[of]
+        return 100 * self.counts[name] / whole if whole and name in self.counts else math.nan
+
+
+def _delta(control: Moments, treatment: Moments) -> Effect:
+    first, second = (means.estimate_smooth(m, means.ratio(0, 1)) for m in (control, treatment))
+    return effects.compare(first, second)
+
+
+def of_users(world: str, sizes: tuple[int, int], runs: int) -> Cell:
+    """Judge experiments of users."""
+    random = np.random.default_rng([46, list(WORLDS).index(world), *sizes])
+    counts, top = Counter[str](), 0.0
+    for _ in range(runs):
+        pair = [users(random, world, size) for size in sizes]
+        control, treatment = (Moments.with_third(*one) for one in pair)
+        top += max(float((x / x.sum()).max()) for _, x in pair)
+        one, plain = compare_moments(RATIO, control, treatment, Rule()), _delta(control, treatment)
+        _count(counts, one, plain)
+        # A gain that the delta method would find in four of five.
+        gain = POWER_AT * plain.se
+        moved = Moments.with_third(pair[1][0] + gain * pair[1][1], pair[1][1])
+        found, also = compare_moments(RATIO, control, moved, Rule()), _delta(control, moved)
+        counts["found"] += found.effect is not None and found.effect.p_value < 0.05
+        counts["found by delta"] += also.p_value < 0.05
+    return Cell(runs, top / runs, counts)
+
+
+def _count(counts: Counter[str], one: Comparison, plain: Effect | None) -> None:
+    counts["flagged"] += one.few_units_decide
+    counts["rejected by delta"] += plain is not None and plain.p_value < 0.05
+    if one.effect is not None:
+        rejected = one.effect.p_value < 0.05
+        counts["answered"] += 1
+        counts["rejected"] += rejected
+        counts["rejected, flagged"] += rejected and one.few_units_decide
+        counts["answered, flagged"] += one.few_units_decide
+        counts["permuted"] += one.permuted is not None
+
+
+def stores(random: Generator, number: int) -> Users:
+    """Draw users of stores whose sizes have a Pareto tail."""
+    size = (40 * random.pareto(2, number) + 20).astype(np.int64)
+    treated = random.permutation(np.repeat([False, True], number // 2))
+    rate = np.clip(0.1 * np.exp(random.normal(0, 0.4, number)), 0, 0.9)
+    store = np.repeat(np.arange(number), size)
+    shown = 1 + random.poisson(4, len(store))
+    clicks = random.binomial(shown, rate[store])
+    return Users(clicks, shown, store, treated, np.zeros(number, dtype=np.int64))
+
+
+def of_stores(number: int, runs: int) -> Cell:
+    """Judge experiments of stores."""
+    experiment = parse_experiment(entries(World(number, 0.1), by_cluster=True))
+    random, counts, top = np.random.default_rng([46, number]), Counter[str](), 0.0
+    for _ in range(runs):
+        drawn = stores(random, number)
+        y, x = (np.bincount(drawn.store, one) for one in (drawn.y, drawn.x))
+        low, high = (Moments.of(y[arm], x[arm]) for arm in (~drawn.treated, drawn.treated))
+        top += max(low.largest, high.largest)
+        analysis = analysis_of(experiment, drawn)
+        _count(counts, compare(analysis, analysis.metrics[0], ARMS), _delta(low, high))
+    return Cell(runs, top / runs, counts)
+
+
+def lines(runs: int) -> Iterator[str]:
+    """Yield the rows of the table."""
+    for world in WORLDS:
+        for sizes in (*SIZES, *UNEVEN):
+            cell = of_users(world, sizes, max(200, min(runs, 20_000_000 // sum(sizes))))
+            yield _line(f"{world} | {sizes[0]:,}/{sizes[1]:,}", cell)
+    for number in STORES:
+        yield _line(f"stores, Pareto 2 | {number // 2}/{number // 2}", of_stores(number, runs))
+
+
+def _line(name: str, cell: Cell) -> str:
+    level = cell.share("rejected", "answered")
+    error = math.sqrt(level * (100 - level) / max(cell.counts["answered"], 1))
+    numbers = [
+        100 * cell.top,
+        cell.share("flagged"),
+        cell.share("rejected by delta"),
+        100 - cell.share("answered"),
+        cell.share("permuted", "answered"),
+        level,
+        error,
+        cell.share("rejected, flagged", "answered, flagged"),
+        cell.share("found by delta"),
+        cell.share("found"),
+    ]
+    return f"| {name} | {' | '.join(f'{one:.1f}' for one in numbers)} | {cell.runs:,} |\n"
+
+
+def main() -> None:
+    """Print the table."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--repetitions", type=int, default=2000)
+    options = parser.parse_args()
+    sys.stdout.write(
+        "| impressions | units | top unit, % | flagged, % | delta method rejects, % | no answer, % "
+        "| skewed test, % | rejected, % | ± error | rejected of flagged, % | delta's power, % "
+        "| power, % | repetitions |\n|---|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|\n"
+    )
+    for line in lines(options.repetitions):
+        sys.stdout.write(line)
+        sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    main()
