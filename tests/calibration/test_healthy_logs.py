@@ -12,7 +12,18 @@ from benchmarks.calibration import healthy_logs
 from benchmarks.calibration.audits import FAULTS as OLD_FAULTS
 from benchmarks.calibration.faulty_worlds import FAULTS
 from benchmarks.calibration.healthy_logs import Plan, analyze_world, judge
-from benchmarks.calibration.healthy_worlds import KINDS, RAMPS, draw_ramp
+from benchmarks.calibration.healthy_worlds import (
+    HOUR_MS,
+    KINDS,
+    RAMPS,
+    Split,
+    Visits,
+    World,
+    declare_splits,
+    draw_logs,
+    draw_ramp,
+    draw_visits,
+)
 
 NEW_FAULTS = [name for name in FAULTS if name not in OLD_FAULTS]
 HOURS = ("missing_hours", "short_days", "clock", "late_data")
@@ -56,6 +67,26 @@ def test_no_hour_of_a_declared_ramp_lacks_rows(stages, hour: int) -> None:
     """A first, middle or last stage of a day failed always."""
     world = draw_ramp(np.random.default_rng(hour), 3_000, 0.0, stages, hour)
     assert hours(analyze_world(world)) == {}
+
+
+def test_a_stage_of_a_few_units_has_no_rhythm_of_its_own() -> None:
+    """Two units of each variant came in the last stage, at two hours: that was a shifted clock."""
+    random = np.random.default_rng(1)
+    visits = draw_visits(random, 1_000, days=np.repeat([1.0, 0.0], [13, 1]))
+    last = 13 * 24 * HOUR_MS
+    few = Visits(
+        np.arange(1_000, 1_004).repeat(3),
+        last + np.array([18, 20]).repeat(6) * HOUR_MS,
+        np.full(12, 0.1),
+    )
+    both = Visits(*(np.concatenate(pair) for pair in zip(visits, few, strict=True)))
+    splits = [Split(0, (0.5, 0.5)), Split(last, (0.4, 0.6))]
+    shown, clicks = draw_logs(random, both, 0.0, splits).values()
+    late = shown["user_id"] >= 1_000
+    shown.loc[late, "variant"] = np.where(shown["user_id"][late] < 1_002, "control", "treatment")
+    logs = {"impressions": shown, "clicks": clicks}
+    result = analyze_world(World(logs, declare_splits(splits)))
+    assert "clock" not in hours(result)
 
 
 @pytest.mark.parametrize("name", NEW_FAULTS)

@@ -9,6 +9,7 @@ from abeval.aggregates.aggregates import Aggregates
 from abeval.aggregates.audit_arrays import CLUSTERS
 from abeval.experiment.model import Experiment
 from abeval.inference.compare import Analysis
+from abeval.inference.comparison import MIN_UNITS
 from abeval.inference.trust.audits import SHOWN, Cells, cells_of, compared, uneven
 from abeval.inference.trust.finding import Finding, skipped
 from abeval.inference.trust.split import stretch_weights
@@ -73,10 +74,14 @@ def _shifts_of(analysis: Analysis, segment: str = "") -> list[tuple[str, faults.
         f"{variant} in {segment} = {value!r}" if segment else variant: shift
         for (value, _), own in rhythms.items()
         for variant in variants
-        if control in own and variant in own
+        if _has_enough(own, control) and _has_enough(own, variant)
         if (shift := faults.shift(_rhythm(own[control]), _rhythm(own[variant]), several)).hours
     }
     return list(shifts.items())
+
+
+def _has_enough(own: Mapping[str, Mapping[str, faults.Sums]], variant: str) -> bool:
+    return variant in own and own[variant]["cos"].clusters >= MIN_UNITS
 
 
 def _rhythm(parts: Mapping[str, faults.Sums]) -> faults.Rhythm:
