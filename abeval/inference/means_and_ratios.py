@@ -158,7 +158,7 @@ def _skewed(sample: _Sample, adjusted: Adjusted | None) -> Skewed | None:
     if skewness is not None:
         are_shares = not is_ratio and special_tests.has_shares(*arms)
         values = [_estimate(metric, arm) for arm in arms]
-        return special_tests.by_skewness(values, *skewness, are_shares)
+        return special_tests.by_skewness(values, *skewness, are_shares, is_ratio)
     past = None if adjusted is None or strata.adjusts else of_past(metric, *arms)
     if past is None:
         return special_tests.by_moments(strata.pairs, is_ratio, strata.shares)

@@ -23,6 +23,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from abeval.stats import proportions, skewed
+from abeval.stats.effects import satterthwaite
 from abeval.stats.moments import Moments
 from abeval.stats.proportions import Count
 from abeval.stats.records import Effect, Estimate
@@ -179,7 +180,11 @@ def by_moments(
 
 
 def by_skewness(
-    values: Sequence[Estimate], skewness: float, scaled: bool, are_shares: bool
+    values: Sequence[Estimate],
+    skewness: float,
+    scaled: bool,
+    are_shares: bool,
+    is_ratio: bool = False,
 ) -> Skewed | None:
     """Return the same from two values with their variances, and the skewness of units in both.
 
@@ -193,7 +198,11 @@ def by_skewness(
     if sum(spread.square for spread in spreads) == 0:
         return None
     control, treatment = (one.value for one in values)
-    return _if_needed(Skewed(control, treatment, (Stratum(1.0, *spreads),), scaled), are_shares)
+    df = math.inf
+    if is_ratio:
+        df = satterthwaite([one.variance for one in values], [one.df for one in values])
+    stratum = Stratum(1.0, *spreads)
+    return _if_needed(Skewed(control, treatment, (stratum,), scaled, df), are_shares)
 
 
 def _if_needed(compared: Skewed, are_shares: bool) -> Skewed | None:

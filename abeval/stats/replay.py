@@ -11,6 +11,7 @@ from scipy import special
 from abeval.stats import distributions
 from abeval.stats.moments import HEAVY
 from abeval.stats.records import Bools, Floats, Refusal, finite
+from abeval.stats.skewed import as_normal
 
 THIN = 16
 """Splits of one product of matrices: BLAS computes so few rows in one thread, without spinning."""
@@ -105,6 +106,8 @@ def aa_replay(
         both = of_treatment + of_control
         z[:, of] = (value_t - value_c)[:, of] / np.sqrt(spread * both)
         skew = known[of] * (of_treatment**2 - of_control**2) / both**1.5
+        is_heavy = np.array([len(heavy[metric]) > 0 for metric in of])
+        z[:, of] = as_normal(z[:, of], np.where(is_heavy, df[:, of], np.inf))
         p_values[:, of] = distributions.skewed_p_values(z[:, of], skew)
     return AAReplay(z, p_values)
 

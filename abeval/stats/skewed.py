@@ -16,12 +16,14 @@ from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from abeval.stats import distributions
 from abeval.stats.distributions import check_alpha, two_sided_quantile
+from abeval.stats.effects import satterthwaite
 from abeval.stats.means import correct_leverage, gradient, quadratic
 from abeval.stats.moments import Moments
-from abeval.stats.records import Effect, Interval, Lift, Refusal
+from abeval.stats.records import Effect, Floats, Interval, Lift, Refusal
 
 METHOD = "permutation_moments"
 """Id of the test."""
@@ -66,13 +68,14 @@ class Skewed(NamedTuple):
     """Two variants to compare, by one stratum with share 1, or several.
 
     If `scaled`, an effect multiplies values, as of metrics that are never negative; else it is
-    added to them.
+    added to them. `df` are the degrees of freedom of a ratio's spread, infinite of a mean's.
     """
 
     control: float
     treatment: float
     strata: tuple[Stratum, ...]
     scaled: bool
+    df: float = math.inf
 
     @property
     def units(self) -> int:
@@ -133,7 +136,23 @@ def at(compared: Skewed, effect: float) -> At:
     # The difference itself is part of the spread of all units together.
     z = difference / se
     z *= math.sqrt((free + 1) / (free + z * z))
-    return At(z, se, cube / se**3, _own(compared, ratio, difference))
+    own, df = _own(compared, ratio, difference), compared.df
+    # Where few units count, both are t.
+    own = own._replace(difference=float(as_normal(difference / own.se, df)) * own.se)
+    return At(float(as_normal(z, df)), se, cube / se**3, own)
+
+
+def as_normal(t: ArrayLike, df: ArrayLike) -> Floats:
+    """Return the z of about the same p-value as t, to .001 from 3 df on (Wallace 1959).
+
+    Example:
+        >>> as_normal([2.0, 2.228], [np.inf, 10]).round(3).tolist()
+        [2.0, 1.96]
+    """
+    t, df = np.asarray(t, dtype=np.float64), np.asarray(df, dtype=np.float64)
+    of = np.where(np.isfinite(df), df, 1.0)
+    near = (8 * of + 1) / (8 * of + 3) * np.sqrt(of * np.log1p(t * t / of))
+    return np.where(np.isfinite(df), np.copysign(near, t), t)
 
 
 def _without_effect(compared: Skewed) -> At:
@@ -358,13 +377,25 @@ def strata(
     (value, moved, spreads), (other, other_moved, others) = (
         _arm(arm, shares, is_ratio, theta) for arm in (control, treatment)
     )
+    df = _df([*control, *treatment], [*spreads, *others], [*shares] * 2) if is_ratio else math.inf
     # Covariates move both values to where all units are.
     units = [sum(m.n for m in arm) for arm in (control, treatment)]
     apart = (other_moved - moved) / sum(units)
     values = value + units[1] * apart, other - units[0] * apart
     pairs = zip(shares, spreads, others, strict=True)
     scaled = all(map(_never_negative, (*control, *treatment))) and min(values) >= 0
-    return Skewed(*values, tuple(Stratum(*pair) for pair in pairs), scaled)
+    return Skewed(*values, tuple(Stratum(*pair) for pair in pairs), scaled, df)
+
+
+def _df(arms: Sequence[Moments], spreads: Sequence[Spread], shares: Sequence[float]) -> float:
+    """Return the degrees of freedom of ratios' spreads, by the units that count."""
+    terms = [
+        share**2 * spread.square / spread.units / (spread.units - 1)
+        for share, spread in zip(shares, spreads, strict=True)
+    ]
+    if sum(terms) <= 0:
+        return math.inf
+    return satterthwaite(terms, [correct_leverage(arm).df for arm in arms])
 
 
 def _arm(

@@ -9,6 +9,7 @@ import pandas as pd
 import pytest
 from scipy import stats
 
+import abeval
 from abeval.errors import ExperimentError
 from abeval.inference.comparison import Reason, Rule
 from abeval.inference.means_and_ratios import compare_moments
@@ -183,3 +184,43 @@ def test_units_that_differ_by_rounding_alone_have_no_variance() -> None:
     assert row.control == pytest.approx(1 / 3, rel=1e-5)
     counts = analyze(log, metrics=[{"name": "c", "value": "click", "resolution": 1.0}])["c"]
     assert counts.reason is None
+
+
+def heavy_table() -> pd.DataFrame:
+    """A user in treatment has a fifth of its views, and clicks at another rate."""
+    random = np.random.default_rng(7)
+    views = random.integers(1, 9, 600)
+    clicks = random.binomial(views, 0.3)
+    views[1], clicks[1] = 340, 95
+    variant = np.where(np.arange(600) % 2 == 1, "b", "a")
+    return pd.DataFrame({"user": np.arange(600), "variant": variant, "y": clicks, "x": views})
+
+
+def test_a_ratio_that_few_units_decide_says_so() -> None:
+    table = heavy_table()
+    metrics = ["mean = y", "rate = y / x"]
+    found = abeval.analyze(table, unit="user", variant="variant", control="a", metrics=metrics)
+    row, of_units = found["rate"], found["mean"]
+    assert (row.few_units_decide, of_units.few_units_decide) == (True, False)
+    assert found.to_dict()["scorecard"][1]["few_units_decide"] is True
+    assert row.method == "jackknife_t"
+    arms = [table[table.variant == name] for name in "ab"]
+    _, _, p_value = t_test(*(ratio_of(arm.y, arm.x) for arm in arms))
+    assert row.p_value == pytest.approx(p_value, rel=1e-9)
+    share = 340 / arms[1].x.sum()
+    assert any(f"one unit holds {share:.0%} of the denominator" in note for note in found.notes)
+    # The replays have the same test.
+    (replayed,) = (one for one in found.aa if one.metric == "rate")
+    assert replayed.rejection_low < 0.05
+
+
+def test_sums_know_no_single_unit() -> None:
+    rows = []
+    for name, arm in heavy_table().groupby("variant"):
+        y, x = arm.y.astype(int), arm.x.astype(int)
+        sums = {"sum_y": y.sum(), "sum_yy": (y * y).sum(), "sum_x": x.sum()}
+        more = {"sum_xx": (x * x).sum(), "sum_xy": (x * y).sum()}
+        rows.append({"metric": "rate", "variant": name, "n": len(arm)} | sums | more)
+    found = abeval.analyze_sums(pd.DataFrame(rows), control="a")
+    assert found["rate"].method == "delta_t"
+    assert not found["rate"].few_units_decide

@@ -203,11 +203,12 @@ def whales(units: int = 600, every: int = 2, long: int = 3) -> pd.DataFrame:
 
 
 def bots(units: int = 3000) -> pd.DataFrame:
-    """A row a user with clicks out of views, which cost; the ten who view most never click."""
+    """A row a user with clicks out of views, which cost; the four who view most never click."""
     random = np.random.default_rng(1)
-    views = 1 + np.round(random.lognormal(0, 2, units)).astype(int)
+    views = 1 + np.round(random.lognormal(0, 1, units)).astype(int)
+    views[:4] = 300
     clicks = random.binomial(views, 0.3)
-    clicks[np.argsort(views)[-10:]] = 0
+    clicks[:4] = 0
     rows = np.arange(units)
     return pd.DataFrame(
         {
