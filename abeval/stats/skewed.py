@@ -143,11 +143,11 @@ def at(compared: Skewed, effect: float) -> At:
 
 
 def as_normal(t: ArrayLike, df: ArrayLike) -> Floats:
-    """Return the z of about the same p-value as t, to .001 from 3 df on (Wallace 1959).
+    """Return the z of about the same p-value as t (Wallace 1959): to .01 up to 3, from 3 df on.
 
     Example:
         >>> as_normal([2.0, 2.228], [np.inf, 10]).round(3).tolist()
-        [2.0, 1.96]
+        [2.0, 1.959]
     """
     t, df = np.asarray(t, dtype=np.float64), np.asarray(df, dtype=np.float64)
     of = np.where(np.isfinite(df), df, 1.0)

@@ -47,17 +47,17 @@ Draw = Callable[[Generator, int], Floats]
 def _pareto(tail: float, least: float) -> Draw:
     def draw(random: Generator, units: int) -> Floats:
         drawn = np.floor(least * (random.pareto(tail, units) + 1))
-        return np.asarray(np.minimum(drawn, MOST), dtype=np.float64)
+        return np.minimum(drawn, MOST).astype(np.float64)
 
     return draw
 
 
 def _lognormal(random: Generator, units: int) -> Floats:
-    return np.asarray(np.ceil(random.lognormal(1.5, 1.5, units)), dtype=np.float64)
+    return np.ceil(random.lognormal(1.5, 1.5, units)).astype(np.float64)
 
 
 def _negative_binomial(random: Generator, units: int) -> Floats:
-    return 1.0 + random.poisson(random.gamma(0.5, 20, units))
+    return (1.0 + random.poisson(random.gamma(0.5, 20, units))).astype(np.float64)
 
 
 def _another(random: Generator, units: int) -> Floats:
