@@ -35,8 +35,8 @@ bits."""
 COMMANDS: dict[str, list[str]] = {
     "analyze": [],
     "analyze --report a.html": ["--report", "a.md", "--json", "a.json", "--csv", "a.csv"],
-    "check": [],
-    "compare": ["--metric", "ctr"],
+    "analyze --checks": [],
+    "analyze --pairs ctr": [],
     "power --days 10": [],
     "power --mde 1%": [],
     "audit": [],
@@ -47,9 +47,12 @@ COMMANDS: dict[str, list[str]] = {
     "windows": [],
     "windows --by hour --by weekday": ["--report", "w.html"],
     "off-policy": ["--from", "a", "--to", "b"],
-    "sql --sums": [],
+    "tools sql --sums": [],
 }
-QUICK = ("analyze", "check", "compare", "power --days 10", "audit", "windows", "off-policy")
+QUICK = (
+    *("analyze", "analyze --checks", "analyze --pairs ctr"),
+    *("power --days 10", "audit", "windows", "off-policy"),
+)
 
 
 def tables() -> tuple[pd.DataFrame, pd.DataFrame]:
@@ -169,7 +172,7 @@ NEEDS = {
     "off-policy": "the impressions have no column `propensity`",
     "replay": "no model to replay",
     "replay --relevance dwell": "no model to replay|needs dwell",
-    "sql --sums": "one statement cannot give",
+    "tools sql --sums": "one statement cannot give",
     "windows": "windows need a time",
     "windows --by hour --by weekday": "windows need a time",
 }

@@ -24,11 +24,14 @@ _METADATA = re.compile(r"v?(\d+)(-.+)?(\.gz)?\.metadata\.json(\.gz)?")
 
 def format_of(folder: Path) -> str | None:
     """Return the format of a table by the log in its folder; None of any other folder."""
-    if (folder / "_delta_log").is_dir():
-        return "delta"
-    if (folder / ".hoodie").is_dir():
-        return "hudi"
-    return "iceberg" if _metadata(folder) else None
+    try:
+        if (folder / "_delta_log").is_dir():
+            return "delta"
+        if (folder / ".hoodie").is_dir():
+            return "hudi"
+        return "iceberg" if _metadata(folder) else None
+    except OSError:  # A name that no folder can have; whoever opens it says so.
+        return None
 
 
 def _metadata(folder: Path) -> list[tuple[int, str]]:
