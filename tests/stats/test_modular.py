@@ -99,7 +99,7 @@ def test_modular_10k_agrees_with_tea_tasting() -> None:
     log = effects.log_delta(control, treatment)
     mine = (e.control, e.treatment, e.difference, e.p_value, e.statistic, e.low, e.high)
     assert (*mine, log.low, log.high) == pytest.approx(estimate(reference["mean"]), rel=1e-9)
-    # The degrees of freedom of a ratio are those of the units that count: the p-value is not theirs.
+    # A ratio has the degrees of freedom of the units that count, so its p-value is not theirs.
     e = means.delta(*arms("clicks", "impressions"))
     ratio = (e.control, e.treatment, e.difference, e.statistic)
     theirs = estimate(reference["ratio"])
