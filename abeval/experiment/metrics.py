@@ -12,7 +12,7 @@ from abeval.experiment.sections import AbsoluteMargin, MetricChoice, Range, Step
 from abeval.experiment.sources import Covariate
 from abeval.metrics import definition
 from abeval.metrics.builtin import builtin_metrics
-from abeval.metrics.definition import Combine, Metric, Missing, Need, RowTerm, RowValue, Term
+from abeval.metrics.definition import ColumnTerm, Combine, Metric, Missing, Need, RowTerm, Term
 from abeval.metrics.row_text import columns_of, names_of
 
 IMPRESSIONS, CLICKS, UNITS = "impressions", "clicks", "units"
@@ -240,13 +240,9 @@ def _since_exposure(number: int, choice: MetricChoice) -> Metric:
     per_unit, is_ratio = _per_unit(number, choice), choice.denominator is not None
     step, is_any = per_unit.values[0].resolution, choice.combined_by == "any"
 
-    def column(what: str, scale: float | None = None) -> definition.ColumnTerm:
+    def column(what: str, scale: float | None = None) -> ColumnTerm:
         name = f"c_{per_unit.column(what)}"
-        return (
-            definition.ColumnTerm(name)
-            if scale is None
-            else definition.ColumnTerm(name, scale, rounded=True)
-        )
+        return ColumnTerm(name) if scale is None else ColumnTerm(name, scale, rounded=True)
 
     texts = [value.expression for value in per_unit.values if value.log == IMPRESSIONS]
     has_times = per_unit.is_timed or per_unit.is_funnel or choice.combined_by == "first"
@@ -282,7 +278,7 @@ def _per_unit(number: int, choice: MetricChoice) -> definition.PerUnit:
         steps = tuple(_row_value(step, "1") for step in choice.funnel)
         return definition.PerUnit(number, steps, within_ms=within, is_funnel=True)
     combine, texts = choice.combined_by, choice.texts
-    nulls, known = tuple[RowValue, ...](), tuple[RowValue, ...]()
+    nulls, known = tuple[definition.RowValue, ...](), tuple[definition.RowValue, ...]()
     if combine == "count_distinct":
         values = [_row_value(choice.rows, f"({text})", combine) for text in texts]
     elif combine == "any":
@@ -301,15 +297,13 @@ def _per_unit(number: int, choice: MetricChoice) -> definition.PerUnit:
 
 
 def _row_value(
-    rows: Step,
-    worth: str,
-    combine: Combine = "any",
-    step: float | None = None,
-    also: str = "",
-) -> RowValue:
+    rows: Step, worth: str, combine: Combine = "any", step: float | None = None, also: str = ""
+) -> definition.RowValue:
     """Give the rows that count a worth; clicks are impressions, at the time of the impression."""
     log = IMPRESSIONS if rows.log == CLICKS else rows.log
-    return RowValue(log, f"case when {rows.condition}{also} then {worth} end", combine, step)
+    return definition.RowValue(
+        log, f"case when {rows.condition}{also} then {worth} end", combine, step
+    )
 
 
 _COMBINED = {
