@@ -37,6 +37,15 @@ def load_table(table: object, options: "TableOptions") -> LoadedExperiment:
     return LoadedExperiment(experiment)
 
 
+def load_sums(sums: object, options: "TableOptions", unit: str) -> LoadedExperiment:
+    """Make the experiment of a file or frame of sums, or of counts of these units."""
+    from abeval.drafts.counts import Named
+    from abeval.table.sums import read_sums, sums_experiment
+
+    table = read_sums(sums, Named(unit=unit))
+    return LoadedExperiment(sums_experiment(table, options), sums=table)
+
+
 def load(path: str | Path) -> LoadedExperiment:
     """Read an experiment file.
 
@@ -155,13 +164,10 @@ def analyze_sums(
         >>> result["spent"].control, result["spent"].treatment
         (2.0, 3.5)
     """
-    from abeval.drafts.counts import Named
     from abeval.table.columns import TableOptions
-    from abeval.table.sums import judged_sums, read_sums, sums_experiment
 
-    table = read_sums(sums, Named(unit=str(entries.get("unit", ""))))
     options = TableOptions(control=control, weights=weights, entries=entries)
-    return judged_sums(sums_experiment(table, options), table)
+    return load_sums(sums, options, str(entries.get("unit", ""))).analyze()
 
 
 def define(

@@ -90,18 +90,15 @@ def _load(file: Path | None, flags: dict[str, Any]) -> "LoadedExperiment":
 
 def _of_sums(sums: Path | None, columns: dict[str, Any], names: list[str]) -> "LoadedExperiment":
     """Return the experiment that a table of sums is of."""
-    from abeval.api import LoadedExperiment
-    from abeval.drafts.counts import Named
+    from abeval.api.entry import load_sums
     from abeval.table.columns import TableOptions
-    from abeval.table.sums import read_sums, sums_experiment
 
     if sums is None:
         raise ExperimentError("nothing to analyse", "name an experiment file, a table, or --sums")
     if others := [name for name in names if name not in ("control", "unit", "weights")]:
         raise ExperimentError(f"--{others[0]} is for a table", "sums name their own columns")
-    table = read_sums(sums, Named(unit=columns.pop("unit", "")))
-    options = TableOptions(**columns, language="shell")
-    return LoadedExperiment(sums_experiment(table, options), sums=table)
+    unit = columns.pop("unit", "")
+    return load_sums(sums, TableOptions(**columns, language="shell"), unit)
 
 
 on_table_or_file = partial(

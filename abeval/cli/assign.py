@@ -90,7 +90,9 @@ def assign(
             raise ExperimentError("slots need a period, and two variants of one weight", hint)
         _assign_slots(plan, _read_ids(ids, column)[0], slots, period, schedule, json_file)
     elif ids is not None:
-        _assign_file(plan, ids, column, json_file)
+        units, name = _read_ids(ids, column)
+        frame = plan.place_many(units).rename(columns={"unit": name})
+        _write(frame[[name, "variant", "slot", "sub_bucket", "reason"]], json_file)
     else:
         raise ExperimentError("nothing to assign", "give a CSV file of ids, or --explain ID")
 
@@ -123,12 +125,6 @@ def _sql(plan: "Plan", dialect: str) -> str:
         )
     variant = rule_sql(plan.rule(), "cast(unit_id as varchar)")
     return rule_statement(f"select unit_id, {variant} as variant from units", dialect)
-
-
-def _assign_file(plan: "Plan", file: Path, column: str | None, json_file: Path | None) -> None:
-    units, name = _read_ids(file, column)
-    frame = plan.place_many(units).rename(columns={"unit": name})
-    _write(frame[[name, "variant", "slot", "sub_bucket", "reason"]], json_file)
 
 
 def _write(frame: "DataFrame", json_file: Path | None) -> None:

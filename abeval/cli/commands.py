@@ -5,20 +5,12 @@ The lines below `Examples:` end the help of a command; a test runs them.
 
 from collections.abc import Callable
 from enum import StrEnum
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from abeval.bounds import MAX_BINS, MAX_CURVE, MAX_DAYS, MAX_REPLAYS, MIN_DAYS
-from abeval.cli.options import (
-    ALL,
-    JSON,
-    NEEDED,
-    REPORT,
-    Reads,
-    flag,
-    is_toml,
-    twin,
-)
+from abeval.cli.options import ALL, JSON, NEEDED, REPORT, Reads, flag, is_toml, twin
 from abeval.errors import ExperimentError
 
 if TYPE_CHECKING:
@@ -76,6 +68,8 @@ def _cutoffs(text: str) -> list[int]:
         raise ExperimentError(f"--k: {text!r} is not like 1,5,10") from None
 
 
+_metrics = partial(flag, "metric", list[str], to="metrics")
+
 power = twin(
     "power",
     """The smallest effect the experiment can detect, or the days it needs, from its own logs.
@@ -89,18 +83,11 @@ power = twin(
     flag("mde", str, "Relative effect to detect, such as 1% or 0.01.", read=_fraction),
     flag("days", float, "Length of the experiment in days.", min=MIN_DAYS, max=MAX_DAYS),
     flag("power", float, "Probability of detecting the effect.", 0.8),
-    flag(
-        "metric",
-        list[str],
-        "A metric; repeat for more. Default: goals and guardrails.",
-        to="metrics",
-    ),
+    _metrics("A metric; repeat for more. Default: goals and guardrails."),
     *(ALL, JSON),
 )
 
-_METRICS = flag(
-    "metric", list[str], "A metric; repeat for more. Default: the whole scorecard.", to="metrics"
-)
+_METRICS = _metrics("A metric; repeat for more. Default: the whole scorecard.")
 
 aa = twin(
     "aa",
@@ -198,7 +185,7 @@ off_policy = twin(
 
 _OFFLINE = (
     flag("k", str, "Cut-offs, such as 1,5,10.", "1,5,10", read=_cutoffs),
-    flag("metric", list[str], "A metric, such as ndcg@10\\[exp]; repeat for more.", to="metrics"),
+    _metrics("A metric, such as ndcg@10\\[exp]; repeat for more."),
 )
 
 replay = twin(

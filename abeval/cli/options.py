@@ -121,10 +121,8 @@ def protected(command: Command) -> Command:
 
     def run(debug: bool = False, **values: Any) -> None:  # noqa: ANN401 (typer's values)
         to_stdout = values.get("json_file") == _STDOUT
-        entered = {
-            n: v for n, v in values.items() if not (v is None or (to_stdout and n == "json_file"))
-        }
-        lists = {n: v if isinstance(v, list) else [v] for n, v in entered.items()}
+        files = {**values, "json_file": None} if to_stdout else values
+        lists = {n: v if isinstance(v, list) else [v] for n, v in files.items() if v is not None}
         named = [(*marks[n], value) for n in marks for value in lists.get(n, ())]
         written = [(name, mark, v) for name, mark, v in named if isinstance(mark, Writes)]
         if written:

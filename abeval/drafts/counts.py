@@ -288,7 +288,6 @@ def questions_of(table: CountTable, unit: str) -> Iterator[str]:
     if any(one.of_views for one in table.outcomes):
         yield words.question("views", n=n)
     for one in table.outcomes:
-        is_once = words.says(one.column, "once", "persons")
-        is_once = is_once or words.has_word(one.column, ("unique", "distinct"))
+        is_once = words.says(one.column, "once", "persons", "distinct")
         if one.spread is None and not (is_once or one.of_views):
             yield words.question("once", metric=one.metric, n=n, column=one.column)

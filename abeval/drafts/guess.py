@@ -316,6 +316,20 @@ def refutes_equal(units: Mapping[str, int]) -> bool:
     return srm.believable([*units.values()], [1] * len(units)).p_value < UNEQUAL
 
 
+def ask_weights(units: Mapping[str, int], equal: str) -> list[str]:
+    """Ask for the planned split where it was not equal; no answer that is offered repeats units."""
+    listed = ", ".join(f"{name} {count:,}" for name, count in units.items())
+    question = words.question("weights", listed=listed, equal=equal)
+    return [question] if refutes_equal(units) else []
+
+
+def ask_nulls(nulls: Mapping[str, int], answer: str) -> list[str]:
+    """Ask whether names that may be how a table writes none are variants; nothing without any."""
+    names = ", ".join(map(repr, nulls))
+    question = words.question("nulls", names=names, rows=sum(nulls.values()), answer=answer)
+    return [question] if nulls else []
+
+
 def find_nulls(units: Collection[str]) -> list[str]:
     """List the variants that may be how a table writes none, where two others are there.
 

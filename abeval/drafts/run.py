@@ -11,15 +11,7 @@ import tomlkit
 from abeval.drafts import guess, values, words
 from abeval.drafts.columns import Column, Origin, Table
 from abeval.drafts.counts import CountTable, Named, counts_of, number, questions_of, unit_of
-from abeval.drafts.guess import (
-    Arms,
-    Guess,
-    arms,
-    arms_of,
-    asked,
-    refutes_equal,
-    variant_of,
-)
+from abeval.drafts.guess import Arms, Guess, arms, arms_of, asked, variant_of
 from abeval.drafts.origins import DONE, Kind, Log, casts_of, main_and_others, tables_of
 from abeval.drafts.values import DOUBT, Models, Period, models_guess, period_guess
 from abeval.drafts.words import slug
@@ -143,13 +135,8 @@ def _write_variants(file: File, arms: Arms, models: Models | None) -> None:
     if not arms.is_sure:
         names = ", ".join(map(repr, arms.units))
         file.ask(f"control: is it {arms.control!r}? The variants are {names}")
-    if arms.nulls:
-        names, rows = ", ".join(map(repr, arms.nulls)), sum(arms.nulls.values())
-        answer = "if it is one, add it to [variants]"
-        file.ask(words.question("nulls", names=names, rows=rows, answer=answer))
-    if refutes_equal(arms.units):
-        listed = ", ".join(f"{value} {count:,}" for value, count in arms.units.items())
-        file.ask(words.question("weights", listed=listed, equal="weights of 1"))
+    file.ask(*guess.ask_nulls(arms.nulls, "if it is one, add it to [variants]"))
+    file.ask(*guess.ask_weights(arms.units, "weights of 1"))
     for spelled in spelled_alike(arms.units):
         names = ", ".join(map(repr, spelled))
         line = joined_line(spelled[0], spelled)

@@ -21,12 +21,6 @@ FEW_EMPTY = 0.001
 DOUBT = "an outcome, or known before?"
 EITHER = "an outcome, of which more is better, or less?"
 
-_NOT_BEFORE = {
-    *((word, "before") for word in ("time", "days", "hours", "minutes", "seconds")),
-    *(("pre", word) for word in ("order", "orders", "sale", "sales", "roll")),
-}
-"""Words of which one says that it was before, and which mean something else together."""
-
 
 def value_guesses(table: Table, taken: Set[str]) -> Iterator[Guess]:
     """Guess outcomes, covariates, and numbers of which neither is sure."""
@@ -86,7 +80,9 @@ def says_before(column: str, names: Set[str]) -> bool:
     >>> says_before("spent_before", set()), says_before("pre_visits", {"previsits", "postvisits"})
     (True, True)
     """
-    is_before = words.says(column, "before") and not _NOT_BEFORE & {*pairwise(words.words(column))}
+    pairs = map("_".join, pairwise(words.words(column)))
+    is_other = any(words.named(pair, "not_before") for pair in pairs)
+    is_before = words.says(column, "before") and not is_other
     return is_before or _is_one_of_two(column, "pre", names)
 
 
@@ -219,7 +215,7 @@ def models_guess(table: Table, arms: Arms, taken: Collection[str]) -> Models | N
     scores: dict[str, Column] = {}
     for column in table.columns:
         parts = words.words(column.name)
-        model = "_".join(w for w in parts if not words.named(w, "model") and w not in _NO_MODEL)
+        model = "_".join(w for w in parts if not words.named(w, "model", "no_model"))
         is_score = model and any(words.named(word, "model") for word in parts)
         is_share = column.is_number and (column.low or 0) >= 0 and (column.high or 0) <= 1
         if is_score and is_share and column.distinct > 2 and column.name not in taken:
@@ -232,7 +228,3 @@ def models_guess(table: Table, arms: Arms, taken: Collection[str]) -> Models | N
     for variant in arms.units:
         served.setdefault(variant, left[0] if len(left) == 1 else "")
     return Models(scores, served if {*served.values()} <= scores.keys() else {})
-
-
-_NO_MODEL = ("ctr", "p", "model")
-"""Words beside the name of a model, in that of its score."""

@@ -53,18 +53,14 @@ def named(name: str, *roles: str) -> bool:
     return any(whole(name) in LISTS[role] for role in roles)
 
 
-def has_word(name: str, listed: Collection[str]) -> bool:
-    """Say whether one of a name's words, or the whole name, is in a list."""
-    return whole(name) in listed or any(word in listed for word in words(name))
-
-
 def says(name: str, *roles: str) -> bool:
     """Say whether one of a name's words, or the whole name, is in the list of a role.
 
     >>> says("revenue_before", "before"), says("prefix", "before")
     (True, False)
     """
-    return any(has_word(name, LISTS[role]) for role in roles)
+    own = {whole(name), *words(name)}
+    return any(own & LISTS[role].keys() for role in roles)
 
 
 def yes_and_no(values: Collection[str]) -> tuple[list[str], list[str]] | None:

@@ -12,17 +12,7 @@ from abeval.experiment.sections import AbsoluteMargin, MetricChoice, Range, Step
 from abeval.experiment.sources import Covariate
 from abeval.metrics import definition
 from abeval.metrics.builtin import builtin_metrics
-from abeval.metrics.definition import (
-    ColumnTerm,
-    Combine,
-    Metric,
-    Missing,
-    Need,
-    PerUnit,
-    RowTerm,
-    RowValue,
-    Term,
-)
+from abeval.metrics.definition import ColumnTerm, Combine, Metric, Missing, Need, RowTerm, Term
 from abeval.metrics.row_text import columns_of, names_of
 
 IMPRESSIONS, CLICKS, UNITS = "impressions", "clicks", "units"
@@ -103,7 +93,7 @@ def covariate_means(experiment: Experiment) -> tuple[Metric, ...]:
     )
 
 
-def _unit_term(experiment: Experiment, text: str, step: float) -> definition.Term:
+def _unit_term(experiment: Experiment, text: str, step: float) -> Term:
     if experiment.of_units:
         return RowTerm(text, step, step, of_unit=True)
     return definition.UnitTerm(text, step)
@@ -111,7 +101,7 @@ def _unit_term(experiment: Experiment, text: str, step: float) -> definition.Ter
 
 def _covariates(
     experiment: Experiment, choice: MetricChoice, known: Mapping[str, Metric]
-) -> list[definition.Term]:
+) -> list[Term]:
     """List what is known of a unit before: sums of the pre-period, or columns of a table."""
     if not experiment.of_units:
         of_metrics = [
@@ -127,7 +117,7 @@ def _covariates(
     return [*own, *(RowTerm(_counts_numbers(name), of_unit=True) for name in names)]
 
 
-def _of_table(experiment: Experiment, metric: Metric) -> list[definition.Term]:
+def _of_table(experiment: Experiment, metric: Metric) -> list[Term]:
     """List covariates from the table of units beside the impressions, for means and ratios."""
     adjusts = experiment.inference.adjust in ("cuped", "regression")
     if experiment.unit_table is None or not adjusts or not metric.is_mean_or_ratio:
@@ -281,14 +271,14 @@ def _since_exposure(number: int, choice: MetricChoice) -> Metric:
     )
 
 
-def _per_unit(number: int, choice: MetricChoice) -> PerUnit:
+def _per_unit(number: int, choice: MetricChoice) -> definition.PerUnit:
     """Say what each row is worth to a unit, and how its rows are combined."""
     within = None if choice.within is None else definition.span_ms(choice.within)
     if choice.funnel is not None:
         steps = tuple(_row_value(step, "1") for step in choice.funnel)
-        return PerUnit(number, steps, within_ms=within, is_funnel=True)
+        return definition.PerUnit(number, steps, within_ms=within, is_funnel=True)
     combine, texts = choice.combined_by, choice.texts
-    nulls, known = tuple[RowValue, ...](), tuple[RowValue, ...]()
+    nulls, known = tuple[definition.RowValue, ...](), tuple[definition.RowValue, ...]()
     if combine == "count_distinct":
         values = [_row_value(choice.rows, f"({text})", combine) for text in texts]
     elif combine == "any":
@@ -303,15 +293,17 @@ def _per_unit(number: int, choice: MetricChoice) -> PerUnit:
         worths = [f"cast(({text}) as double)" for text in texts]
         values = [_row_value(choice.rows, worth, combine, step, also) for worth in worths]
         known = (_row_value(choice.rows, "1", "sum", also=also),) if also else ()
-    return PerUnit(number, tuple(values), nulls, known, within, choice.retention)
+    return definition.PerUnit(number, tuple(values), nulls, known, within, choice.retention)
 
 
 def _row_value(
     rows: Step, worth: str, combine: Combine = "any", step: float | None = None, also: str = ""
-) -> RowValue:
+) -> definition.RowValue:
     """Give the rows that count a worth; clicks are impressions, at the time of the impression."""
     log = IMPRESSIONS if rows.log == CLICKS else rows.log
-    return RowValue(log, f"case when {rows.condition}{also} then {worth} end", combine, step)
+    return definition.RowValue(
+        log, f"case when {rows.condition}{also} then {worth} end", combine, step
+    )
 
 
 _COMBINED = {

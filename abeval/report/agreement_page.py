@@ -331,8 +331,8 @@ def causes_part(result: Agreement) -> Iterator[Block]:
 
 def quadrant_part(result: Agreement) -> Iterator[Block]:
     """Draw every offline metric against the goals, a figure for each variant; list all pairs."""
-    for i, variant in enumerate(dict.fromkeys(row.variant for row in result.rows)):
-        own = [row for row in result.rows if row.variant == variant]
+    together = fig.grouped(result.rows, lambda row: row.variant)
+    for i, (variant, own) in enumerate(together.items()):
         shown = [row for row in own if row.role == "goal"] or own
         count = sum(row.standing == "conflict" for row in shown)
         said = f"{count} of {len(shown)} pairs of metrics contradict each other."

@@ -80,8 +80,7 @@ def power_part(outlook: PowerOutlook) -> tuple[Block, ...]:
     """Draw the detectable effect of each metric against days."""
     views: list[tuple[str, Block]] = []
     order = {name: i for i, name in enumerate(dict.fromkeys(v.variant for v in outlook.metrics), 1)}
-    for metric in dict.fromkeys(one.metric for one in outlook.metrics):
-        own = [one for one in outlook.metrics if one.metric == metric]
+    for metric, own in fig.grouped(outlook.metrics, lambda one: one.metric).items():
         said = " ".join(filter(None, (_sentence(one, len(own) > 1) for one in own)))
         drawn = {one.variant: one for one in own if len(one.points) > 1}
         if drawn:

@@ -208,7 +208,6 @@ def _environment() -> "jinja2.Environment":
     environment.filters |= {one.__name__: one for one in by_name} | {
         "num": fmt.typographic,
         "count": lambda number: fmt.typographic(fmt.count(number)),
-        "share": lambda number: fmt.MISSING if number is None else fmt.percent(number),
         "p": fmt.p_value,
         "capitalize_first": lambda text: text[:1].upper() + text[1:],
         "words": codes.words,

@@ -26,12 +26,11 @@ def daily_part(study: Study) -> tuple[Block, ...]:
 
 
 def _calendar(study: Study) -> Iterator[tuple[str, FigureView]]:
-    result = study.analysis
-    metrics = () if result is None else tuple(dict.fromkeys(row.metric for row in result.daily))
-    for metric in metrics:
-        rows = [row for row in result.daily if row.metric == metric] if result else []
-        order = fig.places(result.experiment) if result else {}
-        info = info_of(study, metric)
+    if (result := study.analysis) is None:
+        return
+    order = fig.places(result.experiment)
+    for metric, rows in fig.grouped(result.daily, lambda row: row.metric).items():
+        info = result.info(metric)
         title, figure = f"{info.shown} by day", daily_effect(info, rows, order)
         yield metric, FigureView(title, _takeaway(rows), figure, ("daily", metric))
 
@@ -61,9 +60,8 @@ def daily_effect(
 def _takeaway(rows: Sequence[SliceRow]) -> str:
     """Say what full days show of each variant: signs and intervals, without a verdict."""
     said = []
-    for variant in dict.fromkeys(row.variant for row in rows):
-        own = [row for row in rows if row.variant == variant and not row.partial]
-        full = [row for row in own if row.difference is not None]
+    for variant, own in fig.grouped(rows, lambda row: row.variant).items():
+        full = [row for row in own if not row.partial and row.difference is not None]
         above, clear = sum((row.difference or 0.0) > 0 for row in full), map(excludes_zero, full)
         days = f"{len(full)} full {'day' if len(full) == 1 else 'days'}"
         words = f"above control on {above} of {days}, an interval excludes zero on {sum(clear)}"

@@ -101,11 +101,6 @@ class Mark(NamedTuple):
         ends = (self.lift, self.low, self.high, *(self.widest or ()), *self.harm)
         return [end for end in ends if end is not None]
 
-    @property
-    def reach(self) -> float:
-        """Return the largest distance from zero in the glyph, of logarithms."""
-        return max(abs(_log(end)) for end in self.ends)
-
 
 def _log(lift: float) -> float:
     return math.log1p(max(lift, -0.999))
@@ -123,7 +118,7 @@ def shared_axis(column: Sequence[Mark | None]) -> Axis:
     marks = [mark for mark in column if mark]
     if not marks:
         return Axis(-0.01, 0.01)
-    limit = farthest([mark.reach for mark in marks])
+    limit = farthest([max(abs(_log(end)) for end in mark.ends) for mark in marks])
     logs = [0.0, *(max(-limit, min(limit, _log(end))) for mark in marks for end in mark.ends)]
     room = 0.04 * (max(logs) - min(logs)) or 0.01
     return Axis(math.expm1(min(logs) - room), math.expm1(max(logs) + room))

@@ -98,8 +98,7 @@ def sentences(result: HistoryReport) -> tuple[str, ...]:
 
 def _signs(result: HistoryReport) -> Iterator[str]:
     """Say for each target how often the signs of its offline metrics agreed, best first."""
-    for target in dict.fromkeys(one.target for one in result.predictions):
-        own = [one for one in result.predictions if one.target == target]
+    for target, own in fig.grouped(result.predictions, lambda one: one.target).items():
         own.sort(key=lambda one: -one.agree_share)
         listed = (f"{o.predictor} in {o.agree} of {o.effects} ({_agreement(o)})" for o in own)
         more = f"; {len(own) - _LISTED} more below" if len(own) > _LISTED else ""

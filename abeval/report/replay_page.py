@@ -267,8 +267,8 @@ def _part(some: int, of: int) -> str:
 
 def curves(result: ReplayResult) -> Iterator[tuple[str, str, list[replay.Curve]]]:
     """Name each metric and traffic with curves, say where they level off, and list them."""
-    for metric, traffic in dict.fromkeys((curve.metric, curve.traffic) for curve in result.curves):
-        own = [c for c in result.curves if (c.metric, c.traffic) == (metric, traffic)]
+    together = fig.grouped(result.curves, lambda curve: (curve.metric, curve.traffic))
+    for (metric, traffic), own in together.items():
         elbows = (
             f"{c.model} has none" if c.elbow is None else f"{c.model} at {c.elbow}" for c in own
         )
@@ -393,8 +393,7 @@ def _pairs(title: str, lead: str, head: str, rows: Iterable[tuple[str, str]]) ->
 
 def calibration_part(result: ReplayResult) -> Iterator[FigureView]:
     """Draw click rate against predicted score, a figure for each traffic and way of binning."""
-    keys = dict.fromkeys((b.traffic, b.kind) for b in result.calibration)
-    for traffic, kind in keys:
-        own = [b for b in result.calibration if (b.traffic, b.kind) == (traffic, kind)]
+    together = fig.grouped(result.calibration, lambda b: (b.traffic, b.kind))
+    for (traffic, kind), own in together.items():
         title, key = f"Traffic of {traffic}, {_BINNED[kind]}", ("calibration", traffic, kind)
         yield FigureView(title, "", calibration_figure(own), key)

@@ -37,8 +37,7 @@ _WHY = {
 
 def moved_sentences(result: Result) -> Iterator[tuple[str, str]]:
     """Name quantiles whose interval excludes zero, and who has no AUC where GAUC is judged."""
-    for value in dict.fromkeys(one.value for one in result.quantile_effects):
-        effects = [one for one in result.quantile_effects if one.value == value]
+    for value, effects in fig.grouped(result.quantile_effects, lambda one: one.value).items():
         if any(map(tables.excludes_zero, effects)):
             yield f"Quantiles of {value}", _moved(effects)
     if any(row.metric == "gauc" and row.role != "diagnostic" for row in result.scorecard):

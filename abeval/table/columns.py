@@ -209,7 +209,7 @@ class Values:
 
 def _range_sql(text: str) -> str:
     """Write SQL of how many are no 0 or 1, largest, smallest, widest, spread and decimals."""
-    value = _double(text)
+    value = f"cast(({text}) as double)"
     shown = [f"round({value} * 1e{p}) / 1e{p} = {value}" for p in range(_PLACES + 1)]
     places = " ".join(f"when {is_so} then {p}" for p, is_so in enumerate(shown))
     return (
@@ -218,10 +218,6 @@ def _range_sql(text: str) -> str:
         f"stddev_pop(case when abs({value}) < 1e150 then {value} end), "
         f"max(case when not {shown[-1]} then {_PLACES + 1} {places} end)"
     )
-
-
-def _double(text: str) -> str:
-    return f"cast(({text}) as double)"
 
 
 Entries = list[dict[str, Any]]

@@ -5,6 +5,7 @@ and a test of each would take chance for an effect. By day, the days can be unit
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import date
 from decimal import Decimal
@@ -13,17 +14,8 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 from abeval.aggregates.sums import BUCKETS
-from abeval.drafts import words
-from abeval.drafts.counts import (
-    DAY_UNIT,
-    CountTable,
-    Outcome,
-    Row,
-    is_total,
-    number,
-    questions_of,
-    unit_of,
-)
+from abeval.drafts import counts, words
+from abeval.drafts.counts import DAY_UNIT, CountTable, Outcome, Row, number
 from abeval.drafts.guess import find_nulls
 from abeval.errors import LogError
 from abeval.experiment.sources import ROW_UNIT
@@ -111,14 +103,14 @@ def sums_of(table: CountTable, unit: str, name: str) -> Sums:
     return Sums(
         name,
         rows,
-        unit=DAY_UNIT if days_are_units else unit_of(table.outcomes[0].n),
+        unit=DAY_UNIT if days_are_units else counts.unit_of(table.outcomes[0].n),
         entries={
             metric: _entry(outcome, metric not in more, days_are_units)
             for metric, outcome in outcomes.items()
         },
         segments={} if days_are_units else {words.slug(part): part for part in table.segments},
         days_are_units=days_are_units,
-        questions=tuple(questions_of(table, unit)),
+        questions=tuple(counts.questions_of(table, unit)),
         notes=tuple(_notes(table, unused, days_are_units)),
     )
 
@@ -138,7 +130,7 @@ def _check_labels(table: CountTable, name: str) -> None:
     for place, row in enumerate(table.rows, start=1):
         key = tuple(row[label] for label in labels)
         for label, value in zip(labels, key, strict=True):
-            if is_total(value):
+            if counts.is_total(value):
                 what = f"{name}, row {place}: {label} is {value!r}, the sum of other rows"
                 raise LogError(what, "leave it out: sums are made of the rows")
             if not value or (label == table.variant and value in nulls):
@@ -235,7 +227,7 @@ def _rows(
 def _by_unit(cells: Sequence[_Cell], table: CountTable) -> list[Summary]:
     """Add up units that are in one row each: all of them, by day, and by segment."""
     rows = _rows(cells)
-    for day in sorted({cell.day for cell in cells if _is_date(cell.day)}):
+    for day in sorted({cell.day for cell in cells if date_of(cell.day)}):
         rows += _rows((cell for cell in cells if cell.day == day), day)
     for part in table.segments:
         for value in sorted({cell.parts[part] for cell in cells}):
@@ -244,11 +236,11 @@ def _by_unit(cells: Sequence[_Cell], table: CountTable) -> list[Summary]:
     return rows
 
 
-def _is_date(text: str) -> bool:
-    try:
-        return bool(date.fromisoformat(text[:10]))
-    except ValueError:
-        return False
+def date_of(text: str) -> str | None:
+    """Return the day of a date or time as ISO 8601 writes it; None of other texts."""
+    with suppress(ValueError):
+        return str(date.fromisoformat(text[:10]))
+    return None
 
 
 def _by_day(cells: Sequence[_Cell], name: str) -> list[Summary]:

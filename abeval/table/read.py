@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from abeval.bounds import MAX_VARIANTS
-from abeval.drafts import words
-from abeval.drafts.guess import find_nulls, names_control, refutes_equal
+from abeval.drafts import guess
+from abeval.drafts.guess import ask_nulls, ask_weights, find_nulls, names_control
 from abeval.engines.duckdb import DuckDBEngine
 from abeval.engines.sources import entry, files_of
 from abeval.engines.sql import Engine, cast_query, quoted, row_count, whole
@@ -53,18 +53,12 @@ def weights_of(
         if missing:
             raise ExperimentError(f"weights: {missing[0]!r} is not in both weights and the table")
         return named, "planned"
-    if refutes_equal(counts):
+    if guess.refutes_equal(counts):
         return counts, "observed"
     return dict.fromkeys(counts, 1.0), "planned"
 
 
-def ask_weights(counts: Mapping[str, int], options: TableOptions) -> list[str]:
-    """Ask for the planned split; no answer that is offered repeats the units."""
-    listed = ", ".join(f"{name} {units:,}" for name, units in counts.items())
-    return [words.question("weights", listed=listed, equal=_equal(counts, options))]
-
-
-def _equal(variants: Iterable[str], options: TableOptions) -> str:
+def equal_weights(variants: Iterable[str], options: TableOptions) -> str:
     """Write an equal split of variants as whoever calls would."""
     equal = dict.fromkeys(variants, 1)
     flag = shlex.quote(",".join(f"{name}={weight}" for name, weight in equal.items()))
@@ -135,14 +129,11 @@ def _entries(engine: Engine, options: TableOptions, name: str) -> dict[str, Any]
     is_decimal = options.unit is not None and columns.check_id(unit)
     counts, questions = _counts(engine, variant), []
     if "variants" not in options.entries:
-        nulls = [name for name in find_nulls(counts) if name not in (options.weights or {})]
-        rows = sum(counts.pop(name) for name in nulls)
-        if nulls and options.weights is None:
-            names, answer = (
-                ", ".join(map(repr, nulls)),
-                f"name all that are: {_equal(counts, options)}",
-            )
-            questions.append(words.question("nulls", names=names, rows=rows, answer=answer))
+        named = options.weights or {}
+        nulls = {name: counts.pop(name) for name in find_nulls(counts) if name not in named}
+        if options.weights is None:
+            answer = f"name all that are: {equal_weights(counts, options)}"
+            questions += ask_nulls(nulls, answer)
         check_spelled_once(f"column {variant!r}", counts, _JOIN)
     control = control_of(options.control, list(options.entries.get("variants", counts)))
     weights, whence = weights_of(options.weights, counts)
@@ -151,8 +142,8 @@ def _entries(engine: Engine, options: TableOptions, name: str) -> dict[str, Any]
             f"control: is it {control!r}, the first by name? Say so: "
             + options.option(f"--control {shlex.quote(control)}", f"control={control!r}")
         )
-    if whence == "observed":
-        questions += ask_weights(counts, options)
+    if options.weights is None:
+        questions += ask_weights(counts, equal_weights(counts, options))
     metrics, covariates = measures_of(engine, columns, options)
     log = {"columns": {"variant": variant}, "covariates": covariates}
     log |= {"query": cast_query({unit: "bigint"})} if is_decimal else {}

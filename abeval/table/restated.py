@@ -103,7 +103,7 @@ def _readings(table: CountTable, column: str) -> Iterator[Reading]:
             yield Reading((one.column,), lambda mean: (mean,))
         for y, d, scale in product(of, numbers, _scales(table, column)):
             if d != y and numbers[d] in _EXACT:
-                yield Reading((y, d), _ratio, scale)
+                yield Reading((y, d), lambda of, n: (of / n,) if n else (-inf, inf), scale)
     else:
         for one in (one for one in alike if one.spread is not None):
             yield Reading((one.column, one.n), lambda mean, n: (mean * n,))
@@ -113,15 +113,11 @@ def _scales(table: CountTable, column: str) -> Iterator[float]:
     """List what 1 in a column may be: 1, and per cent without their sign."""
     cells = [row[column] for row in table.rows if row[column]]
     has_sign = any("%" in cell for cell in cells)
-    is_percent = "%" in column or words.has_word(column, ("pct", "percent", "percentage"))
+    is_percent = "%" in column or words.says(column, "percent")
     if has_sign or not is_percent:
         yield 1.0
     if not has_sign and (is_percent or any(_span(cell, 0.0)[1] > 1 for cell in cells)):
         yield 0.01
-
-
-def _ratio(y: float, n: float) -> Ends:
-    return (y / n,) if n else (-inf, inf)
 
 
 def _variance(spread: str, size: float, n: float) -> float:

@@ -3,7 +3,6 @@
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import closing, suppress
 from dataclasses import replace
-from datetime import date
 from fractions import Fraction
 from math import prod
 from pathlib import Path
@@ -13,6 +12,7 @@ from abeval.aggregates.aggregates import Aggregates
 from abeval.aggregates.sums import BUCKET, DAY, MOMENT_COLUMNS, SEGMENT, WHOLE
 from abeval.drafts.columns import look
 from abeval.drafts.counts import DAY_UNIT, MOST_ROWS, Named, counts_of, is_total, number
+from abeval.drafts.guess import ask_weights
 from abeval.engines.duckdb import DuckDBEngine
 from abeval.engines.sql import Cell, quoted
 from abeval.errors import ExperimentError, LogError
@@ -28,8 +28,8 @@ from abeval.logs.placing import planned_splits
 from abeval.metrics.definition import ColumnTerm, Kind, Metric, rounding
 from abeval.results.analysis import Result
 from abeval.table.columns import TableOptions, reference, specs_of
-from abeval.table.counts import Summary, Sums, bounded, noted, sums_of
-from abeval.table.read import ask_weights, control_of, weights_of
+from abeval.table.counts import Summary, Sums, bounded, date_of, noted, sums_of
+from abeval.table.read import control_of, equal_weights, weights_of
 
 STEP = Fraction(1, 10**12)
 """The worth of one counted unit where no scale says it: decimals beyond it are rounded away."""
@@ -256,12 +256,10 @@ def _number(row: Mapping[str, object], name: str, where: str) -> Fraction | None
 
 def _day(row: Mapping[str, object], where: str) -> str | None:
     text = _text(row, "day")
-    if not text:
-        return None
-    try:
-        return str(date.fromisoformat(text[:10]))
-    except ValueError:
-        raise LogError(f"{where}: day is {text!r}, not like 2026-09-14") from None
+    day = date_of(text)
+    if text and day is None:
+        raise LogError(f"{where}: day is {text!r}, not like 2026-09-14")
+    return day
 
 
 def _check_rows(rows: Sequence[Summary], source: str) -> None:
@@ -310,7 +308,7 @@ def sums_experiment(table: Sums, options: TableOptions) -> Experiment:
         "unit": table.unit,
         "control": control_of(options.control, list(counts)),
         "weights": whence,
-        "questions": ask_weights(counts, options) if is_asked else [],
+        "questions": ask_weights(counts, equal_weights(counts, options)) if is_asked else [],
         "variants": {name: {"weight": shares[name]} for name in counts},
         "logs": {"units": {"covariates": ["before"] if has_before else []}},
         "inference": {"adjust": "cuped" if has_before else "none"},

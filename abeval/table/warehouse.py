@@ -35,6 +35,7 @@ from abeval.logs.shape import LogShape, shape_of
 from abeval.metrics import definition
 from abeval.metrics.definition import PAGE_VIEWS, SESSIONS, UNIT_DAY, Metric, RowTerm, Source, Term
 from abeval.metrics.row_text import columns_of, is_plain
+from abeval.packaged import table_beside
 from abeval.progress import Step
 from abeval.results.analysis import Result
 from abeval.table import sums
@@ -51,19 +52,13 @@ _READ = ("impressions", "units", "clicks", "items", "exposures")
 _END = {"clickhouse": "settings join_use_nulls = 1, prefer_column_name_to_alias = 1\n"}
 _HERE = "let abeval read the logs"
 
-_KINDS = {
-    "BIGINT": "TINYINT SMALLINT INT BIGINT UTINYINT USMALLINT UINT",
-    "HUGEINT": "UBIGINT INT128 UINT128 INT256 UINT256",
-    "DOUBLE": "FLOAT DOUBLE",
-    "BOOLEAN": "BOOLEAN",
-    "DATE": "DATE DATE32",
-    "TIMESTAMP": "TIMESTAMP TIMESTAMPNTZ TIMESTAMP_S TIMESTAMP_MS TIMESTAMP_NS",
-    "TIMESTAMPTZ": "TIMESTAMPTZ TIMESTAMPLTZ DATETIME DATETIME64",
-    "VARCHAR": "VARCHAR TEXT CHAR NCHAR NVARCHAR UUID ENUM ENUM8 ENUM16 FIXEDSTRING USERDEFINED",
+_KIND = {
+    name: kind
+    for kind, names in table_beside(__file__, "types.toml").items()
+    for name in names.split()
 }
-"""DuckDB's type of a column in the statement → names that SQLGlot has for those of warehouses."""
+"""Name that SQLGlot has for a type of a warehouse → DuckDB's type in the statement."""
 
-_KIND = {name: kind for kind, names in _KINDS.items() for name in names.split()}
 _SOURCES = (UNIT_DAY, PAGE_VIEWS, SESSIONS)
 """Whose values are whole numbers in every engine, and add up."""
 
