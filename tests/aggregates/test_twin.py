@@ -22,6 +22,7 @@ from abeval.results import SliceRow
 from abeval.results.analysis import Result
 from tests.aggregates.twin import DAILY, MEANS, RATIOS, Pair, Plan, Row, Twin
 from tests.examples import drawn
+from tests.leave_one_out import Known, ratio_of, t_test
 
 EffectRow = ScoreRow | SliceRow
 
@@ -213,8 +214,14 @@ def check_effect(row: EffectRow, control: list[Pair], treatment: list[Pair], mea
     if skewness_left(*apart) > SKEWED or at_effects > SKEWED_AT_EFFECTS:
         check_skewed(row)
         return
-    of_arm = welch_variance if mean else delta_variance
-    check_interval(row, values, [of_arm(control), of_arm(treatment)])
+    if not mean and (one_holds_all(control) or one_holds_all(treatment)):
+        assert (row.difference, row.reason) == (None, "too_few_units")
+        return
+    check_interval(
+        row,
+        values,
+        [(estimate_mean if mean else estimate_ratio)(arm) for arm in (control, treatment)],
+    )
 
 
 SKEWED = 0.07
@@ -296,20 +303,24 @@ def check_exact(row: EffectRow, successes: list[float]) -> None:
     assert row.difference_low <= row.difference <= row.difference_high
 
 
-def welch_variance(pairs: list[Pair]) -> float:
+def one_holds_all(pairs: list[Pair]) -> bool:
+    """Without that unit there is no ratio to compare with."""
+    return sum(x != 0 for _, x in pairs) == 1
+
+
+def estimate_mean(pairs: list[Pair]) -> Known:
     y = np.array([y for y, _ in pairs])
-    return float(y.var(ddof=1)) / len(y)
+    return Known(float(y.mean()), float(y.var(ddof=1)) / len(y), len(y) - 1)
 
 
-def delta_variance(pairs: list[Pair]) -> float:
-    """By residuals: each unit's y - R x over the mean of x."""
+def estimate_ratio(pairs: list[Pair]) -> Known:
+    """The ratio with what it is without each unit."""
     y, x = np.array(pairs, dtype=float).T
-    rest = (y - y.sum() / x.sum() * x) / x.mean()
-    return float(rest @ rest) / (len(y) - 1) / len(y)
+    return ratio_of(y, x)
 
 
-def check_interval(row: EffectRow, values: list[float], variances: list[float]) -> None:
-    se = math.sqrt(sum(variances))
+def check_interval(row: EffectRow, values: list[float], arms: list[Known]) -> None:
+    se = math.sqrt(sum(arm.variance for arm in arms))
     if row.difference is None:
         assert row.reason == "zero_variance"
         assert se < 1e-9
@@ -320,9 +331,7 @@ def check_interval(row: EffectRow, values: list[float], variances: list[float]) 
         assert row.difference_high - row.difference_low < 1e-4
         return
     found = (row.difference_high - row.difference_low) / 2
-    df = sum(variances) ** 2 / sum(
-        v**2 / (n - 1) for v, n in zip(variances, (row.units_control, row.units), strict=True)
-    )
+    df = se**4 / sum(arm.variance**2 / arm.df for arm in arms)
     assert found / stats.t.ppf(0.975, df) == pytest.approx(se, **EXACT)
     assert row.p_value == pytest.approx(
         2 * stats.t.sf(abs(values[1] - values[0]) / se, df), rel=1e-6, abs=1e-9
@@ -340,7 +349,9 @@ def check_auc(result: Result, twin: Twin) -> None:
         assert row.control == pytest.approx(arms[0][0], **EXACT)
         assert row.treatment == pytest.approx(arms[1][0], **EXACT)
         if row.reason != "too_few_units":
-            check_interval(row, [a for a, _ in arms], [v for _, v in arms])
+            units = row.units_control, row.units
+            known = [Known(a, v, n - 1) for (a, v), n in zip(arms, units, strict=True)]
+            check_interval(row, [a for a, _ in arms], known)
 
 
 def check_quantiles(result: Result, twin: Twin) -> None:
@@ -407,19 +418,18 @@ def check_side(end: float, row: EffectRow, treatment: float, control: float) -> 
 def check_balance(result: Result, twin: Twin) -> None:
     """CTR before the period, of the units that are analysed in it, after Holm over all metrics."""
     arms = [twin.per_unit("ctr", v, before=True) for v in ("a", "b")]
-    clicks, shown = ([math.fsum(pair[i] for pair in arm) for arm in arms] for i in (0, 1))
+    shown = [math.fsum(x for _, x in arm) for arm in arms]
     found = next(c for c in result.trust if c.name == "pre_period:ctr:b")
     if 0 in shown or min(map(len, arms)) < 2:
         assert found.status == "skipped"
         return
-    variances = [delta_variance(arm) for arm in arms]
-    if sum(variances) < 1e-12:
+    if any(map(one_holds_all, arms)):
+        assert found.status == "skipped"
         return
-    df = sum(variances) ** 2 / sum(
-        v**2 / (len(arm) - 1) for v, arm in zip(variances, arms, strict=True)
-    )
-    gap = clicks[1] / shown[1] - clicks[0] / shown[0]
-    p_value = 2 * stats.t.sf(abs(gap) / math.sqrt(sum(variances)), df)
+    ratios = [estimate_ratio(arm) for arm in arms]
+    if sum(ratio.variance for ratio in ratios) < 1e-12:
+        return
+    *_, p_value = t_test(*ratios)
     compared = sum(c.name.startswith("pre_period:") for c in result.trust)
     assert found.value is not None
     assert p_value * (1 - 1e-6) - 1e-9 <= found.value
