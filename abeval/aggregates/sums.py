@@ -215,7 +215,7 @@ def _moments(row: Row, scales: tuple[float, float], width: int) -> Moments:
         [[total(row, a, b) for b in names] for a in names],
         (*scales, *scales, 1.0)[:width],
         [total(row, *triple) for triple in triples] if has_thirds else None,
-        None if row[-1] is None else [values[:width] for values in heavy_units(row)],
+        [values[:width] for values in heavy_units(row)],
     )
 
 

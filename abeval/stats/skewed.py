@@ -147,7 +147,7 @@ def as_normal(t: ArrayLike, df: ArrayLike) -> Floats:
 
     Example:
         >>> as_normal([2.0, 2.228], [np.inf, 10]).round(3).tolist()
-        [2.0, 1.96]
+        [2.0, 1.959]
     """
     t, df = np.asarray(t, dtype=np.float64), np.asarray(df, dtype=np.float64)
     of = np.where(np.isfinite(df), df, 1.0)
