@@ -103,7 +103,7 @@ def aa_replay(
         both = of_treatment + of_control
         z[:, of] = (value_t - value_c)[:, of] / np.sqrt(spread * both)
         skew = known[of] * (of_treatment**2 - of_control**2) / both**1.5
-        is_heavy = np.array([len(heavy[metric]) > 0 for metric in of])
+        is_heavy = np.array([len(own) > 0 for own in heavy])[of]
         z[:, of] = as_normal(z[:, of], np.where(is_heavy, df[:, of], np.inf))
         p_values[:, of] = distributions.skewed_p_values(z[:, of], skew)
     return AAReplay(z, p_values)

@@ -36,14 +36,9 @@ class Uneven(NamedTuple):
     sure: float
 
     @property
-    def worse(self) -> float:
-        """Return the larger share."""
-        return max(self.control, self.treatment)
-
-    @property
     def lacking(self) -> float:
         """Return how much the smaller share lacks, as a part of the larger one."""
-        return 1 - min(self.control, self.treatment) / self.worse
+        return 1 - min(self.control, self.treatment) / max(self.control, self.treatment)
 
 
 def by_cell(rows: Iterable[Audited]) -> dict[str, dict[str, Audited]]:
@@ -190,7 +185,7 @@ class Shares(NamedTuple):
         parts = by_segment(aggregates, self.audit) if self.segments else {}
         differing = uneven(analysis, {**cells, **parts})
         if self.lacks:
-            lacking = [one._replace(sure=one.lacking) for one in differing if one.worse > 0]
+            lacking = [one._replace(sure=one.lacking) for one in differing]
             differing = sorted(lacking, key=lambda one: -one.sure)
         value, high = most(differing), max(told.values(), default=0.0) if self.tells else 0.0
         if self.tells and told:
