@@ -19,7 +19,7 @@ from abeval.logs.placing import Entered, Stretches
 from abeval.logs.unit_arrays import Clusters
 from abeval.logs.views import ITEM_GROUPS
 from abeval.stats.catalogue import Incidence
-from abeval.stats.faults import UnitSums
+from abeval.stats.faults import Sums, UnitSums
 from abeval.stats.moments import Moments, are_heavy
 from abeval.stats.records import Floats, RefusalReason
 
@@ -27,20 +27,19 @@ from abeval.stats.records import Floats, RefusalReason
 class AuditSums(NamedTuple):
     """The share y / x that an audit counts in one of its cells, in a variant.
 
-    `clusters` is how many clusters of units there are, `active` in how many y is above zero; the
-    rest are exact sums over the clusters.
+    `active` is in how many clusters of units y is above zero, `own` are sums over the clusters.
     """
 
     audit: str
     cell: str
     variant: str
-    clusters: int
     active: int
-    y: int
-    x: int
-    y_y: int
-    y_x: int
-    x_x: int
+    own: Sums
+
+    @property
+    def share(self) -> float:
+        """Return the share."""
+        return self.own.y / self.own.x
 
 
 class UnitShares(NamedTuple):
@@ -55,6 +54,11 @@ class UnitShares(NamedTuple):
     y: int
     x: int
     own: UnitSums
+
+    @property
+    def share(self) -> float:
+        """Return the share."""
+        return self.y / self.x
 
 
 class UnitsByAuc(NamedTuple):

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from abeval.aggregates.aggregates import AuditSums, UnitShares
 from abeval.logs.unit_arrays import NONE, Labels, Whole, where
-from abeval.stats.faults import UnitSums
+from abeval.stats.faults import Sums, UnitSums
 
 CLUSTERS = 64
 """Units are put into so many groups, which are the clusters of every test of hours."""
@@ -76,12 +76,12 @@ class AuditedUnits(NamedTuple):
         `x` may be of a shape that broadcasts to that of `y`.
         """
         x = np.broadcast_to(x, y.shape)
-        parts = ((x != 0) | (y != 0), y > 0, y, x, y * y, y * x, x * x)
+        parts = (y > 0, (x != 0) | (y != 0), y, x, y * y, y * x, x * x)
         sums = [part.sum(axis=2).tolist() for part in parts]
         for cell, *of_cell in zip(cells, *sums, strict=True):
-            for variant, *row in zip(self.variants, *of_cell, strict=True):
+            for variant, active, *row in zip(self.variants, *of_cell, strict=True):
                 if row[0]:
-                    yield AuditSums(audit, cell, variant, *row)
+                    yield AuditSums(audit, cell, variant, active, Sums(*row))
 
     def sums(self, unit: Whole, weight: Counts | None) -> Whole:
         """Sum by unit; `unit` is that of each row, and without `weight` rows are counted."""

@@ -1,8 +1,9 @@
 """Add up products of units' values exactly, and make moments of the sums."""
 
 import json
+import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import cache
+from functools import cache, reduce
 from itertools import chain, combinations_with_replacement
 from typing import NamedTuple
 
@@ -14,22 +15,17 @@ from abeval.errors import ExperimentError
 from abeval.logs.unit_arrays import Labels, Whole, added, heads, runs
 from abeval.stats.moments import Moments, are_heavy
 
-_Array = NDArray[np.int64] | NDArray[np.float64]
-
 Product = tuple[int, ...]
 """Places of the columns that are multiplied; one to three."""
 
 _BLOCK = 1 << 14
 """Rows that are multiplied at once, so that their products stay in the processor's cache."""
 
-_WORD = 1 << 64
-_PRIMES = (2_147_483_647, 2_147_483_629)
+_WORD = 1 << 63
+"""Sums below it fit a whole number of 64 bits with a sign."""
 
-_ERROR = 2.0**-38
-"""A sum in doubles of at most `_BLOCK` products is wrong by less than this share of their sizes.
-
-Three conversions, two products and 2^14 additions are fewer than 2^15 roundings of 2^-53 each.
-"""
+_MOST = 1 << 162
+"""Larger sums of products are refused: no quantity that is measured has so many steps."""
 
 
 def exact_sums(
@@ -62,66 +58,52 @@ def exact_sums(
         within = first[(first > start) & (first < end)] - start
         # No column is put in order as a whole, which would take as much memory again.
         own = slice(start, end) if order is None else order[start:end]
-        block = [column[own].astype(np.int64, copy=False) for column in columns]
-        sums_of_block = _summing(block, np.append(0, within))
+        block = [_factor(column[own].astype(np.int64, copy=False)) for column in columns]
+        pairs: dict[Product, list[Factor]] = {}
         for product, total in totals.items():
-            for place, value in enumerate(sums_of_block(product), start=group):
+            if product[:2] not in pairs:
+                pairs[product[:2]] = _multiply([block[place] for place in product[:2]])
+            factors = [*pairs[product[:2]], *(block[place] for place in product[2:])]
+            for place, value in enumerate(_sum(factors, np.append(0, within)), start=group):
                 total[place] += value
     return totals
 
 
-def _summing(columns: Sequence[Whole], starts: Whole) -> Callable[[Product], list[int]]:
-    """Return a function that sums products of some rows by group."""
-    sizes = [max(abs(int(column.min())), abs(int(column.max()))) for column in columns]
+class Factor(NamedTuple):
+    """Whole numbers, none of which is larger than `size`."""
 
-    def times(one: _Array, other: _Array, modulus: int) -> _Array:
-        return one * other % modulus if modulus in _PRIMES else one * other
+    values: Whole
+    size: int
 
-    @cache
-    def reduced(place: int, modulus: int) -> _Array:
-        """Return a column by remainders; in doubles where the modulus is 0."""
-        if modulus == 0:
-            return columns[place].astype(np.float64)
-        return columns[place] % modulus if modulus in _PRIMES else columns[place]
 
-    # Neither of the two calls itself: a circle of references would keep every block in memory.
-    @cache
-    def multiplied(product: Product, modulus: int) -> _Array:
-        """Return a product of one or two."""
-        first, *second = (reduced(place, modulus) for place in product)
-        return times(first, second[0], modulus) if second else first
+def _factor(values: Whole) -> Factor:
+    return Factor(values, max(abs(int(values.min())), abs(int(values.max()))))
 
-    def summed(product: Product, modulus: int) -> list[int]:
-        values = multiplied(product[:2], modulus)
-        if len(product) == 3:
-            values = times(values, multiplied(product[2:], modulus), modulus)
-        return [int(one) for one in np.add.reduceat(values, starts)]
 
-    def sums(product: Product) -> list[int]:
-        bound = len(columns[0])
-        for place in product:
-            bound *= sizes[place]
-        remainders, modulus = summed(product, _WORD), _WORD
-        if bound < _WORD // 2:
-            return remainders
-        for prime in _PRIMES:
-            if bound * _ERROR < modulus // 4:
-                break
-            factor = pow(modulus, -1, prime)
-            remainders = [
-                known + modulus * ((more - known) * factor % prime)
-                for known, more in zip(remainders, summed(product, prime), strict=True)
-            ]
-            modulus *= prime
-        if bound * _ERROR >= modulus // 4:
-            raise OverflowError("the sums need more remainders than there are")
-        half = modulus // 2
-        return [
-            near + (remainder - near + half) % modulus - half
-            for remainder, near in zip(remainders, summed(product, 0), strict=True)
-        ]
+def _multiply(factors: list[Factor]) -> list[Factor]:
+    """Return the product of factors as one, or the factors where it may not fit 64 bits."""
+    size = math.prod(one.size for one in factors)
+    if len(factors) == 1 or size >= _WORD:
+        return factors
+    return [Factor(reduce(np.multiply, (one.values for one in factors)), size)]
 
-    return sums
+
+def _sum(factors: list[Factor], starts: Whole) -> list[int]:
+    """Return the exact sum of a product by group.
+
+    Where it may not fit 64 bits, the largest factor is split in two halves of its bits.
+    """
+    most = len(factors[0].values) * math.prod(one.size for one in factors)
+    if most < _WORD:
+        (whole,) = _multiply(factors)
+        return [int(one) for one in np.add.reduceat(whole.values, starts)]
+    if most > _MOST:
+        raise OverflowError("the sums of products are too large")
+    *rest, (values, size) = sorted(factors, key=lambda one: one.size)
+    bits = size.bit_length() // 2
+    low = _sum([*rest, Factor(values & (1 << bits) - 1, 1 << bits)], starts)
+    high = _sum([*rest, Factor(values >> bits, (size >> bits) + 1)], starts)
+    return [below + (above << bits) for below, above in zip(low, high, strict=True)]
 
 
 ByStretch = Sequence[Mapping[str, Moments]]
@@ -233,7 +215,7 @@ def _moments(row: Row, scales: tuple[float, float], width: int) -> Moments:
         [[total(row, a, b) for b in names] for a in names],
         (*scales, *scales, 1.0)[:width],
         [total(row, *triple) for triple in triples] if has_thirds else None,
-        None if row[-1] is None else [values[:width] for values in heavy_units(row)],
+        [values[:width] for values in heavy_units(row)],
     )
 
 

@@ -73,7 +73,7 @@ def correct_leverage(
         return moments
     effective = min(moments.df, max(n / (1 + square / n / mean / mean) - 1, 1.0)) + 1
     comoment, heavy = moments.comoment, moments.heavy
-    if heavy is not None and len(heavy):
+    if len(heavy):
         left = heavy.copy()
         for block in blocks:
             apart, own = heavy[:, block[1]], float(moments.mean[block[1]])
@@ -128,7 +128,7 @@ def delta(control: Moments, treatment: Moments, alpha: float = 0.05) -> Effect:
 
 def method_of_ratio(*arms: Moments) -> str:
     """Return the id of the test of ratios: `jackknife_t` with heavy units, else `delta_t`."""
-    return "jackknife_t" if any(m.heavy is not None and len(m.heavy) for m in arms) else "delta_t"
+    return "jackknife_t" if any(len(m.heavy) for m in arms) else "delta_t"
 
 
 def paired_difference(

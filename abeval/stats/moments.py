@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import combinations_with_replacement, permutations
 
 import numpy as np
@@ -34,7 +34,7 @@ class Moments:
         third: Σ of the products of three centred variables, shape (k, k, k), from which the
             skewness of any weighted sum of them follows; None where it is not known.
         heavy: Centred variables of the units that hold more than `HEAVY` of variable 1, or of all
-            where units are few, shape (heavy, k); None where single units are not known.
+            where units are few, shape (heavy, k); none where single units are not known.
 
     Example:
         >>> m = Moments.of([1, 2, 3, 4], [2, 4, 6, 9])
@@ -47,13 +47,14 @@ class Moments:
     comoment: Floats
     effective: float | None = None
     third: Floats | None = None
-    heavy: Floats | None = None
+    heavy: Floats = field(default_factory=lambda: np.zeros((0, 0)))
 
     def __post_init__(self) -> None:
         """Copy the arrays, check them and make them read-only."""
         k = np.size(self.mean)
-        wanted = {"mean": (k,), "comoment": (k, k), "third": (k, k, k)}
-        wanted["heavy"] = (0 if self.heavy is None else len(self.heavy), k)
+        object.__setattr__(self, "heavy", self.heavy if len(self.heavy) else np.zeros((0, k)))
+        heavy = (len(self.heavy), k)
+        wanted = {"mean": (k,), "comoment": (k, k), "third": (k, k, k), "heavy": heavy}
         for name, shape in wanted.items():
             if getattr(self, name) is None:
                 continue
@@ -116,7 +117,7 @@ class Moments:
         products: Sequence[Sequence[int]],
         scales: Sequence[float],
         triples: Sequence[int] | None = None,
-        heavy: Sequence[Sequence[int]] | None = None,
+        heavy: Sequence[Sequence[int]] = (),
     ) -> Moments:
         """Take moments from exact integer sums, as an engine returns them.
 
@@ -150,17 +151,16 @@ class Moments:
         comoment = np.array([[value / n for value in row] for row in centred])
         shape = (len(totals), len(totals))
         third = None if triples is None else _third(n, totals, products, triples)
-        rows = None
-        if heavy is not None:
-            # Their order is that of their values, as sums do not depend on it either.
-            rows = np.array(sorted(map(tuple, heavy)), dtype=np.float64).reshape(-1, len(totals))
+        # Their order is that of their values, as sums do not depend on it either.
+        rows = np.array(sorted(map(tuple, heavy)), dtype=np.float64).reshape(-1, len(totals))
+        if len(rows):
             rows = rows[are_heavy(rows[:, 1], n, totals[1])]
         return cls(
             n,
             mean * step,
             comoment.reshape(shape) * np.outer(step, step),
             third=None if third is None else third * np.multiply.outer(np.outer(step, step), step),
-            heavy=None if rows is None else (rows - mean) * step,
+            heavy=(rows - mean) * step,
         )
 
     @property
@@ -191,7 +191,7 @@ class Moments:
             >>> Moments.of([1, 2, 1], [1, 2, 5]).largest
             0.625
         """
-        if self.heavy is None or not self.heavy.size or self.mean.size < 2 or self.mean[1] == 0:
+        if not len(self.heavy) or self.mean.size < 2 or self.mean[1] == 0:
             return 0.0
         return float(np.max(np.abs(self.heavy[:, 1] / self.mean[1] + 1))) / self.n
 
@@ -238,8 +238,8 @@ class Moments:
         rows = chosen[:, None]
         comoment = self.comoment[rows, chosen]
         third = None if self.third is None else self.third[rows[:, None], rows, chosen]
-        heavy = None if self.heavy is None else self.heavy[:, chosen]
-        return Moments(self.n, self.mean[chosen], comoment, self.effective, third, heavy)
+        own = self.mean[chosen], comoment, self.effective, third, self.heavy[:, chosen]
+        return Moments(self.n, *own)
 
 
 def are_heavy(values: Floats, units: int, total: float) -> Bools:
@@ -274,11 +274,11 @@ def stratified(strata: Sequence[Moments], shares: Sequence[float]) -> Moments:
     effective = satterthwaite(terms, dfs) + 1 if sum(terms) > 0 else None
     # A unit of a stratum deviates by what it adds to the co-moment, as one of them all does.
     heavy = [
-        None if m.heavy is None else m.heavy * share * math.sqrt(n * (n - 1) / (m.n * (m.n - 1)))
+        m.heavy * share * math.sqrt(n * (n - 1) / (m.n * (m.n - 1)))
         for share, m in zip(shares, strata, strict=True)
     ]
     comoment = np.asarray(sum(parts)) * n * (n - 1)
-    return Moments(n, np.asarray(mean), comoment, effective, heavy=_together(heavy))
+    return Moments(n, np.asarray(mean), comoment, effective, heavy=np.concatenate(heavy))
 
 
 def _third(
@@ -312,21 +312,12 @@ def _merged_third(one: Moments, other: Moments, step: Floats) -> Floats | None:
     return np.asarray(one.third + other.third + turned + cube)
 
 
-def _together(heavy: Sequence[Floats | None]) -> Floats | None:
-    """Return the heavy units of several sets; None where those of one are not known."""
-    known = [rows for rows in heavy if rows is not None]
-    return np.concatenate(known) if len(known) == len(heavy) else None
-
-
-def _merged_heavy(one: Moments, other: Moments, step: Floats) -> Floats | None:
+def _merged_heavy(one: Moments, other: Moments, step: Floats) -> Floats:
     """Return those that are heavy of two sets of units together."""
     n = one.n + other.n
-    apart = step * (other.n / n), -step * (one.n / n)
-    moved = [
-        None if m.heavy is None else m.heavy - d for m, d in zip((one, other), apart, strict=True)
-    ]
-    heavy, mean = _together(moved), one.mean + apart[0]
-    if heavy is None or mean.size < 2:
+    apart, rest = step * (other.n / n), step * (one.n / n)
+    heavy, mean = np.concatenate([one.heavy - apart, other.heavy + rest]), one.mean + apart
+    if mean.size < 2:
         return heavy
     return heavy[are_heavy(heavy[:, 1] + mean[1], n, n * float(mean[1]))]
 

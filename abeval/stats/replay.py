@@ -78,14 +78,11 @@ def aa_replay(
     heavy = heavy or [np.zeros((0, 3))] * len(means)
     rows = np.concatenate([own[:, 0] for own in heavy]).astype(np.intp)
     treated, chosen = _treated_sums(table, share, resplits, seed, rows)
-    whole, ends = table.sum(axis=0), np.cumsum([len(own) for own in heavy])
-    parts = [
-        (own, held[:, end - len(own) : end])
-        for held in (chosen, ~chosen)
-        for own, end in zip(heavy, ends, strict=True)
-    ]
-    value_t, variance_t, df_t = _delta(treated, means, parts[: len(heavy)])
-    value_c, variance_c, df_c = _delta(whole - treated, means, parts[len(heavy) :])
+    whole, ends = table.sum(axis=0), np.cumsum([len(own) for own in heavy])[:-1]
+    value_t, variance_t, df_t = _delta(treated, means, heavy, np.split(chosen, ends, axis=1))
+    value_c, variance_c, df_c = _delta(
+        whole - treated, means, heavy, np.split(~chosen, ends, axis=1)
+    )
     variance = variance_t + variance_c
     if np.any(variance <= 1e-20 * (value_t**2 + value_c**2)):
         raise Refusal("zero_variance", "a metric is the same for every unit")
@@ -106,7 +103,7 @@ def aa_replay(
         both = of_treatment + of_control
         z[:, of] = (value_t - value_c)[:, of] / np.sqrt(spread * both)
         skew = known[of] * (of_treatment**2 - of_control**2) / both**1.5
-        is_heavy = np.array([len(heavy[metric]) > 0 for metric in of.tolist()])
+        is_heavy = np.array([len(own) > 0 for own in heavy])[of]
         z[:, of] = as_normal(z[:, of], np.where(is_heavy, df[:, of], np.inf))
         p_values[:, of] = distributions.skewed_p_values(z[:, of], skew)
     return AAReplay(z, p_values)
@@ -184,11 +181,11 @@ def _centred(n: Floats, s: Floats, means: Floats) -> Floats:
 
 
 def _delta(
-    table: Floats, means: Floats, heavy: Sequence[tuple[Floats, Bools]] = ()
+    table: Floats, means: Floats, heavy: Sequence[Floats] = (), chosen: Sequence[Bools] = ()
 ) -> tuple[Floats, Floats, Floats]:
     """Return ratio, its variance and degrees of freedom per split and metric, from centred sums.
 
-    Of each metric, heavy units as of `aa_replay`, and which of them each split holds.
+    Of each metric, heavy units as of `aa_replay`, and which of them each split has chosen.
     """
     units = table[:, :1]
     if np.any(units < 2):
@@ -200,7 +197,7 @@ def _delta(
         raise Refusal("zero_denominator", "a random split has a denominator of zero")
     ratio, spread_x = y / x, xx - x_c**2
     spread = (yy - y_c**2) - 2 * ratio * (yx - y_c * x_c) + ratio**2 * spread_x
-    for metric, (own, held) in enumerate(heavy):
+    for metric, (own, held) in enumerate(zip(heavy, chosen, strict=True)):
         _, of_y, of_x = own.T
         mean = x[:, [metric]]
         held = held & ((np.abs(of_x) > HEAVY * units * np.abs(mean)) | (units * HEAVY <= 1))

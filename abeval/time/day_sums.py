@@ -250,19 +250,19 @@ class DaySums:
         none = np.zeros((0, 2))
         if self.metric.per_unit:
             return [none] * len(spans)
-        unit, day, values = self._candidates(np.unique(cohorts[:, 0]))
-        of_windows, cohort = list[Floats](), self.presence.cohort[unit]
+        cohort, table = self._candidates(np.unique(cohorts[:, 0]))
+        of_windows = list[Floats]()
         for (first, last), (start, end), n, total in zip(cohorts, spans, units, x, strict=True):
-            kept = (cohort >= first) & (cohort <= last) & (day >= start) & (day <= end)
-            own = by_rows(unit[kept], values[kept]) if kept.any() else none
+            own = table[(cohort >= first) & (cohort <= last), start : end + 1].sum(axis=1)
+            own = own[own[:, 2] > 0, :2]
             of_windows.append(own[are_heavy(own[:, 1], int(n), float(total))])
         return of_windows
 
-    def _candidates(self, starts: Places) -> tuple[Places, Places, Floats]:
-        """Return unit, day, y and x of all days of units that may be heavy in a window.
+    def _candidates(self, starts: Places) -> tuple[Places, Floats]:
+        """Return units that may be heavy in a window: cohort; y, x and 1 on each active day.
 
         A unit that is heavy in a window is so on a day of it among those that entered before it.
-        `starts` are the first cohorts of windows.
+        `starts` are the first cohorts of windows; the shape is (units,) and (units, days, 3).
         """
         of = self.presence
         cohort = of.cohort[of.unit]
@@ -275,10 +275,12 @@ class DaySums:
             for first, stop in pairwise([*starts.tolist(), of.cohorts]):
                 np.cumsum(sums[first:stop], axis=0, out=sums[first:stop])
         may_be = (x > HEAVY * table.ravel()[cell]) | (HEAVY * count.ravel()[cell] <= 1)
-        some = np.zeros(len(of.cohort), dtype=np.bool_)
-        some[of.unit[may_be]] = True
-        kept = some[of.unit]
-        return of.unit[kept], of.day[kept], np.stack([y[kept], x[kept]], axis=1)
+        some = np.unique(of.unit[may_be])
+        kept = np.isin(of.unit, some)
+        days = np.zeros((len(some), of.days, 3))
+        place = np.searchsorted(some, of.unit[kept])
+        days[place, of.day[kept]] = np.stack([y[kept], x[kept], np.ones(len(place))], axis=1)
+        return of.cohort[some], days
 
     def by_day(self, cohorts: Sequence[int], days: Sequence[int]) -> Moments:
         """Return moments of y on each day, then of x on each, over all units of the cohorts."""
@@ -305,15 +307,10 @@ class DaySums:
         """Return y on each day, then x on each, of the units that are heavy on one of them."""
         if self.metric.per_unit:
             return np.zeros((0, 2 * len(days)))
-        unit, day, values = self._candidates(np.array([start]))
-        place = np.full(self.presence.days, -1)
-        place[list(days)] = np.arange(len(days))
-        cohort = self.presence.cohort[unit]
-        kept = (place[day] >= 0) & (cohort >= start) & (cohort < stop)
-        units, row = np.unique(unit[kept], return_inverse=True)
-        table = np.zeros((len(units), 2, len(days)))
-        table[row, :, place[day[kept]]] = values[kept] * self.metric.scales
-        return table.reshape(len(units), 2 * len(days))
+        cohort, table = self._candidates(np.array([start]))
+        own = table[(cohort >= start) & (cohort < stop)][:, list(days)]
+        own = own[own[:, :, 2].any(axis=1), :, :2] * self.metric.scales
+        return own.transpose(0, 2, 1).reshape(len(own), 2 * len(days))
 
 
 @dataclass(frozen=True, eq=False)
@@ -337,16 +334,6 @@ class MetricDays:
     def sums(self, by: Mapping[str, Presence]) -> dict[str, DaySums]:
         """Return the sums of every variant by `days` or by `ages`."""
         return {name: one.sums(self) for name, one in by.items()}
-
-
-def by_rows(unit: Places, values: Floats) -> Floats:
-    """Add up the rows of each unit, which are together.
-
-    Example:
-        >>> by_rows(np.array([3, 3, 7]), np.array([[1.0, 2.0], [1.0, 1.0], [0.0, 4.0]])).tolist()
-        [[2.0, 3.0], [0.0, 4.0]]
-    """
-    return np.add.reduceat(values, np.flatnonzero(np.diff(unit, prepend=-1)), axis=0)
 
 
 def strata_of(stretches: Stretches, days: Sequence[str]) -> Strata:

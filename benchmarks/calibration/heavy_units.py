@@ -57,7 +57,7 @@ def _lognormal(random: Generator, units: int) -> Floats:
 
 
 def _negative_binomial(random: Generator, units: int) -> Floats:
-    return (1.0 + random.poisson(random.gamma(0.5, 20, units))).astype(np.float64)
+    return np.asarray(1.0 + random.poisson(random.gamma(0.5, 20, units)), dtype=np.float64)
 
 
 def _another(random: Generator, units: int) -> Floats:

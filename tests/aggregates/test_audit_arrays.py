@@ -15,6 +15,7 @@ from abeval.aggregates.audit_arrays import (
     machines,
 )
 from abeval.logs.unit_arrays import NONE, Labels
+from abeval.stats.faults import Sums
 
 SECOND, HOUR = 1_000, 3_600_000
 DAY_0 = 24 * 20_000
@@ -56,7 +57,9 @@ def columns(**values: list[int]) -> dict[str, np.ndarray]:
 def counted(rows: list[AuditSums] | list[UnitShares], audit: str) -> dict[str, tuple[int, ...]]:
     """Cell → clusters, or units, y and x of `a`."""
     return {
-        row.cell: (row.clusters if isinstance(row, AuditSums) else row.own.units, row.y, row.x)
+        row.cell: (own.clusters, own.y, own.x)
+        if isinstance(own := row.own, Sums)
+        else (own.units, row.y, row.x)
         for row in rows
         if row.audit == audit and row.variant == "a"
     }

@@ -68,8 +68,9 @@ def aggregated(
 
 
 def counted(aggregates: Aggregates, audit: str) -> dict[tuple[str, str], tuple[int, int]]:
-    rows = aggregates.audits.get(audit) or aggregates.shares.get(audit, ())
-    return {(row.cell, row.variant): (row.y, row.x) for row in rows}
+    hours, shares = aggregates.audits.get(audit, ()), aggregates.shares.get(audit, ())
+    of_hours = {(row.cell, row.variant): (row.own.y, row.own.x) for row in hours}
+    return of_hours | {(row.cell, row.variant): (row.y, row.x) for row in shares}
 
 
 def test_nulls_and_hours(log: pd.DataFrame, aggregates: Aggregates) -> None:
@@ -144,7 +145,7 @@ def test_exposed_units_without_an_impression_are_counted_by_variant(
 
 
 def test_the_clusters_of_a_variant_are_its_units_by_hash(aggregates: Aggregates) -> None:
-    clusters = [one.clusters for one in aggregates.audits["impressions"]]
+    clusters = [one.own.clusters for one in aggregates.audits["impressions"]]
     assert len(clusters) == 2
     assert all(30 < count <= 64 for count in clusters)
 

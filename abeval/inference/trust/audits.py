@@ -7,21 +7,20 @@ share, and a few heavy units are few. So these checks need no part of the budget
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
-from abeval.aggregates.aggregates import Aggregates, UnitShares
+from abeval.aggregates.aggregates import Aggregates, AuditSums, UnitShares
 from abeval.experiment.model import Experiment
 from abeval.inference.compare import Analysis
 from abeval.inference.comparison import MIN_UNITS
 from abeval.inference.trust.finding import Finding, Row, of_difference, skipped, touched
 from abeval.results import format as fmt
-from abeval.stats.faults import SURE, Sums, difference, differs
+from abeval.stats.faults import SURE, difference, differs
 
-Cells = Mapping[str, Mapping[str, Sums]]
-"""Cell → variant → sums."""
+Audited = TypeVar("Audited", AuditSums, UnitShares)
 
-Counted = Mapping[str, Mapping[str, UnitShares]]
-"""Cell → variant → the rows that are counted."""
+Cells = Mapping[str, Mapping[str, Audited]]
+"""Cell → variant → what an audit counts there."""
 
 SHOWN = 3
 """So many cells are listed in a message."""
@@ -37,22 +36,16 @@ class Uneven(NamedTuple):
     sure: float
 
     @property
-    def worse(self) -> float:
-        """Return the larger share."""
-        return max(self.control, self.treatment)
-
-    @property
     def lacking(self) -> float:
         """Return how much the smaller share lacks, as a part of the larger one."""
-        return 1 - min(self.control, self.treatment) / self.worse
+        return 1 - min(self.control, self.treatment) / max(self.control, self.treatment)
 
 
-def cells_of(aggregates: Aggregates, audit: str, segment: str = "") -> Cells:
-    """Return the sums of an audit of hours, by segment if one is named; empty without it."""
-    cells: dict[str, dict[str, Sums]] = {}
-    for one in aggregates.audits.get(f"{audit}:{segment}" if segment else audit, ()):
-        sums = Sums(one.clusters, one.y, one.x, one.y_y, one.y_x, one.x_x)
-        cells.setdefault(one.cell, {})[one.variant] = sums
+def by_cell(rows: Iterable[Audited]) -> dict[str, dict[str, Audited]]:
+    """Find the rows of an audit by cell and variant."""
+    cells: dict[str, dict[str, Audited]] = {}
+    for row in rows:
+        cells.setdefault(row.cell, {})[row.variant] = row
     return cells
 
 
@@ -77,29 +70,35 @@ def without_few(analysis: Analysis, finding: Finding) -> Finding:
     return finding._replace(calm=calm + also, alarm=alarm + also)
 
 
-def uneven(analysis: Analysis, cells: Cells, chance: float = SURE) -> list[Uneven]:
-    """Return every cell in which a variant differs from control for sure, the most different first.
+def uneven(analysis: Analysis, cells: Cells[Audited], chance: float = SURE) -> list[Uneven]:
+    """Return every cell whose share differs from control's for sure, the most different first.
 
     `chance` is that any of them is called different although it is not.
     """
     control = analysis.experiment.control
     several = max(1, len(cells) * len(analysis.experiment.treatments))
     differ = [
-        Uneven(cell, variant, *found)
-        for cell, sums in cells.items()
+        Uneven(cell, variant, rows[control].share, rows[variant].share, sure)
+        for cell, rows in cells.items()
         for variant in compared(analysis)
-        if control in sums and variant in sums
-        if (found := difference(sums[control], sums[variant], several, chance)) and found.sure > 0
+        if control in rows and variant in rows
+        if (sure := _apart(rows[control], rows[variant], several, chance)) is not None
     ]
     return sorted(differ, key=lambda one: -one.sure)
 
 
+def _apart(control: Audited, treatment: Audited, cells: int, chance: float) -> float | None:
+    """Return by how much shares differ, so far as that is sure; None if it may be chance."""
+    if isinstance(control, AuditSums) and isinstance(treatment, AuditSums):
+        found = difference(control.own, treatment.own, cells, chance)
+        return found.sure if found and found.sure > 0 else None
+    is_sure = differs(control.own, treatment.own, cells, chance)
+    return abs(treatment.share - control.share) if is_sure else None
+
+
 def counted(aggregates: Aggregates, audit: str) -> dict[str, dict[str, UnitShares]]:
     """Return the rows that an audit counts, by cell; empty if these logs lack it."""
-    cells: dict[str, dict[str, UnitShares]] = {}
-    for one in aggregates.shares.get(audit, ()):
-        cells.setdefault(one.cell, {})[one.variant] = one
-    return cells
+    return by_cell(aggregates.shares.get(audit, ()))
 
 
 def by_segment(aggregates: Aggregates, audit: str) -> dict[str, Mapping[str, UnitShares]]:
@@ -112,27 +111,12 @@ def by_segment(aggregates: Aggregates, audit: str) -> dict[str, Mapping[str, Uni
     }
 
 
-def uneven_shares(analysis: Analysis, cells: Counted) -> list[Uneven]:
-    """Return every cell whose share differs from control's for sure, the most different first."""
-    control = analysis.experiment.control
-    several = max(1, len(cells) * len(analysis.experiment.treatments))
-    differ = [
-        Uneven(cell, variant, first, second, abs(second - first))
-        for cell, sums in cells.items()
-        for variant in compared(analysis)
-        if control in sums and variant in sums
-        if differs(sums[control].own, sums[variant].own, several)
-        for first, second in [[sums[name].y / sums[name].x for name in (control, variant)]]
-    ]
-    return sorted(differ, key=lambda one: -one.sure)
-
-
 def most(differing: Iterable[Uneven]) -> float:
     """Return the largest sure difference, 0 without one."""
     return max((one.sure for one in differing), default=0.0)
 
 
-def shares(cells: Counted) -> dict[str, float]:
+def shares(cells: Cells[UnitShares]) -> dict[str, float]:
     """Return the share of each variant over all cells."""
     sums: dict[str, list[UnitShares]] = {}
     for variant, one in ((variant, one) for own in cells.values() for variant, one in own.items()):
@@ -199,9 +183,9 @@ class Shares(NamedTuple):
         cells = {names[cell]: own for cell, own in whole.items() if cell in names}
         told = shares(cells)
         parts = by_segment(aggregates, self.audit) if self.segments else {}
-        differing = uneven_shares(analysis, {**cells, **parts})
+        differing = uneven(analysis, {**cells, **parts})
         if self.lacks:
-            lacking = [one._replace(sure=one.lacking) for one in differing if one.worse > 0]
+            lacking = [one._replace(sure=one.lacking) for one in differing]
             differing = sorted(lacking, key=lambda one: -one.sure)
         value, high = most(differing), max(told.values(), default=0.0) if self.tells else 0.0
         if self.tells and told:
@@ -247,7 +231,7 @@ def served(analysis: Analysis) -> list[Finding]:
     found = []
     for cell, sums in cells.items():
         shown = shares({cell: sums})
-        is_uneven = most(uneven_shares(analysis, {cell: sums})) >= experiment.trust.difference_fail
+        is_uneven = most(uneven(analysis, {cell: sums})) >= experiment.trust.difference_fail
         found.append(
             Finding(
                 max(shown.values()),

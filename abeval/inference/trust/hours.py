@@ -5,12 +5,12 @@ from datetime import datetime, timedelta
 
 import numpy as np
 
-from abeval.aggregates.aggregates import Aggregates
+from abeval.aggregates.aggregates import Aggregates, AuditSums
 from abeval.aggregates.audit_arrays import CLUSTERS
 from abeval.experiment.model import Experiment
 from abeval.inference.compare import Analysis
 from abeval.inference.comparison import MIN_UNITS
-from abeval.inference.trust.audits import SHOWN, Cells, cells_of, compared, uneven
+from abeval.inference.trust.audits import SHOWN, Cells, by_cell, compared, uneven
 from abeval.inference.trust.finding import Finding, skipped
 from abeval.inference.trust.split import stretch_weights
 from abeval.results import format as fmt
@@ -42,7 +42,7 @@ def _hours(aggregates: Aggregates, span: range, audit: str = "hour") -> dict[str
         if row.variant not in hours:
             hours[row.variant] = faults.Hours(*np.zeros((2, len(span))))
         own, place = hours[row.variant], int(row.cell) - span.start
-        own.rows[place], own.active[place] = row.y, row.active
+        own.rows[place], own.active[place] = row.own.y, row.active
     return hours
 
 
@@ -63,11 +63,10 @@ def _shifts(analysis: Analysis) -> list[tuple[str, faults.Shift]]:
 def _shifts_of(analysis: Analysis, segment: str = "") -> list[tuple[str, faults.Shift]]:
     """Return the shifts in all, or in cells of a segment, among units of one stretch."""
     rhythms: dict[tuple[str, str], dict[str, dict[str, faults.Sums]]] = {}
-    for cell, of_variant in cells_of(analysis.aggregates, "rhythm", segment).items():
-        part, _, own_cell = cell.partition(" ")
+    for row in analysis.aggregates.audits.get(f"rhythm:{segment}" if segment else "rhythm", ()):
+        part, _, own_cell = row.cell.partition(" ")
         stretch, _, value = own_cell.partition(" ")
-        for variant, sums in of_variant.items():
-            rhythms.setdefault((value, stretch), {}).setdefault(variant, {})[part] = sums
+        rhythms.setdefault((value, stretch), {}).setdefault(row.variant, {})[part] = row.own
     variants, control = compared(analysis), analysis.experiment.control
     several = len(rhythms) * len(variants)
     shifts = {
@@ -111,7 +110,7 @@ def short_days(analysis: Analysis) -> Finding | None:
     aggregates = analysis.aggregates
     if why := _unknown(analysis, "days"):
         return skipped(why)
-    before, after = (cells_of(aggregates, f"day_{side}") for side in ("before", "after"))
+    before, after = (by_cell(aggregates.audits.get(f"day_{s}", ())) for s in ("before", "after"))
     if not before or aggregates.stretches:
         return None
     short = sorted(_shortest(analysis, before, after), key=lambda one: one[0])
@@ -124,7 +123,9 @@ def short_days(analysis: Analysis) -> Finding | None:
     return Finding(1 - short[0][0] if short else 0.0, slots={"listed": fmt.listing(listed)})
 
 
-def _shortest(analysis: Analysis, before: Cells, after: Cells) -> Iterator[tuple[float, str, str]]:
+def _shortest(
+    analysis: Analysis, before: Cells[AuditSums], after: Cells[AuditSums]
+) -> Iterator[tuple[float, str, str]]:
     """Yield the share of the expected rows, the variant and the day."""
     # The last day is the one that most often lacks rows: half of the chance is for it.
     last = max(before)

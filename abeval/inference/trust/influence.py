@@ -12,7 +12,7 @@ import numpy as np
 from abeval.aggregates.sums import CAPPED, WHOLE, pooled
 from abeval.inference.compare import Analysis
 from abeval.inference.comparison import picked
-from abeval.inference.trust.audits import counted, most, percent, shares, uneven_shares
+from abeval.inference.trust.audits import counted, most, percent, shares, uneven
 from abeval.inference.trust.finding import Finding, skipped
 from abeval.metrics.definition import Metric, scales
 from abeval.results import Influence
@@ -251,7 +251,7 @@ def bots(analysis: Analysis) -> Finding | None:
     gaps, machines = cells.pop("gap").values(), cells["impressions"].values()
     if sum(one.own.total for one in machines) > _COMMON * sum(one.own.units for one in machines):
         return skipped("units that come by the clock are no exception in this log")
-    differing = uneven_shares(analysis, cells)
+    differing = uneven(analysis, cells)
     worst = differing[0].cell if differing else "impressions"
     made = [f"{percent(share)} in {v}" for v, share in shares({"": cells[worst]}).items()]
     counts = [f"{one.variant} {one.own.total:,} of {one.own.units:,}" for one in machines]
