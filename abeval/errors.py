@@ -6,7 +6,8 @@ import traceback
 from pathlib import Path
 from typing import NamedTuple
 
-_ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://[^\s'\"`]+")
+# From `://` on: to look for the letters before it would take the square of a long word.
+_ADDRESS = re.compile(r"(?<=[A-Za-z0-9+.-])://[^\s'\"`]+")
 # A password may hold a slash, where something before it is its user.
 _USER = re.compile(r"(?<=://)[^/?@]*@|(?<=://)[^/?@:]*:[^@]*@")
 _PARAMETER = re.compile(r"([?&;][^=&;?]*=)[^&;]*")
@@ -23,7 +24,13 @@ def masked(text: str) -> str:
         >>> masked("sc://host:15002/;token=abc;user_id=ann")
         'sc://host:15002/;token=***;user_id=***'
     """
-    return _ADDRESS.sub(lambda url: _PARAMETER.sub(r"\1***", _USER.sub("***@", url[0])), text)
+    return _ADDRESS.sub(_mask, text)
+
+
+def _mask(address: re.Match[str]) -> str:
+    # Behind the last @ is no user, and each search would run to the end.
+    users, at, rest = address[0].rpartition("@")
+    return _PARAMETER.sub(r"\1***", _USER.sub("***@", users + at) + rest)
 
 
 class AbevalError(Exception):

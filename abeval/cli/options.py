@@ -113,11 +113,25 @@ def marks_of(command: Command) -> Mapping[str, tuple[str, Reads | Writes]]:
 
 
 def protected(command: Command) -> Command:
-    """Refuse, before a log is read, to replace what a command reads; give it `--debug` too.
+    """Refuse, before a log is read, to replace what a command reads; add `--debug`, `--time-limit`.
 
-    `guarded` looks for that flag among the arguments.
+    `guarded` looks for the former among the arguments; the latter is of commands that read files.
     """
     marks = marks_of(command)
+    own = [*inspect.signature(command).parameters.values()]
+    added = [_DEBUG]
+    if any(isinstance(mark, Reads) for _, mark in marks.values()) and command.__name__ != "mcp":
+        added.append(_TIME_LIMIT)
+
+    def limited(**values: Any) -> None:  # noqa: ANN401 (typer's values)
+        seconds = values.pop("time_limit") if _TIME_LIMIT in added else None
+        if seconds is None:
+            command(**values)
+            return
+        from abeval.engines.duckdb_connection import time_limit
+
+        with time_limit(seconds):
+            command(**values)
 
     def run(debug: bool = False, **values: Any) -> None:  # noqa: ANN401 (typer's values)
         to_stdout = values.get("json_file") == _STDOUT
@@ -141,19 +155,19 @@ def protected(command: Command) -> Command:
             for _, mark, file in written:
                 mark.check(file)
         if not to_stdout:
-            command(**values)
+            limited(**values)
             return
         with TemporaryDirectory() as folder:
             file = Path(folder) / "result.json"
             try:
                 with redirect_stdout(StringIO()):
-                    command(**{**values, "json_file": file})
+                    limited(**{**values, "json_file": file})
             finally:
                 # Also before an exit code of `--gate`.
                 if file.exists():
                     typer.echo(file.read_text(encoding="utf-8"), nl=False)
 
-    return _shown(run, command, [*inspect.signature(command).parameters.values(), _DEBUG])
+    return _shown(run, command, [*own, *added])
 
 
 def _shown(run: Command, command: Command, parameters: Sequence[inspect.Parameter]) -> Command:
@@ -282,6 +296,10 @@ _DEBUG = _parameter(
     "debug",
     Annotated[bool, typer.Option("--debug", help="Show the traceback of an unforeseen error.")],
     default=False,
+)
+_TIME_LIMIT = _parameter(
+    "time_limit",
+    Annotated[float | None, typer.Option(help="Seconds after which queries end.", min=0.1)],
 )
 
 

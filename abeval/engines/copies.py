@@ -9,14 +9,15 @@ import gzip
 import re
 import sqlite3
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import replace
 from functools import partial
 from math import inf
 from pathlib import Path
-from shutil import copyfileobj
+from shutil import copyfile, copyfileobj
 from typing import TextIO
 
+from abeval.engines.duckdb_connection import limit_by_time
 from abeval.engines.sources import Files, choose, entry
 from abeval.engines.sql import quoted
 from abeval.errors import LogError
@@ -252,10 +253,30 @@ def _plain(value: object) -> object:
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
+class _Database(sqlite3.Connection):
+    """A connection that a time limit can refer to without keeping it."""
+
+
 @contextmanager
 def _opened(file: str) -> Iterator[sqlite3.Connection]:
+    """Open a SQLite database, beside which nothing is written.
+
+    Where a log belongs to it, that is a copy: reading the two would put files beside them.
+    """
+    path = real(file)
+    logs = [end for end in ("-wal", "-journal") if Path(f"{path}{end}").exists()]
     try:
-        with closing(sqlite3.connect(f"{real(file).as_uri()}?mode=ro", uri=True)) as database:
+        with ExitStack() as stack:
+            if logs:
+                folder = stack.enter_context(closing(Scratch(None, "abeval-run-"))).path
+                for end in ("", *logs):
+                    copyfile(f"{path}{end}", folder / f"copy{end}")
+                path = folder / "copy"
+            uri = f"{path.as_uri()}?{'mode=rw' if logs else 'mode=ro&immutable=1'}"
+            database = sqlite3.connect(uri, uri=True, factory=_Database)
+            stack.enter_context(closing(database))
+            limit_by_time(database)
+            database.execute("pragma trusted_schema = off")
             yield database
     except sqlite3.Error as error:
         what = f"{file} cannot be read as a SQLite database: {error}"
