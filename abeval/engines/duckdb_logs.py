@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import duckdb
 
 from abeval.engines import sources, text_files
-from abeval.engines.copies import Copies, check_utf8, tables_of
+from abeval.engines.copies import Copies, check_numbers, check_utf8, tables_of
 from abeval.engines.duckdb_connection import log_errors, query_errors
 from abeval.engines.sources import Files, choose
 from abeval.engines.sql import literal, quoted
@@ -355,6 +355,7 @@ class Logs:
                 # fetched: Python may lack what some types need, such as pytz for times with a zone.
                 self._run(f"select columns(*) is null from {quoted(name)} limit 1")
                 return
+            check_numbers(log, files.read)
             # Types are those of the first rows; where a later row does not fit, those of all.
             try:
                 self._load_text(name, files, source, reads)

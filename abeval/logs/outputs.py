@@ -49,6 +49,10 @@ def check_apart(reads: Sequence[Read], writes: Sequence[tuple[str, Path]]) -> No
         replaced = next((named[mark] for mark in _marks(file) if mark in named), None)
         if replaced is not None:
             raise ExperimentError(f"{name} would replace {replaced.name}: {replaced.path}", hint)
+        beside = next((named[mark] for mark in _marks_of_database(file) if mark in named), None)
+        if beside is not None:
+            what = f"{name} would replace a log that belongs to {beside.name}"
+            raise ExperimentError(f"{what}: {file} of {beside.path}", hint)
         read = next((read for read in reads if read.pattern and read.would_have(file)), None)
         if read is not None:
             where = f"{file} is among the files of {read.path / read.pattern}"
@@ -68,9 +72,7 @@ def reads_of(experiment: Experiment) -> list[Read]:
         name = f"the log {log}"
         reads += [Read(name, Path(f)) for f in files_of_log(log, source, experiment.folder)]
         for path in source.paths:
-            # A database may have a write-ahead log.
-            for one in (path, f"{path}.wal", f"{path}-wal"):
-                reads += matched(name, experiment.folder, one)
+            reads += matched(name, experiment.folder, path)
     return reads
 
 
@@ -103,6 +105,16 @@ def _marks(file: Path) -> set[object]:
         status = target.stat()
         marks.add((status.st_dev, status.st_ino))
     return marks
+
+
+_COMPANIONS = (".wal", "-wal", "-shm", "-journal")
+"""What DuckDB and SQLite add to the name of a database for files that belong to it."""
+
+
+def _marks_of_database(file: Path) -> set[object]:
+    """Return what the database is known by to which a file belongs by its name."""
+    ends = [end for end in _COMPANIONS if str(real(file)).endswith(end)]
+    return {mark for end in ends for mark in _marks(Path(str(real(file)).removesuffix(end)))}
 
 
 def _is_device(file: Path) -> bool:

@@ -455,6 +455,29 @@ def test_logs_of_a_recommender_have_their_verdict_in_a_warehouse(
     assert {row.metric for row in result.scorecard if row.reason is None} == {*ADDITIVE}
 
 
+def test_a_session_of_postgresql_only_reads(postgresql: Load) -> None:
+    """A view may call what writes: nothing is written, no sequence goes on."""
+    from adbc_driver_postgresql import dbapi
+
+    uri = postgresql({"rows": pa.table({"a": [1, 2]})})
+    with dbapi.connect(uri) as own, own.cursor() as cursor:
+        cursor.execute("create sequence places")
+        cursor.execute("create view counted as select nextval('places')::text as place")
+        own.commit()
+    warehouse = connect(uri)
+    try:
+        for sql in ("select place from counted", "insert into rows values (3) returning a::text"):
+            for _ in range(2):
+                with pytest.raises(QueryError, match="read-only transaction"):
+                    warehouse.ask(sql)
+        # What was refused ended its transaction: the next one only reads, too.
+    finally:
+        warehouse.close()
+    with dbapi.connect(uri) as own, own.cursor() as cursor:
+        cursor.execute("select last_value, is_called from places")
+        assert cursor.fetchall() == [(1, False)]
+
+
 TYPED = {
     "postgresql": """
         create schema own; create type kind as enum ('new', 'old');
