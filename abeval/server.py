@@ -57,7 +57,7 @@ def serve(folders: Sequence[Path], seconds: float) -> None:
         server_of(places, seconds).run("stdio")
 
 
-def server_of(folders: Sequence[Path], seconds: float | None = None) -> "MCPServer[Any]":
+def server_of(folders: Sequence[Path], seconds: float = 120.0) -> "MCPServer[Any]":
     """Make the server that reads these folders, and ends the queries of a call after some seconds.
 
     Raises:

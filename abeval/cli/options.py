@@ -5,7 +5,7 @@ import os
 import sys
 import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import redirect_stdout, suppress
+from contextlib import AbstractContextManager, nullcontext, redirect_stdout, suppress
 from functools import partial
 from io import StringIO
 from pathlib import Path
@@ -115,22 +115,14 @@ def marks_of(command: Command) -> Mapping[str, tuple[str, Reads | Writes]]:
 def protected(command: Command) -> Command:
     """Refuse, before a log is read, to replace what a command reads; add `--debug`, `--time-limit`.
 
-    `guarded` looks for the former among the arguments; the latter is of commands that read files.
+    `guarded` looks for the former among the arguments. Some commands limit time by themselves.
     """
     marks = marks_of(command)
-    own = [*inspect.signature(command).parameters.values()]
-    added = [_DEBUG]
-    if any(isinstance(mark, Reads) for _, mark in marks.values()) and command.__name__ != "mcp":
-        added.append(_TIME_LIMIT)
+    own = inspect.signature(command).parameters
+    added = [_DEBUG, *([] if "time_limit" in own else [_TIME_LIMIT])]
 
     def limited(**values: Any) -> None:  # noqa: ANN401 (typer's values)
-        seconds = values.pop("time_limit") if _TIME_LIMIT in added else None
-        if seconds is None:
-            command(**values)
-            return
-        from abeval.engines.duckdb_connection import time_limit
-
-        with time_limit(seconds):
+        with _limit(None if "time_limit" in own else values.pop("time_limit", None)):
             command(**values)
 
     def run(debug: bool = False, **values: Any) -> None:  # noqa: ANN401 (typer's values)
@@ -167,7 +159,16 @@ def protected(command: Command) -> Command:
                 if file.exists():
                     typer.echo(file.read_text(encoding="utf-8"), nl=False)
 
-    return _shown(run, command, [*own, *added])
+    return _shown(run, command, [*own.values(), *added])
+
+
+def _limit(seconds: float | None) -> AbstractContextManager[None]:
+    """Limit the time of queries, where seconds are given."""
+    if seconds is None:
+        return nullcontext()
+    from abeval.engines.duckdb_connection import time_limit
+
+    return time_limit(seconds)
 
 
 def _shown(run: Command, command: Command, parameters: Sequence[inspect.Parameter]) -> Command:

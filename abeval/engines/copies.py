@@ -18,7 +18,7 @@ from shutil import copyfile, copyfileobj
 from typing import IO, TextIO
 from zipfile import BadZipFile, ZipFile
 
-from abeval.engines.duckdb_connection import limit_by_time
+from abeval.engines.duckdb_connection import OPEN
 from abeval.engines.sources import Files, choose, entry
 from abeval.engines.sql import quoted
 from abeval.errors import LogError
@@ -346,7 +346,7 @@ def _opened(file: str) -> Iterator[sqlite3.Connection]:
             uri = f"{path.as_uri()}?{'mode=rw' if logs else 'mode=ro&immutable=1'}"
             database = sqlite3.connect(uri, uri=True, factory=_Database)
             stack.enter_context(closing(database))
-            limit_by_time(database)
+            OPEN.add(database)
             database.execute("pragma trusted_schema = off")
             yield database
     except sqlite3.Error as error:

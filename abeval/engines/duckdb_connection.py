@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from threading import Event, Thread
-from typing import Protocol
+from typing import Any
 from weakref import WeakSet
 
 import duckdb
@@ -71,7 +71,7 @@ def open_database(
     """
     opened = duckdb.connect(database, config={**config})
     opened.execute("; ".join(confinement(files, folders)))
-    _OPEN.add(opened)
+    OPEN.add(opened)
     return opened
 
 
@@ -99,35 +99,21 @@ def connect(options: EngineOptions | None, scratch: Scratch | None) -> duckdb.Du
             scratch.close()
         what = f"DuckDB does not accept these [engine] options: {message(error)}"
         raise QueryError(what, "memory_limit is a size such as 4GB, threads a number") from error
-    _OPEN.add(opened)
+    OPEN.add(opened)
     return opened
 
 
-class Interruptible(Protocol):
-    """A connection to a database whose statement another thread can end."""
-
-    def interrupt(self) -> None:
-        """End the running statement with an error."""
-
-
-_OPEN = WeakSet[Interruptible]()
-
-
-def limit_by_time(connection: Interruptible) -> None:
-    """Let `time_limit` end what a connection does."""
-    _OPEN.add(connection)
+OPEN = WeakSet[Any]()
+"""Connections of DuckDB and SQLite, whose statements a time limit can end."""
 
 
 @contextmanager
-def time_limit(seconds: float | None) -> Iterator[None]:
+def time_limit(seconds: float) -> Iterator[None]:
     """End what databases do for a block that lasts too long; what Python does goes on.
 
     Raises:
         QueryError: The time is over, in place of the error of what was interrupted.
     """
-    if seconds is None:
-        yield
-        return
     has_ended, is_over = Event(), Event()
 
     def watch() -> None:
@@ -136,7 +122,7 @@ def time_limit(seconds: float | None) -> Iterator[None]:
         is_over.set()
         # A query forgets an interrupt that comes before it has begun, and another may follow it.
         while not has_ended.wait(0.05):
-            for connection in tuple(_OPEN):
+            for connection in tuple(OPEN):
                 # It may be closed by now.
                 with suppress(duckdb.Error, sqlite3.Error):
                     connection.interrupt()

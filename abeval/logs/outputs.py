@@ -2,6 +2,7 @@
 
 import glob
 import os
+import re
 import tomllib
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
@@ -46,13 +47,10 @@ def check_apart(reads: Sequence[Read], writes: Sequence[tuple[str, Path]]) -> No
     files = [read for read in reads if not read.pattern and not _is_device(read.path)]
     named = {mark: read for read in files for mark in _marks(read.path)}
     for name, file in writes:
-        replaced = next((named[mark] for mark in _marks(file) if mark in named), None)
+        marks = _marks(file) | _marks(Path(_COMPANION.sub("", str(real(file)))))
+        replaced = next((named[mark] for mark in marks if mark in named), None)
         if replaced is not None:
             raise ExperimentError(f"{name} would replace {replaced.name}: {replaced.path}", hint)
-        beside = next((named[mark] for mark in _marks_of_database(file) if mark in named), None)
-        if beside is not None:
-            what = f"{name} would replace a log that belongs to {beside.name}"
-            raise ExperimentError(f"{what}: {file} of {beside.path}", hint)
         read = next((read for read in reads if read.pattern and read.would_have(file)), None)
         if read is not None:
             where = f"{file} is among the files of {read.path / read.pattern}"
@@ -107,14 +105,8 @@ def _marks(file: Path) -> set[object]:
     return marks
 
 
-_COMPANIONS = (".wal", "-wal", "-shm", "-journal")
+_COMPANION = re.compile(r"(\.wal|-wal|-shm|-journal)$")
 """What DuckDB and SQLite add to the name of a database for files that belong to it."""
-
-
-def _marks_of_database(file: Path) -> set[object]:
-    """Return what the database is known by to which a file belongs by its name."""
-    ends = [end for end in _COMPANIONS if str(real(file)).endswith(end)]
-    return {mark for end in ends for mark in _marks(Path(str(real(file)).removesuffix(end)))}
 
 
 def _is_device(file: Path) -> bool:
