@@ -407,7 +407,7 @@ def test_a_megabyte_anywhere_is_answered_within_a_second(
         taken = seconds("analyze", "t.csv", *named, "--all", "--report", "a.html")
         assert taken < usual + 1, place
         assert seconds("init", "t.csv", "--output", f"{place}.toml") < usual + 1, place
-    for option in ("--variant", "--unit", "--metrics", "--control", "--weights", "--memory-limit"):
+    for option in ("--variant", "--unit", "--metric", "--control", "--weights", "--memory-limit"):
         assert seconds("analyze", plain, *named, option, text) < usual + 1, option
     assert seconds("analyze", text, *named) < usual + 1
     entries = {"name": '"t"', "unit": '"user_id"', "control": '"a"', "variants": "{a={}, b={}}"}
