@@ -6,7 +6,8 @@ import traceback
 from pathlib import Path
 from typing import NamedTuple
 
-_ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://[^\s'\"`]+")
+# From `://` on: to look for the letters before it would take the square of a long word.
+_ADDRESS = re.compile(r"(?<=[A-Za-z0-9+.-])://[^\s'\"`]+")
 # A password may hold a slash, where something before it is its user.
 _USER = re.compile(r"(?<=://)[^/?@]*@|(?<=://)[^/?@:]*:[^@]*@")
 _PARAMETER = re.compile(r"([?&;][^=&;?]*=)[^&;]*")
@@ -23,7 +24,27 @@ def masked(text: str) -> str:
         >>> masked("sc://host:15002/;token=abc;user_id=ann")
         'sc://host:15002/;token=***;user_id=***'
     """
-    return _ADDRESS.sub(lambda url: _PARAMETER.sub(r"\1***", _USER.sub("***@", url[0])), text)
+    return _ADDRESS.sub(_mask, text)
+
+
+def _mask(address: re.Match[str]) -> str:
+    # Behind the last @ is no user, and each search would run to the end.
+    users, at, rest = address[0].rpartition("@")
+    return _PARAMETER.sub(r"\1***", _USER.sub("***@", users + at) + rest)
+
+
+# Nobody reads a word or a line that is longer, which a value of a log or an option may be.
+_LONG_WORD, _LONG_LINE = re.compile(r"(\S{200})\S{800,}"), re.compile(r"(?m)^(.{2000}).{2000,}$")
+
+
+def said(text: str) -> str:
+    """Write a message: masked, and very long words and lines cut.
+
+    Example:
+        >>> len(said(f"no metric is called {'x' * 1_000_000}"))
+        221
+    """
+    return _LONG_LINE.sub(r"\1…", _LONG_WORD.sub(r"\1…", masked(text)))
 
 
 class AbevalError(Exception):
@@ -40,7 +61,7 @@ class AbevalError(Exception):
     """
 
     def __init__(self, what: str, hint: str | None = None) -> None:
-        what, hint = masked(what), None if hint is None else masked(hint)
+        what, hint = said(what), None if hint is None else said(hint)
         super().__init__(what if hint is None else f"{what}\n  hint: {hint}")
         self.what = what
         self.hint = hint
@@ -94,7 +115,7 @@ def ending(error: Exception) -> Ending:
         case _:
             what = f"abeval failed, which it should not: {type(error).__name__}: {_place(error)}"
             code, hint = FAULT, _FAILED
-    text = f"{what}\n  hint: {hint}" if hint else what
+    text = said(f"{what}\n  hint: {hint}" if hint else what)
     shown = (c if c.isprintable() or c == "\n" else "\N{REPLACEMENT CHARACTER}" for c in text)
     return Ending(code, "".join(shown))
 

@@ -7,10 +7,12 @@ import hashlib
 import json
 import os
 import sys
+import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import duckdb
 import numpy as np
 import pandas as pd
 import pytest
@@ -230,6 +232,56 @@ def test_the_sql_of_a_log_opens_nothing_else(folder: Path) -> None:
     text, is_error = ask(folder, "analyze", file="x.toml")
     assert is_error
     assert HIDDEN not in text
+
+
+def test_a_call_that_does_not_end_is_ended_and_the_next_one_answered(folder: Path) -> None:
+    slow = "(select sum(a.i * b.i) from range(10000000) a(i), range(10000000) b(i))"
+    (folder / "x.toml").write_text(
+        EXPERIMENT.replace("PATH", "logs")
+        + f'logs.impressions.query = "select * from log where {slow} > 0"\n'
+    )
+    with duckdb.connect(str(folder / "v.duckdb")) as database:
+        row = "i as user_id, if(i % 2 = 0, 'a', 'b') as variant, i % 3 as click"
+        database.execute(f"create view v as select {row} from range(99) t(i) where {slow} > i")
+
+    async def talk() -> list[tuple[str, bool]]:
+        async with mcp.Client(server_of([folder], 1)) as client:
+            calls = [
+                ("analyze", {"file": "x.toml"}),
+                ("read_log_columns", {"files": ["v.duckdb"]}),
+                ("analyze", {"file": "v.duckdb", "variant": "variant"}),
+                ("analyze", {"file": "e.toml"}),
+            ]
+            return [text_of(await client.call_tool(tool, named)) for tool, named in calls]
+
+    *ended, (text, is_error) = asyncio.run(talk())
+    for said, is_ended in ended:
+        assert is_ended
+        assert "it was not done within the time limit of 1 s" in said
+    assert not is_error, text
+
+
+def test_a_megabyte_in_an_argument_is_answered_at_once(folder: Path) -> None:
+    long = "x" * 1_000_000
+
+    async def talk() -> list[tuple[str, bool]]:
+        async with mcp.Client(server_of([folder])) as client:
+            answers = []
+            for tool, named in (
+                ("explain", {"file": "e.toml", "name": long}),
+                ("analyze", {"file": long}),
+                ("analyze", {"file": "logs/one.parquet", "variant": long}),
+                ("plan", {"file": "e.toml", "mde": 0.1, "metrics": [long]}),
+                ("read_log_columns", {"files": [long]}),
+            ):
+                begun = time.process_time()
+                answers.append(text_of(await client.call_tool(tool, named)))
+                assert time.process_time() - begun < 1
+            return answers
+
+    for text, is_error in asyncio.run(talk()):
+        assert is_error
+        assert len(text) < 4_000
 
 
 def test_a_file_names_no_engine_and_no_folder_to_write_to(folder: Path) -> None:

@@ -5,7 +5,7 @@ import os
 import sys
 import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import redirect_stdout, suppress
+from contextlib import AbstractContextManager, nullcontext, redirect_stdout, suppress
 from functools import partial
 from io import StringIO
 from pathlib import Path
@@ -113,11 +113,17 @@ def marks_of(command: Command) -> Mapping[str, tuple[str, Reads | Writes]]:
 
 
 def protected(command: Command) -> Command:
-    """Refuse, before a log is read, to replace what a command reads; give it `--debug` too.
+    """Refuse, before a log is read, to replace what a command reads; add `--debug`, `--time-limit`.
 
-    `guarded` looks for that flag among the arguments.
+    `guarded` looks for the former among the arguments. Some commands limit time by themselves.
     """
     marks = marks_of(command)
+    own = inspect.signature(command).parameters
+    added = [_DEBUG, *([] if "time_limit" in own else [_TIME_LIMIT])]
+
+    def limited(**values: Any) -> None:  # noqa: ANN401 (typer's values)
+        with _limit(None if "time_limit" in own else values.pop("time_limit", None)):
+            command(**values)
 
     def run(debug: bool = False, **values: Any) -> None:  # noqa: ANN401 (typer's values)
         to_stdout = values.get("json_file") == _STDOUT
@@ -139,19 +145,28 @@ def protected(command: Command) -> Command:
             for _, mark, file in written:
                 mark.check(file)
         if not to_stdout:
-            command(**values)
+            limited(**values)
             return
         with TemporaryDirectory() as folder:
             file = Path(folder) / "result.json"
             try:
                 with redirect_stdout(StringIO()):
-                    command(**{**values, "json_file": file})
+                    limited(**{**values, "json_file": file})
             finally:
                 # Also before an exit code of `--gate`.
                 if file.exists():
                     typer.echo(file.read_text(encoding="utf-8"), nl=False)
 
-    return _shown(run, command, [*inspect.signature(command).parameters.values(), _DEBUG])
+    return _shown(run, command, [*own.values(), *added])
+
+
+def _limit(seconds: float | None) -> AbstractContextManager[None]:
+    """Limit the time of queries, where seconds are given."""
+    if seconds is None:
+        return nullcontext()
+    from abeval.engines.duckdb_connection import time_limit
+
+    return time_limit(seconds)
 
 
 def _shown(run: Command, command: Command, parameters: Sequence[inspect.Parameter]) -> Command:
@@ -280,6 +295,10 @@ _DEBUG = _parameter(
     "debug",
     Annotated[bool, typer.Option("--debug", help="Show the traceback of an unforeseen error.")],
     default=False,
+)
+_TIME_LIMIT = _parameter(
+    "time_limit",
+    Annotated[float | None, typer.Option(help="Seconds after which queries end.", min=0.1)],
 )
 
 

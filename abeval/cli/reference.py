@@ -162,16 +162,19 @@ def mcp(
         typer.Argument(help="Folders that may be read.", metavar="FOLDER..."),
         Reads("the folder"),
     ],
+    time_limit: Annotated[
+        float, typer.Option(help="Seconds after which the queries of a call end.", min=0.1)
+    ] = 120.0,
 ) -> None:
     """Serve assistants over the Model Context Protocol, on stdin and stdout; nothing is written.
 
     Examples:
     abeval mcp .
-    abeval mcp experiments logs
+    abeval mcp experiments logs --time-limit 30
     """
     from abeval.server import serve
 
-    serve(folders)
+    serve(folders, time_limit)
 
 
 def init(

@@ -7,6 +7,7 @@ from typing import Literal, NamedTuple
 from abeval.drafts import words
 from abeval.drafts.columns import FEW, Column, Origin, Table, look
 from abeval.engines.sql import Engine, literal, quoted, row_count, whole
+from abeval.errors import LogError
 from abeval.stats import srm
 
 Certainty = Literal["sure", "likely", "not sure"]
@@ -15,6 +16,7 @@ ONE_VARIANT = 0.9
 """Share of units with one value, from which on a column can be their variant."""
 
 MOST_VARIANTS = 12
+_LONGEST_VARIANT = 200
 
 RARE = 0.05
 """Share of the rows below which a value is hardly a variant, where no name says so."""
@@ -290,6 +292,10 @@ def arms_of(engine: Engine, table: Table, guessed: Guess) -> Arms | None:
         f"from {quoted(table.relation)} where {quoted(variant.name)} is not null "
         "group by v order by n desc, v"
     )
+    long = next((str(value) for value, _ in rows if len(str(value)) > _LONGEST_VARIANT), None)
+    if long is not None:
+        what = f"a variant in column {variant.name!r} is called {long[:80]!r}…"
+        raise LogError(what, f"names of variants have at most {_LONGEST_VARIANT} characters")
     return arms({str(value): whole(count) for value, count in rows})
 
 

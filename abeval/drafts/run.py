@@ -18,8 +18,9 @@ from abeval.drafts.words import slug
 from abeval.engines.duckdb import DuckDBEngine
 from abeval.engines.sql import cast_query, quoted
 from abeval.errors import LogError
+from abeval.experiment.load import reading
 from abeval.experiment.problems import joined_line, spelled_alike
-from abeval.experiment.sources import CANONICAL_COLUMNS, ROW_UNIT
+from abeval.experiment.sources import CANONICAL_COLUMNS, ROW_UNIT, LogSource
 from abeval.logs.checks import ask_zones
 from abeval.metrics.builtin import builtin_metrics
 
@@ -306,8 +307,12 @@ def draft_files(
 
     `read` says how the files are read, as entries of a log do.
     """
+    entries = read or {}
+    form = reading(entries).get("format", "auto")
     with closing(DuckDBEngine(folder=Path())) as engine:
-        return _drafted(engine, tables_of(engine, files, folder, read or {}), name)
+        named = [LogSource(path=str(file), format=form) for file in files]
+        engine.confine(named, with_copies=True)
+        return _drafted(engine, tables_of(engine, files, folder, entries), name)
 
 
 def draft(frame: object, name: str = "experiment") -> Draft:

@@ -9,14 +9,16 @@ import gzip
 import re
 import sqlite3
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import replace
-from functools import partial
+from functools import partial, reduce
 from math import inf
 from pathlib import Path
-from shutil import copyfileobj
-from typing import TextIO
+from shutil import copyfile, copyfileobj
+from typing import IO, TextIO
+from zipfile import BadZipFile, ZipFile
 
+from abeval.engines.duckdb_connection import OPEN
 from abeval.engines.sources import Files, choose, entry
 from abeval.engines.sql import quoted
 from abeval.errors import LogError
@@ -107,6 +109,21 @@ def check_utf8(log: str, files: Iterable[str]) -> None:
             raise encoding_error(log, file)
 
 
+_LONGEST_NUMBER = 10_000
+_NUMBERS = re.compile(rb"(?<![0-9])[0-9]{%d}" % _LONGEST_NUMBER)
+
+
+def check_numbers(log: str, files: Iterable[str]) -> None:
+    """Refuse numbers for which DuckDB takes minutes as it looks for the types of a text file."""
+    for file in files:
+        if "://" not in file:
+            with Path(file).open("rb") as content:
+                lines = content.readlines(4 * _LOOKED_AT)
+            if any(len(line) > _LONGEST_NUMBER and _NUMBERS.search(line) for line in lines):
+                what = f"{log}: {file} has a number of more than {_LONGEST_NUMBER:,} digits"
+                raise LogError(what, "does it lack delimiters or ends of lines?")
+
+
 def encoding_error(log: str, file: str, read_as: str = "UTF-8") -> LogError:
     """Return the error of a file that is not in the encoding in which it is read."""
     likely = likely_encodings(file)
@@ -173,7 +190,8 @@ class Copies:
             raise LogError(f"{file} is at an address", "copy it to this machine, and name the copy")
         partitions = [part for part in Path(file).parts[:-1] if "=" in part]
         copy = self.folder.joinpath(str(len(self._made)), *partitions, f"{Path(file).name}.csv")
-        copy.parent.mkdir(parents=True)
+        # An attempt before this one may have failed.
+        copy.parent.mkdir(parents=True, exist_ok=True)
         if files.encoding is not None:
             _write_text(log, file, files.encoding, copy)
         else:
@@ -209,11 +227,65 @@ def _workbook_errors(file: str) -> Iterator[None]:
         raise LogError(what, "save it again as .xlsx without a password, or as CSV") from error
 
 
+_MOST_CELLS = 50_000_000
+"""Of a sheet, blank ones among them: the reader takes 32 bytes for each at once."""
+
+_ROW = re.compile(rb"<(?:\w+:)?row\b")
+_NUMBER = re.compile(rb"""[^<>]*?\sr\s*=\s*["']([0-9]{1,8})""")
+_CELL = re.compile(
+    rb"""<(?:\w+:)?c\b(?:[^<>]*?\sr\s*=\s*["']([A-Za-z]{1,4})([0-9]{1,8}))?[^<>]*?(/?)>"""
+)
+"""A cell of the XML of a sheet: column and row if they are named, and what ends a blank one."""
+
+
+def _check_extent(file: str) -> None:
+    """Refuse a workbook with a value so far from the others that reading would take all memory.
+
+    Of .xlsx and .xlsm the XML of the sheets tells; for .ods and .xls the reader has a bound.
+    """
+    with suppress(BadZipFile, OSError), ZipFile(file) as parts:
+        for name in (one for one in parts.namelist() if one.lower().endswith(".xml")):
+            with parts.open(name) as part:
+                rows, columns = _extent(part)
+            if rows * columns > _MOST_CELLS:
+                what = f"{file}: in {name}, values reach to row {rows:,} and column {columns:,}"
+                hint = "remove what stands apart from the table, or save the sheet as CSV"
+                raise LogError(f"{what}: more than {_MOST_CELLS:,} cells", hint)
+
+
+def _extent(part: IO[bytes]) -> tuple[int, int]:
+    """Return the numbers of the last row and column with a value; cells may have no names."""
+    row = rows = columns = 0
+    for text in _row_texts(part):
+        named, cells = _NUMBER.match(text), _CELL.findall(text)
+        row = int(named[1]) if named else row + 1
+        filled = [(column, number) for column, number, is_blank in cells if not is_blank]
+        if filled:
+            last = max((len(column), column.upper()) for column, _ in filled)[1]
+            column = reduce(lambda number, letter: 26 * number + letter - 64, last, 0)
+            rows = max(rows, row, *(int(number or 0) for number in {n for _, n in filled}))
+            columns = max(columns, column, len(cells))
+    return rows, columns
+
+
+def _row_texts(part: IO[bytes]) -> Iterator[bytes]:
+    """Read the XML of a sheet row by row; of a very long row in parts."""
+    text = b""
+    while chunk := part.read(1 << 20):
+        *before, text = _ROW.split(text + chunk)
+        yield from before
+        if len(text) > 1 << 22:
+            yield text[:-1000]
+            text = text[-1000:]
+    yield text
+
+
 @contextmanager
 def _of_workbook(log: str, file: str, named: str | None) -> Iterator[Rows]:
     """Read a sheet: its first row is the header; rows without a value are none."""
     from python_calamine import CalamineWorkbook
 
+    _check_extent(file)
     with _workbook_errors(file), CalamineWorkbook.from_path(file) as workbook:
         sheets = [n for n in workbook.sheet_names if workbook.get_sheet_by_name(n).width]
         sheet_name = choose(log, file, "sheet", named, sheets)
@@ -252,10 +324,30 @@ def _plain(value: object) -> object:
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
+class _Database(sqlite3.Connection):
+    """A connection that a time limit can refer to without keeping it."""
+
+
 @contextmanager
 def _opened(file: str) -> Iterator[sqlite3.Connection]:
+    """Open a SQLite database, beside which nothing is written.
+
+    Where a log belongs to it, that is a copy: reading the two would put files beside them.
+    """
+    path = real(file)
+    logs = [end for end in ("-wal", "-journal") if Path(f"{path}{end}").exists()]
     try:
-        with closing(sqlite3.connect(f"{real(file).as_uri()}?mode=ro", uri=True)) as database:
+        with ExitStack() as stack:
+            if logs:
+                folder = stack.enter_context(closing(Scratch(None, "abeval-run-"))).path
+                for end in ("", *logs):
+                    copyfile(f"{path}{end}", folder / f"copy{end}")
+                path = folder / "copy"
+            uri = f"{path.as_uri()}?{'mode=rw' if logs else 'mode=ro&immutable=1'}"
+            database = sqlite3.connect(uri, uri=True, factory=_Database)
+            stack.enter_context(closing(database))
+            OPEN.add(database)
+            database.execute("pragma trusted_schema = off")
             yield database
     except sqlite3.Error as error:
         what = f"{file} cannot be read as a SQLite database: {error}"

@@ -66,17 +66,27 @@ class DuckDBEngine(Logs, Engine):
             self.close()
             raise
 
-    def confine(self, logs: "Iterable[LogSource]", folders: Sequence[str] = ()) -> None:
+    def confine(
+        self,
+        logs: "Iterable[LogSource]",
+        folders: Sequence[str] = (),
+        *,
+        with_copies: bool = False,
+    ) -> None:
         """From now on, open the files of these logs and what is in these folders, and nothing else.
 
-        No extension can be loaded, and no setting changed. The connection of a caller keeps its own
-        settings; with `[engine] remote_files` and such a file, DuckDB may open any.
+        The first call counts: no extension can be loaded after it, and no setting changed. The
+        connection of a caller keeps its own settings; with `[engine] remote_files` and such a file,
+        DuckDB may open any. `with_copies` opens also copies of files whose encoding is not known.
         """
+        if self._is_confined:
+            return
+        self._is_confined = True
         there = [f for log in logs if (f := files_there("", log, self._folder)) is not None]
         if not self._is_own or (self._reads_remote and not all(f.are_local for f in there)):
             return
         files = [file for one in there for file in (*one.read, *one.empty)]
-        if any(one.are_copied for one in there):
+        if with_copies or any(one.are_copied for one in there):
             folders = [*folders, str(self._copies.folder)]
         with query_errors():
             self._run("; ".join(confinement(files, folders)))

@@ -1,8 +1,12 @@
 """Connections to DuckDB: what they may use and open, and how they fail."""
 
+import sqlite3
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from threading import Event, Thread
+from typing import Any
+from weakref import WeakSet
 
 import duckdb
 
@@ -54,8 +58,25 @@ NO_EXTENSIONS: Mapping[str, str] = {
 """Settings without which a path such as `https://…` downloads and runs an extension."""
 
 
+def open_database(
+    database: str = ":memory:",
+    config: Mapping[str, str] = NO_EXTENSIONS,
+    files: Sequence[str] = (),
+    folders: Sequence[str] = (),
+) -> duckdb.DuckDBPyConnection:
+    """Open a database on a connection that from the first statement on opens nothing else.
+
+    Every connection of abeval is opened here, or by `connect` for an engine, which confines itself
+    before it reads a log.
+    """
+    opened = duckdb.connect(database, config={**config})
+    opened.execute("; ".join(confinement(files, folders)))
+    OPEN.add(opened)
+    return opened
+
+
 def connect(options: EngineOptions | None, scratch: Scratch | None) -> duckdb.DuckDBPyConnection:
-    """Open a connection of a run: in memory, or to a file where memory is limited."""
+    """Open the connection of an engine: in memory, or to a file where memory is limited."""
     limited = getattr(options, "memory_limit", None) is not None
     database = str(scratch.path / "run.duckdb") if scratch is not None and limited else ":memory:"
     names = ("memory_limit", "threads", "temp_directory")
@@ -72,12 +93,53 @@ def connect(options: EngineOptions | None, scratch: Scratch | None) -> duckdb.Du
         # What DuckDB has freed would stay with its allocator: the arrays that follow need it.
         config["allocator_bulk_deallocation_flush_threshold"] = "1MB"
     try:
-        return duckdb.connect(database, config=config)
+        opened = duckdb.connect(database, config=config)
     except duckdb.Error as error:
         if scratch is not None:
             scratch.close()
         what = f"DuckDB does not accept these [engine] options: {message(error)}"
         raise QueryError(what, "memory_limit is a size such as 4GB, threads a number") from error
+    OPEN.add(opened)
+    return opened
+
+
+OPEN = WeakSet[Any]()
+"""Connections of DuckDB and SQLite, whose statements a time limit can end."""
+
+
+@contextmanager
+def time_limit(seconds: float) -> Iterator[None]:
+    """End what databases do for a block that lasts too long; what Python does goes on.
+
+    Raises:
+        QueryError: The time is over, in place of the error of what was interrupted.
+    """
+    has_ended, is_over = Event(), Event()
+
+    def watch() -> None:
+        if has_ended.wait(seconds):
+            return
+        is_over.set()
+        # A query forgets an interrupt that comes before it has begun, and another may follow it.
+        while not has_ended.wait(0.05):
+            for connection in tuple(OPEN):
+                # It may be closed by now.
+                with suppress(duckdb.Error, sqlite3.Error):
+                    connection.interrupt()
+
+    watcher = Thread(target=watch, name="abeval-time-limit", daemon=True)
+    watcher.start()
+    try:
+        yield
+    except Exception as error:
+        if not is_over.is_set():
+            raise
+        what = f"it was not done within the time limit of {seconds:g} s"
+        hint = "read fewer rows, make the view or query quicker, or raise --time-limit"
+        raise QueryError(what, hint) from error
+    finally:
+        has_ended.set()
+        watcher.join()
 
 
 def beside(connection: duckdb.DuckDBPyConnection) -> duckdb.DuckDBPyConnection:

@@ -1,6 +1,6 @@
 """Logs as relations of DuckDB: frames, tables and files under a name, times as times."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cache, partial
@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import duckdb
 
 from abeval.engines import lakes, sources, text_files
-from abeval.engines.copies import Copies, check_utf8, tables_of
+from abeval.engines.copies import Copies, check_numbers, check_utf8, tables_of
 from abeval.engines.duckdb_connection import log_errors, query_errors
 from abeval.engines.sources import Files, choose
 from abeval.engines.sql import literal, quoted
@@ -290,12 +290,17 @@ class Logs:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
+        self._is_confined = False
         self._described = cache(partial(text_files.column_types, self._run))
         self._stored: dict[str, _Stored] = {}
         self._spare = ""
 
     def _run(self, sql: str) -> Sequence[tuple[object, ...]]:
         """Run a statement and fetch its rows."""
+        raise NotImplementedError
+
+    def confine(self, logs: Iterable[LogSource]) -> None:
+        """Open from now on nothing but these logs, where no call before named others."""
         raise NotImplementedError
 
     @query_errors()
@@ -313,6 +318,7 @@ class Logs:
                 "set [engine] remote_files = true, or --remote-files: DuckDB then downloads and "
                 "loads its extension to read it; or copy the files to this machine",
             )
+        self.confine([source])
         if source.table is None or source.paths:
             self._add_files(name, source, reads)
             return
@@ -327,6 +333,7 @@ class Logs:
         if files.kind not in ("sqlite", "duckdb") or len(files.read) > 1:
             return []
         (file,) = files.read
+        self.confine([LogSource(path=file, format=files.kind)])
         return tables_of(file) if files.kind == "sqlite" else [*self._tables.of_file(file)]
 
     def _view_table(self, name: str, sql: str, source: LogSource) -> None:
@@ -366,6 +373,7 @@ class Logs:
                 # fetched: Python may lack what some types need, such as pytz for times with a zone.
                 self._run(f"select columns(*) is null from {quoted(name)} limit 1")
                 return
+            check_numbers(log, files.read)
             # Types are those of the first rows; where a later row does not fit, those of all.
             try:
                 self._load_text(name, files, source, reads)

@@ -97,7 +97,15 @@ def _json_rows(files: Files, types: Types | None, texts: Sequence[str]) -> str:
 
 def column_types(rows: Rows, relation: str) -> dict[str, str]:
     """Find column names and types of a relation, or of what reads files, in order."""
-    return {str(name): str(kind) for name, kind, *_ in rows(f"describe from {relation}")}
+    types = {str(name): str(kind) for name, kind, *_ in rows(f"describe from {relation}")}
+    long = next((name for name in types if len(name) > _LONGEST_NAME), None)
+    if long is not None:
+        what = f"a column is called {long[:80]!r}… ({len(long):,} characters)"
+        raise LogError(what, f"is row 1 the header? Names have at most {_LONGEST_NAME:,}")
+    return types
+
+
+_LONGEST_NAME = 5_000
 
 
 def fields(types: Types) -> dict[str, str]:

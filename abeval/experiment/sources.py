@@ -4,10 +4,13 @@ import codecs
 from collections.abc import Mapping
 from typing import Annotated, Literal, Self
 
-from pydantic import AfterValidator, Field, model_validator
+from pydantic import AfterValidator, Field, StringConstraints, model_validator
 
 from abeval.bounds import MAX_ATTRIBUTION_HOURS
 from abeval.experiment.sections import Moment, Name, Section, Text, TimeUnit, Word
+
+# How long it may be, the system says.
+FileName = Annotated[str, StringConstraints(min_length=1)]
 
 ROW_UNIT = "row"
 OUTCOME = "events."
@@ -36,7 +39,7 @@ class LogSource(Section):
     Paths by variant say which variant the rows of their files have, in place of a column.
     """
 
-    path: Name | list[Name] | Mapping[Name, Name | list[Name]] | None = None
+    path: FileName | list[FileName] | Mapping[Name, FileName | list[FileName]] | None = None
     table: Name | None = None
     sheet: Name | None = None
     format: Literal["auto", "parquet", "csv", "json", "xlsx", "sqlite", "duckdb"] = "auto"

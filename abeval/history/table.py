@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, get_args
 
 import duckdb
 
-from abeval.engines.duckdb_connection import NO_EXTENSIONS, confinement, message
+from abeval.engines.duckdb_connection import message, open_database
 from abeval.engines.sql import literal, quoted
 from abeval.errors import ExperimentError
 from abeval.files import check_readable, held, real, write_bytes
@@ -113,13 +113,13 @@ def _opened(path: Path, scratch: Scratch) -> Iterator[tuple[duckdb.DuckDBPyConne
                 hint = "close it there, or open it once with DuckDB and run checkpoint"
                 raise ExperimentError(f"{why}: it has a write-ahead log", hint)
             shutil.copyfile(path, copy)
-        connection = duckdb.connect(str(scratch.path / "history.duckdb"), config={**NO_EXTENSIONS})
+        connection = open_database(
+            str(scratch.path / "history.duckdb"), folders=[str(scratch.path)]
+        )
     except (duckdb.Error, OSError) as error:
         raise ExperimentError(f"cannot read {path}: {error}", _MEND) from error
     with closing(connection):
         try:
-            for statement in confinement([], [str(scratch.path)]):
-                connection.execute(statement)
             views = f"select 1 from duckdb_views() where view_name = {literal(TABLE)}"
             if connection.execute(views).fetchall():
                 raise ExperimentError(f"{path} is no history: {TABLE} is a view in it", _MEND)

@@ -14,7 +14,7 @@ from pathlib import Path
 import duckdb
 
 from abeval.engines import sources
-from abeval.engines.duckdb_connection import log_errors
+from abeval.engines.duckdb_connection import NO_EXTENSIONS, log_errors, open_database
 from abeval.engines.sources import Files, partitions
 from abeval.engines.text_files import listed
 from abeval.experiment.sources import LogSource
@@ -114,7 +114,9 @@ def _reader(log: str, files: Files) -> Iterator[duckdb.DuckDBPyConnection]:
 def _database(process: int) -> duckdb.DuckDBPyConnection:
     """Open one database for a process (not for its forks): opening costs more than footers."""
     # Files change between two analyses, so nothing of them is cached.
-    opened = duckdb.connect(config={"enable_external_file_cache": "false"})
+    config = {**NO_EXTENSIONS, "enable_external_file_cache": "false"}
+    # They differ from call to call, and no SQL stands in them: any file of this machine is opened.
+    opened = open_database(config=config, folders=[Path.cwd().anchor])
     atexit.register(_close, process)
     return opened
 

@@ -2,6 +2,7 @@
 
 import glob
 import os
+import re
 import tomllib
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
@@ -46,7 +47,8 @@ def check_apart(reads: Sequence[Read], writes: Sequence[tuple[str, Path]]) -> No
     files = [read for read in reads if not read.pattern and not _is_device(read.path)]
     named = {mark: read for read in files for mark in _marks(read.path)}
     for name, file in writes:
-        replaced = next((named[mark] for mark in _marks(file) if mark in named), None)
+        marks = _marks(file) | _marks(Path(_COMPANION.sub("", str(real(file)))))
+        replaced = next((named[mark] for mark in marks if mark in named), None)
         if replaced is not None:
             raise ExperimentError(f"{name} would replace {replaced.name}: {replaced.path}", hint)
         read = next((read for read in reads if read.pattern and read.would_have(file)), None)
@@ -68,9 +70,7 @@ def reads_of(experiment: Experiment) -> list[Read]:
         name = f"the log {log}"
         reads += [Read(name, Path(f)) for f in files_of_log(log, source, experiment.folder)]
         for path in source.paths:
-            # A database may have a write-ahead log.
-            for one in (path, f"{path}.wal", f"{path}-wal"):
-                reads += matched(name, experiment.folder, one)
+            reads += matched(name, experiment.folder, path)
     return reads
 
 
@@ -103,6 +103,10 @@ def _marks(file: Path) -> set[object]:
         status = target.stat()
         marks.add((status.st_dev, status.st_ino))
     return marks
+
+
+_COMPANION = re.compile(r"(\.wal|-wal|-shm|-journal)$")
+"""What DuckDB and SQLite add to the name of a database for files that belong to it."""
 
 
 def _is_device(file: Path) -> bool:

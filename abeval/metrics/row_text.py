@@ -60,7 +60,7 @@ def renamed(text: str, name: Callable[[str], str]) -> str:
 
 def expression_problem(text: str) -> str | None:
     """Say why `text` is not a row-level scalar expression; None where it is one."""
-    if is_plain(text):
+    if len(text) <= _LONGEST and is_plain(text):
         return None
     from abeval.metrics import expressions
 

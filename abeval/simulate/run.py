@@ -11,10 +11,10 @@ from pathlib import Path
 from string import Template
 from typing import NamedTuple
 
-import duckdb
 import numpy as np
 import pandas as pd
 
+from abeval.engines.duckdb_connection import open_database
 from abeval.errors import ExperimentError
 from abeval.scratch import Scratch
 from abeval.simulate import dirt as defects
@@ -179,7 +179,7 @@ def timestamps(
 
 def copy_frame(select: str, chunk: pd.DataFrame, path: Path, values: Mapping[str, object]) -> None:
     """Write a frame, as a query of `chunk` shapes it, to a Parquet file."""
-    with duckdb.connect() as con:
+    with open_database(folders=[str(path.parent)]) as con:
         con.register("chunk", chunk)
         copied = f"copy ({select}) to $file (format parquet, compression zstd)"
         con.execute(copied, {"file": str(path), **values})

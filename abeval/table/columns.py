@@ -40,6 +40,15 @@ class TableOptions:
     entries: Mapping[str, Any] = field(default_factory=dict)
     read: Mapping[str, Any] = field(default_factory=dict)
 
+    def __post_init__(self) -> None:
+        """Refuse a name that no column of a log may have.
+
+        Raises:
+            ExperimentError: The variant is more than a name.
+        """
+        if len(self.variant) > 200:
+            raise ExperimentError(f"no column can be called {self.variant[:80]!r}…")
+
     def option(self, flag: str, keyword: str) -> str:
         """Name an option as whoever calls writes it."""
         return flag if self.language == "shell" else keyword

@@ -64,9 +64,12 @@ def _postgresql(uri: str) -> Warehouse:
     with _errors("PostgreSQL"):
         connection = dbapi.connect(uri)
         with connection.cursor() as cursor:
+            cursor.execute("set default_transaction_read_only = on")
             # Sums of sums are taken for few rows, and joins of few rows are planned in loops.
             cursor.execute("set enable_nestloop = off")
             cursor.execute("set jit = off")
+        # The transactions that follow only read.
+        connection.commit()
 
     def ask(sql: str) -> Rows:
         with _errors("PostgreSQL"), connection.cursor() as cursor:

@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -359,3 +360,69 @@ def test_a_text_file_with_a_header_alone_has_no_rows(
     )
     assert call(monkeypatch, "analyze", "e.toml") == 2
     assert f"error: the {lacks} have no rows" in capsys.readouterr().err
+
+
+LONG = {
+    "letters": "x" * 1_000_000,
+    "words": "ab " * 333_000,
+    "digits": "7" * 1_000_000,
+    "addresses": "s3://key:word@b/a?x=1&" * 45_000,
+    "quotes": "it's " * 200_000,
+}
+COLUMNS = ("user_id", "variant", "click", "country")
+
+
+def table_with(place: str, text: str) -> str:
+    """CSV of 400 users with a text in the header, or in a column of the fifth row."""
+    rows = [[str(i), "ab"[i % 2], str(i % 3), "xy"[i % 4 // 2]] for i in range(400)]
+    header = [text if place == "header" and name == "country" else name for name in COLUMNS]
+    if place in COLUMNS:
+        rows[5][COLUMNS.index(place)] = text
+    return "\n".join(map(",".join, [header, *rows])) + "\n"
+
+
+@pytest.mark.whole
+@pytest.mark.parametrize("kind", LONG)
+def test_a_megabyte_anywhere_is_answered_within_a_second(
+    kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture
+) -> None:
+    """Of processor time, besides that of the same command without it; in some lines."""
+    monkeypatch.chdir(tmp_path)
+    text, plain = LONG[kind], Path("plain.csv")
+    plain.write_text(table_with("", ""))
+    named = ("--variant", "variant", "--unit", "user_id")
+
+    def seconds(*arguments: object) -> float:
+        begun = time.process_time()
+        assert call(monkeypatch, *arguments) in (0, 2)
+        taken = time.process_time() - begun
+        said = capsys.readouterr()
+        # Typer writes the value of an option that it does not know itself.
+        assert len(said.out + said.err) < 20_000
+        return taken
+
+    usual = max(seconds("analyze", plain, *named, "--all", "--report", "a.html") for _ in range(2))
+    for place in ("header", *COLUMNS):
+        Path("t.csv").write_text(table_with(place, text))
+        taken = seconds("analyze", "t.csv", *named, "--all", "--report", "a.html")
+        assert taken < usual + 1, place
+        assert seconds("init", "t.csv", "--output", f"{place}.toml") < usual + 1, place
+    for option in ("--variant", "--unit", "--metric", "--control", "--weights", "--memory-limit"):
+        assert seconds("analyze", plain, *named, option, text) < usual + 1, option
+    assert seconds("analyze", text, *named) < usual + 1
+    entries = {"name": '"t"', "unit": '"user_id"', "control": '"a"', "variants": "{a={}, b={}}"}
+    entries |= {"metrics": '[{name = "m", value = "click"}]', "logs.units.path": '"plain.csv"'}
+    for entry, value in {
+        "name": "{}",
+        "unit": "{}",
+        "variants": "{{a = {{}}, {} = {{}}}}",
+        "metrics": '[{{name = "m", value = {}}}]',
+        "segments": "{{s = {}}}",
+        "logs.units.path": "{}",
+        "logs.units.query": "{}",
+        "logs.units.where": "{}",
+        "logs.units.columns.variant": "{}",
+    }.items():
+        lines = {**entries, entry: value.format(json.dumps(text))}
+        Path("e.toml").write_text("\n".join(f"{k} = {v}" for k, v in lines.items()))
+        assert seconds("analyze", "e.toml") < usual + 1, entry

@@ -2,6 +2,10 @@
 
 import json
 import sqlite3
+import subprocess
+import sys
+import time
+import zipfile
 from collections.abc import Callable
 from datetime import date, datetime, timedelta
 from pathlib import Path
@@ -350,3 +354,97 @@ def test_a_file_of_something_else_is_named(name: str, tmp_path: Path) -> None:
     (tmp_path / name).write_bytes(b"x" * 5000)
     with pytest.raises(LogError, match=f"{name} cannot be (read as a|opened)"):
         abeval.analyze(tmp_path / name, variant="group")
+
+
+FAR = '<row r="1048576"><c r="XFD1048576"><v>1</v></c></row></sheetData>'
+UNNAMED = f'<row r="1048576">{"<c><v>1</v></c>" * 16_384}</row></sheetData>'
+
+
+def changed(file: Path, old: str, new: str) -> None:
+    """Change the XML of the sheet of a workbook."""
+    with zipfile.ZipFile(file) as parts:
+        texts = {name: parts.read(name).decode() for name in parts.namelist()}
+    assert old in texts["xl/s1.xml"]
+    with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as parts:
+        for name, text in texts.items():
+            parts.writestr(name, text.replace(old, new) if name == "xl/s1.xml" else text)
+
+
+@pytest.mark.parametrize("cells_far_away", [FAR, UNNAMED, FAR.replace("<row r", "<x:row  r")])
+def test_a_value_far_from_the_table_is_refused_before_it_is_read(
+    users: pd.DataFrame, tmp_path: Path, cells_far_away: str
+) -> None:
+    write_xlsx(tmp_path / "a.xlsx", {"S": cells(users)})
+    changed(tmp_path / "a.xlsx", "</sheetData>", cells_far_away)
+    begun = time.process_time()
+    with pytest.raises(LogError, match="reach to row 1,048,576 and column 16,384") as refused:
+        abeval.analyze(tmp_path / "a.xlsx", unit="user_id", variant="group")
+    assert "a.xlsx: in xl/s1.xml" in str(refused.value)
+    assert "remove what stands apart" in str(refused.value)
+    assert time.process_time() - begun < 1
+
+
+def test_a_format_far_from_the_table_is_no_value(users: pd.DataFrame, tmp_path: Path) -> None:
+    write_xlsx(tmp_path / "a.xlsx", {"S": cells(users)})
+    right = rows_of(tmp_path, path="a.xlsx")
+    blank = '<row r="1048576"><c r="XFD1048576" s="1"/></row></sheetData>'
+    changed(tmp_path / "a.xlsx", "</sheetData>", blank)
+    assert rows_of(tmp_path, path="a.xlsx") == right
+
+
+def test_a_note_beside_a_long_table_is_refused(tmp_path: Path) -> None:
+    """702 columns of 100,000 rows."""
+    write_xlsx(tmp_path / "a.xlsx", {"S": [["user", "group"], [1, "a"], [2, "b"]]})
+    note = '<row r="100000"><c r="ZZ100000" t="str"><v>note</v></c></row></sheetData>'
+    changed(tmp_path / "a.xlsx", "</sheetData>", note)
+    with pytest.raises(LogError, match="row 100,000 and column 702"):
+        abeval.analyze(tmp_path / "a.xlsx", unit="user", variant="group")
+
+
+_WRITES = """
+import os, sqlite3
+database = sqlite3.connect("a.sqlite")
+database.execute("pragma journal_mode = wal")
+database.execute("create table t (user, variant, click)")
+rows = [(i, "ab"[i % 2], i % 3) for i in range(300)]
+database.executemany("insert into t values (?, ?, ?)", rows)
+database.commit()
+LEAVE
+"""
+
+
+@pytest.mark.parametrize("leave", ["os._exit(0)", "database.close()"])
+def test_nothing_is_written_beside_a_sqlite_database_with_a_log(tmp_path: Path, leave: str) -> None:
+    """Killed, which leaves its log, or closed, where reading it would make a new one."""
+    code = _WRITES.replace("LEAVE", leave)
+    subprocess.run([sys.executable, "-c", code], cwd=tmp_path, check=True)  # noqa: S603
+    assert (tmp_path / "a.sqlite-wal").exists() == ("exit" in leave)
+    # Readers note in the shared memory that they are there: it is compared too.
+    before = {file.name: file.read_bytes() for file in tmp_path.iterdir()}
+    tmp_path.chmod(0o500)
+    for _ in range(3):
+        assert len(rows_of(tmp_path, path="a.sqlite")[1]) == 300
+    tmp_path.chmod(0o700)
+    assert {file.name: file.read_bytes() for file in tmp_path.iterdir()} == before
+
+
+def test_a_half_written_sqlite_database_is_read_as_it_was(tmp_path: Path) -> None:
+    code = _WRITES.replace("wal", "delete").replace(
+        "LEAVE",
+        'database.execute("pragma cache_size = 1"); '
+        'database.execute("update t set click = randomblob(900)"); os._exit(0)',
+    )
+    subprocess.run([sys.executable, "-c", code], cwd=tmp_path, check=True)  # noqa: S603
+    assert (tmp_path / "a.sqlite-journal").exists()
+    before = {file.name: file.read_bytes() for file in tmp_path.iterdir()}
+    assert {str(row[2]) for row in rows_of(tmp_path, path="a.sqlite")[1]} == {"0", "1", "2"}
+    assert {file.name: file.read_bytes() for file in tmp_path.iterdir()} == before
+
+
+def test_a_number_of_many_digits_is_refused_at_once(tmp_path: Path) -> None:
+    rows = "".join(f"{i},{'ab'[i % 2]},{i % 3}\n" for i in range(50))
+    (tmp_path / "a.csv").write_text(f"user,variant,click\n{rows}{'7' * 1_000_000},a,1\n")
+    begun = time.process_time()
+    with pytest.raises(LogError, match=r"a\.csv has a number of more than 10,000 digits"):
+        abeval.analyze(tmp_path / "a.csv", unit="user", variant="variant")
+    assert time.process_time() - begun < 1

@@ -138,11 +138,14 @@ def test_a_database_file_that_the_caller_has_open_is_read_there(tmp_path: Path) 
 
 
 def test_databases_of_one_name_in_two_folders_are_two(engine: DuckDBEngine, tmp_path: Path) -> None:
-    for n in (1, 2):
-        (tmp_path / str(n)).mkdir()
-        with duckdb.connect(tmp_path / str(n) / "log.duckdb") as con:
+    files = [tmp_path / str(n) / "log.duckdb" for n in (1, 2)]
+    for n, file in enumerate(files, start=1):
+        file.parent.mkdir()
+        with duckdb.connect(file) as con:
             con.execute(f"create table log as select {n} as n").fetchall()
-        source = LogSource(table="log", path=str(tmp_path / str(n) / "log.duckdb"))
+    sources = [LogSource(table="log", path=str(file)) for file in files]
+    engine.confine(sources)
+    for n, source in enumerate(sources, start=1):
         engine.add_log(f"raw_{n}", source)
     assert engine.rows('select * from raw_1 union all select * from "raw_2"') == [(1,), (2,)]
 

@@ -9,7 +9,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import replace
 from datetime import datetime, timedelta
 from decimal import Decimal
@@ -457,6 +457,24 @@ def test_logs_of_a_recommender_have_their_verdict_in_a_warehouse(
     result = loaded.analyze(connect=uri)
     assert "One statement has no sums of gauc: it is more than sums of rows." in result.notes
     assert {row.metric for row in result.scorecard if row.reason is None} == {*ADDITIVE}
+
+
+def test_a_session_of_postgresql_only_reads(postgresql: Load) -> None:
+    """A view may call what writes: nothing is written, no sequence goes on."""
+    from adbc_driver_postgresql import dbapi
+
+    uri = postgresql({"rows": pa.table({"a": [1, 2]})})
+    with dbapi.connect(uri) as own, own.cursor() as cursor:
+        cursor.execute("create sequence places")
+        cursor.execute("create view counted as select nextval('places')::text as place")
+        own.commit()
+    for sql in ("select place from counted", "insert into rows values (3) returning a::text"):
+        warehouse = connect(uri)
+        with closing(warehouse), pytest.raises(QueryError, match="read-only transaction"):
+            warehouse.ask(sql)
+    with dbapi.connect(uri) as own, own.cursor() as cursor:
+        cursor.execute("select last_value, is_called from places")
+        assert cursor.fetchall() == [(1, False)]
 
 
 TYPED = {
