@@ -311,7 +311,8 @@ def draft_files(
     form = reading(entries).get("format", "auto")
     with closing(DuckDBEngine(folder=Path())) as engine:
         named = [LogSource(path=str(file), format=form) for file in files]
-        engine.confine(named, with_copies=True)
+        # The files of a folder may be of several kinds.
+        engine.confine(named, [str(f) for f in files if f.is_dir()], with_copies=True)
         return _drafted(engine, tables_of(engine, files, folder, entries), name)
 
 

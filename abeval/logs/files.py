@@ -116,7 +116,7 @@ def _database(process: int) -> duckdb.DuckDBPyConnection:
     # Files change between two analyses, so nothing of them is cached.
     config = {**NO_EXTENSIONS, "enable_external_file_cache": "false"}
     # They differ from call to call, and no SQL stands in them: any file of this machine is opened.
-    opened = open_database(config=config, folders=[Path.cwd().anchor])
+    opened = open_database(config=config, folders=[os.sep])
     atexit.register(_close, process)
     return opened
 
