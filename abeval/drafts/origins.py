@@ -57,7 +57,7 @@ def _table(
         return guess.looked(engine, relation, replace(origin, name=name, paths=named))
 
     table = added()
-    by_variant = _files_by_variant(files)
+    by_variant = _files_by_variant(files, origin.read.get("format", "auto"))
     if by_variant and guess.variant_of(engine, table).column is None:
         paths = by_variant
         table = added()
@@ -147,9 +147,10 @@ def _name(file: Path) -> str:
     return (path if _words_of(path) else path.parent).name.split(".")[0]
 
 
-def _files_by_variant(files: Sequence[Path]) -> dict[str, list[str]]:
+def _files_by_variant(files: Sequence[Path], format: str) -> dict[str, list[str]]:
     """Return variant → its files, where their names differ in it; empty where none is a control."""
-    every = files_of("files", LogSource(path=[str(file) for file in files]), Path()).read
+    paths = LogSource.model_validate({"path": [str(file) for file in files], "format": format})
+    every = files_of("files", paths, Path()).read
     top = Path(os.path.commonpath([Path(file).parent for file in every]))
     named = {
         file: [w for part in Path(file).relative_to(top).parts for w in _words_of(Path(part))]
@@ -161,13 +162,14 @@ def _files_by_variant(files: Sequence[Path]) -> dict[str, list[str]]:
         variants.setdefault("_".join(w for w in own if w not in common), []).append(file)
     if not 1 < len(variants) <= guess.MOST_VARIANTS or not any(map(guess.names_control, variants)):
         return {}
-    return {variant: _shortened(own) for variant, own in variants.items()}
+    return {variant: _shortened(own, format) for variant, own in variants.items()}
 
 
-def _shortened(files: list[str]) -> list[str]:
+def _shortened(files: list[str], format: str) -> list[str]:
     """Name a folder in place of all of its files."""
     top = os.path.commonpath([Path(file).parent for file in files])
-    is_all = len(files) > 1 and files_of("files", LogSource(path=top), Path()).read == files
+    folder = LogSource.model_validate({"path": top, "format": format})
+    is_all = len(files) > 1 and files_of("files", folder, Path()).read == files
     return [top] if is_all else files
 
 

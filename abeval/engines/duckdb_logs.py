@@ -387,6 +387,10 @@ class Logs:
         text_files.settle_ids(name, source, types, self._run)
         if files.kind == "csv":
             sources.check_split(sources.log_name(name), list(types), files.read)
+            kinds = text_files.column_types(self._run, quoted(name))
+            if source.decimal in (None, "."):
+                others = [c for c, kind in kinds.items() if kind == "VARCHAR" and c not in texts]
+                text_files.settle_numbers(name, others, self._run)
 
     @query_errors()
     def add_frame(

@@ -11,7 +11,7 @@ from sqlglot import exp
 from abeval.bounds import MAX_METRICS
 from abeval.drafts import words
 from abeval.drafts.values import says_before
-from abeval.engines.sql import Engine, literal, quoted, whole
+from abeval.engines.sql import Engine, literal, number_of, quoted, whole
 from abeval.errors import ExperimentError, LogError
 from abeval.experiment.problems import near_miss, suggestion
 from abeval.logs.mapping import is_number
@@ -113,6 +113,13 @@ class Columns:
             f"select count({name}), count({number}), min(case when {number} is null then {name} "
             f"end) from {TABLE}"
         )
+        cast = number_of(reference(column), str(example))
+        if cast is not None:
+            what = f"column {column!r} is text such as {example!r}, but a metric is a number"
+            return LogError(what, f'make numbers of it, as a metric: "{column} = {cast}"')
+        if numbers == known:
+            cast = f"cast({reference(column)} as double)"
+            return LogError(f"{what}: its numbers are written as text", f'name "{column} = {cast}"')
         if not numbers:
             metric = f"is_so = {reference(column)} = {literal(str(example))}"
             return LogError(what, f'name what is counted in it, such as "{metric}"')
