@@ -221,8 +221,8 @@ def look(engine: Engine, relation: str) -> Table:
         low, high = ends.get(name, (None, None))
         different = len(own) or distinct[name]
         column = Column(name, type, kinds[name], counts[name][0], different, low, high, own)
-        own_looks, own_odd = looks.get(name) or "", odd.get(name) or ""
-        columns.append(replace(column, is_whole=name in are_whole, looks=own_looks, odd=own_odd))
+        column = replace(column, is_whole=name in are_whole, odd=odd.get(name) or "")
+        columns.append(replace(column, looks=looks.get(name) or ""))
     return Table(relation, rows, tuple(columns))
 
 

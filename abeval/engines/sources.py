@@ -194,6 +194,8 @@ def _matching(log: str, path: str, folder: Path) -> list[str]:
         raise LogError(f"no {'' if log == 'file' else 'file of '}{log} matches {full}", hint)
     for file in files:
         check_readable(file, path)
+        if not file.encode(errors="replace").decode() == file:
+            raise LogError(f"the name of {file!r} has bytes that are no UTF-8", "rename it")
     return sorted(files)
 
 
