@@ -14,8 +14,12 @@ from abeval.errors import LogError
 
 ENDS = (".gz", ".zst")
 """How names of compressed files end."""
-_GZIP, _ZSTD = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
-_AGAIN = "copy or write the file again"
+_ZSTD = b"\x28\xb5\x2f\xfd"
+_STARTS = {
+    ".gz": (b"\x1f\x8b",),
+    # Also frames of zstd without data, which pzstd writes first.
+    ".zst": (_ZSTD, *(bytes([low]) + b"\x2a\x4d\x18" for low in range(0x50, 0x60))),
+}
 
 
 def check_compressed(log: str, file: str) -> None:
@@ -25,29 +29,31 @@ def check_compressed(log: str, file: str) -> None:
         LogError: It is one of these.
     """
     end = Path(file).suffix.lower()
-    if end in ENDS and Path(file).is_file():
-        facts = Path(file).stat()
-        _check(log, file, end, facts.st_size, facts.st_mtime_ns)
+    if end not in ENDS or not Path(file).is_file():
+        return
+    facts = Path(file).stat()
+    if fault := _find_fault(file, end, facts.st_size, facts.st_mtime_ns):
+        plain = (
+            f"name it without {end}, if it is plain text; or " if fault.startswith("not ") else ""
+        )
+        raise LogError(f"{log}: {file} is {fault}", f"{plain}copy or write the file again")
 
 
 @lru_cache(maxsize=1024)
-def _check(log: str, file: str, end: str, size: int, _written: int) -> None:
-    """Check a file of this name, size and time once in a process."""
-    name, magic = ("gzip", _GZIP) if end == ".gz" else ("zstd", _ZSTD)
+def _find_fault(file: str, end: str, size: int, _written: int) -> str | None:
+    """Say what is wrong with a file of this name, size and time, once in a process."""
+    name = "gzip" if end == ".gz" else "zstd"
     with Path(file).open("rb") as content:
-        # A frame of zstd that holds no data may come first.
-        if content.read(len(magic)) != magic and not (end == ".zst" and _is_skippable(content)):
-            what = f"{log}: {file} is not compressed with {name}, as its name says"
-            raise LogError(what, f"name it without {end}, if it is plain text; or {_AGAIN}")
+        if not content.read(4).startswith(_STARTS[end]):
+            return f"not compressed with {name}, as its name says"
         content.seek(0)
         try:
             _read_gzip(content) if end == ".gz" else _skip_zstd(content, size)
-        except EOFError as error:
-            what = f"{log}: {file} is cut: its {name} data end after {size:,} bytes"
-            raise LogError(what, _AGAIN) from error
-        except (gzip.BadGzipFile, zlib.error) as error:
-            what = f"{log}: {file} is damaged: its {name} data cannot be read to their end"
-            raise LogError(what, _AGAIN) from error
+        except EOFError:
+            return f"cut: its {name} data end after {size:,} bytes"
+        except (gzip.BadGzipFile, zlib.error):
+            return f"damaged: its {name} data cannot be read to their end"
+    return None
 
 
 def _read_gzip(content: BinaryIO) -> None:
@@ -55,12 +61,6 @@ def _read_gzip(content: BinaryIO) -> None:
     with gzip.GzipFile(fileobj=content) as text:
         while text.read(1 << 20):
             pass
-
-
-def _is_skippable(content: BinaryIO) -> bool:
-    content.seek(0)
-    magic = content.read(4)
-    return magic[1:] == b"\x2a\x4d\x18" and magic[0] >> 4 == 5
 
 
 def _skip_zstd(content: BinaryIO, size: int) -> None:

@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 
 import abeval
 from abeval.cli.main import app
-from abeval.errors import LogError
+from abeval.errors import AbevalError, LogError
 
 ROWS = [(i, "ab"[i % 2], f"{i % 7 / 4}", i % 5) for i in range(400)]
 WANTED = sum(float(x) for _, variant, x, _ in ROWS if variant == "a") / 200
@@ -77,3 +77,20 @@ def test_money_and_per_cent_are_told_with_what_makes_numbers(
 def test_a_first_line_that_says_the_separator_is_named(tmp_path: Path) -> None:
     with pytest.raises(LogError, match="line 1: it says which character is between columns"):
         abeval.analyze(write(tmp_path / "a.csv", first="sep=,"), metrics=["x"], **NAMED)
+
+
+def test_money_in_a_log_is_told_with_a_cast_that_reads_it(tmp_path: Path) -> None:
+    rows = [(i, v, f'"${float(x) * 1000:,.2f}"', n) for i, v, x, n in ROWS]
+    write(tmp_path / "a.csv", rows)
+    entries = {"unit": "user_id", "control": "a", "variants": {"a": {}, "b": {}}}
+    log = {"logs": {"units": {"path": "a.csv"}}}
+    written = abeval.define(
+        tmp_path, name="t", **entries, **log, metrics=[{"name": "x", "value": "x"}]
+    )
+    with pytest.raises(AbevalError, match="metric 'x': 'x' cannot be computed") as caught:
+        written.analyze()
+    cast = str(caught.value.hint).partition(" reads ")[0]
+    result = abeval.define(
+        tmp_path, name="t", **entries, **log, metrics=[{"name": "x", "value": cast}]
+    ).analyze()
+    assert result["x"].control == pytest.approx(WANTED * 1000, rel=1e-12)
