@@ -337,7 +337,13 @@ def _open(engine: DuckDBEngine, log: object, columns: JudgedColumns) -> None:
     named = {"unit_id": columns.unit, "item_id": columns.item}
     if columns.request is not None:
         named["request_id"] = columns.request
-    source = LogSource(path=os.fspath(log), columns=named)
+    try:
+        source = LogSource(path=os.fspath(log), columns=named)
+    except ValueError:
+        # Imported here: it needs whole experiments.
+        from abeval.experiment.load import make_source
+
+        source = make_source({"path": os.fspath(log), "columns": named})
     engine.confine([source])
     engine.add_log("raw_log", source)
 

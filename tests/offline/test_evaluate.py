@@ -6,7 +6,7 @@ import pandas as pd
 import pytest
 
 import abeval
-from abeval.errors import LogError
+from abeval.errors import ExperimentError, LogError
 
 RUN = pd.DataFrame({"request_id": [1, 1, 2], "item_id": [7, 8, 7], "score": [0.9, 0.8, 0.7]})
 TRUTH = pd.DataFrame({"request_id": [1, 2], "item_id": [8, 7]})
@@ -45,3 +45,11 @@ def test_text_for_scores_is_told() -> None:
     log = RUN.assign(unit_id=1, grade="E")
     with pytest.raises(LogError, match="the log: `grade` has 'E', which is no number"):
         abeval.evaluate_log(log, ["score"])
+
+
+def test_names_that_cannot_be_are_told() -> None:
+    with pytest.raises(ExperimentError, match=r"path: .* has bytes that are no UTF-8: rename it"):
+        abeval.evaluate_log("l\udce9.csv", ["score"])
+    columns = abeval.JudgedColumns(unit=0)  # type: ignore[arg-type]
+    with pytest.raises(ExperimentError, match=r"columns\.unit_id: should be"):
+        abeval.evaluate_log("log.csv", ["score"], columns=columns)
