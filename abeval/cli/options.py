@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 import typer
 
 from abeval.bounds import MAX_THREADS
-from abeval.errors import FAULT, ExperimentError, ending
+from abeval.errors import FAULT, AbevalError, ExperimentError, ending
 from abeval.signals import exit_code
 
 if TYPE_CHECKING:
@@ -28,8 +28,16 @@ if TYPE_CHECKING:
 
 def guarded(work: Callable[[], None]) -> None:
     """Run the command line; whatever ends it is one message on stderr, and an exit code."""
+    is_closed = sys.stdout is None
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:
+            # Else the next file that is opened would be it.
+            setattr(sys, name, Path(os.devnull).open("w"))  # noqa: SIM115 (to the end)
     try:
         try:
+            if is_closed:
+                what = "standard output is closed, so nothing can be printed"
+                raise AbevalError(what, "leave out `>&-`, or write to a file or to /dev/null")
             work()
         finally:
             # Not at the end of the process, where an error of the disk is a traceback.

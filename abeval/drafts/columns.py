@@ -24,6 +24,9 @@ _KINDS: Mapping[Kind, tuple[str, ...]] = {
 
 _PER_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 
+_LONGEST = 200
+"""Of a text that is shown so many letters are read."""
+
 
 @dataclass(frozen=True)
 class Column:
@@ -35,6 +38,7 @@ class Column:
         values: Each value as text with its rows, most frequent first, where there are few.
         is_whole: Whether it holds numbers without a fraction, whatever its type.
         looks: What most of its values are, if they are text: times of ISO 8601, or numbers.
+        odd: A text that is no number, where most look like numbers.
     """
 
     name: str
@@ -47,6 +51,7 @@ class Column:
     values: Mapping[str, int]
     is_whole: bool = False
     looks: Literal["time", "number", ""] = ""
+    odd: str = ""
 
     def named(self, *roles: str) -> bool:
         """Say whether its name is in the list of a role."""
@@ -211,13 +216,17 @@ def look(engine: Engine, relation: str) -> Table:
     few = [name for name in kinds if 0 < distinct[name] <= FEW]
     values = measured(few, lambda c: f"to_json(histogram(cast({c} as varchar)))")
     looks = measured(texts, _looks, of=f"(select * from {source} limit {FIRST})")
+    like = [name for name in texts if looks[name] == "number"]
+    none = "filter (where try_cast({0} as double) is null)"
+    odd = measured(like, lambda c: f"min(left({c}, {_LONGEST})) {none.format(c)}")
     columns = []
     for name, type in types.items():
         own = dict(Counter(json.loads(values.get(name, "{}"))).most_common())
         low, high = ends.get(name, (None, None))
         different = len(own) or distinct[name]
         column = Column(name, type, kinds[name], counts[name][0], different, low, high, own)
-        columns.append(replace(column, is_whole=name in are_whole, looks=looks.get(name) or ""))
+        column = replace(column, is_whole=name in are_whole, odd=odd.get(name) or "")
+        columns.append(replace(column, looks=looks.get(name) or ""))
     return Table(relation, rows, tuple(columns))
 
 

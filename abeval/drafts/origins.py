@@ -19,8 +19,8 @@ from abeval.engines.sources import Files, files_of, is_table
 from abeval.engines.sql import Engine, literal, quoted
 from abeval.engines.text_files import decimal_commas
 from abeval.errors import LogError
-from abeval.experiment.load import reading
-from abeval.experiment.sources import CANONICAL_COLUMNS, OWN_TABLE, LogSource
+from abeval.experiment.load import make_source, reading
+from abeval.experiment.sources import CANONICAL_COLUMNS, OWN_TABLE
 from abeval.files import real
 
 DONE = ("clicks", "outcome", "events")
@@ -51,13 +51,13 @@ def _table(
 
     def added(**entries: object) -> Table:
         source = {"path": paths.get("", paths), **origin.read, **entries}
-        engine.add_log(relation, LogSource.model_validate(source))
+        engine.add_log(relation, make_source(source))
         named = {variant: [_from(folder, path) for path in own] for variant, own in paths.items()}
         name = origin.read.get("table") or _name(files[0])
         return guess.looked(engine, relation, replace(origin, name=name, paths=named))
 
     table = added()
-    by_variant = _files_by_variant(files)
+    by_variant = _files_by_variant(files, origin.read.get("format", "auto"))
     if by_variant and guess.variant_of(engine, table).column is None:
         paths = by_variant
         table = added()
@@ -72,7 +72,7 @@ def _readings(
     engine: DuckDBEngine, file: Path, named: Mapping[str, str]
 ) -> Iterator[tuple[tuple[str, ...], Origin]]:
     """Yield the columns of a file or folder and how it is read; of a database, of each table."""
-    plain = LogSource(path=str(file), format=reading(named).get("format", "auto"))
+    plain = make_source({"path": str(file), "format": reading(named).get("format", "auto")})
     files = files_of("file", plain, Path())
     own = {key: value for key, value in named.items() if files.takes(key)}
     tables = [] if "table" in own else engine.tables_in(files)
@@ -89,7 +89,7 @@ def _reading(
     reasons, questions = dict[str, str](), list[str]()
 
     def add() -> Mapping[str, str]:
-        engine.add_log(relation, LogSource.model_validate({"path": str(file), **read}))
+        engine.add_log(relation, make_source({"path": str(file), **read}))
         engine.spare(relation)
         return engine.columns(relation)
 
@@ -147,9 +147,10 @@ def _name(file: Path) -> str:
     return (path if _words_of(path) else path.parent).name.split(".")[0]
 
 
-def _files_by_variant(files: Sequence[Path]) -> dict[str, list[str]]:
+def _files_by_variant(files: Sequence[Path], format: str) -> dict[str, list[str]]:
     """Return variant → its files, where their names differ in it; empty where none is a control."""
-    every = files_of("files", LogSource(path=[str(file) for file in files]), Path()).read
+    paths = make_source({"path": [str(file) for file in files], "format": format})
+    every = files_of("files", paths, Path()).read
     top = Path(os.path.commonpath([Path(file).parent for file in every]))
     named = {
         file: [w for part in Path(file).relative_to(top).parts for w in _words_of(Path(part))]
@@ -161,13 +162,14 @@ def _files_by_variant(files: Sequence[Path]) -> dict[str, list[str]]:
         variants.setdefault("_".join(w for w in own if w not in common), []).append(file)
     if not 1 < len(variants) <= guess.MOST_VARIANTS or not any(map(guess.names_control, variants)):
         return {}
-    return {variant: _shortened(own) for variant, own in variants.items()}
+    return {variant: _shortened(own, format) for variant, own in variants.items()}
 
 
-def _shortened(files: list[str]) -> list[str]:
+def _shortened(files: list[str], format: str) -> list[str]:
     """Name a folder in place of all of its files."""
     top = os.path.commonpath([Path(file).parent for file in files])
-    is_all = len(files) > 1 and files_of("files", LogSource(path=top), Path()).read == files
+    folder = make_source({"path": top, "format": format})
+    is_all = len(files) > 1 and files_of("files", folder, Path()).read == files
     return [top] if is_all else files
 
 

@@ -18,9 +18,9 @@ from abeval.drafts.words import slug
 from abeval.engines.duckdb import DuckDBEngine
 from abeval.engines.sql import cast_query, quoted
 from abeval.errors import LogError
-from abeval.experiment.load import reading
+from abeval.experiment.load import make_source, reading
 from abeval.experiment.problems import joined_line, spelled_alike
-from abeval.experiment.sources import CANONICAL_COLUMNS, ROW_UNIT, LogSource
+from abeval.experiment.sources import CANONICAL_COLUMNS, ROW_UNIT
 from abeval.logs.checks import ask_zones
 from abeval.metrics.builtin import builtin_metrics
 
@@ -310,7 +310,7 @@ def draft_files(
     entries = read or {}
     form = reading(entries).get("format", "auto")
     with closing(DuckDBEngine(folder=Path())) as engine:
-        named = [LogSource(path=str(file), format=form) for file in files]
+        named = [make_source({"path": str(file), "format": form}) for file in files]
         # The files of a folder may be of several kinds.
         engine.confine(named, [str(f) for f in files if f.is_dir()], with_copies=True)
         return _drafted(engine, tables_of(engine, files, folder, entries), name)

@@ -10,7 +10,7 @@ from statistics import NormalDist
 from abeval.drafts import words
 from abeval.drafts.columns import FEW, Column, Table
 from abeval.drafts.guess import Arms, Guess, names_control, names_id, time_guess, variant_candidates
-from abeval.engines.sql import Engine, quoted, whole
+from abeval.engines.sql import Engine, cast_query, number_of, quoted, whole
 
 MOST_VALUES = 20
 """Columns that are listed as outcomes, or as doubtful; of a wider table the others are counted."""
@@ -46,8 +46,16 @@ def value_guesses(table: Table, taken: Set[str]) -> Iterator[Guess]:
     for column in own:
         is_other = column.named("time") or "date" in words.words(column.name) or names_id(column)
         if column.looks == "number" and (column.says("outcome", "cost") or not is_other):
-            what = f"{column.name} is text that looks like numbers"
-            question = f"numbers: {what}: write them with a point, or name the `decimal` of the log"
+            odd = f", but has {column.odd!r}" if column.odd else ""
+            what = f"{column.name} is text that looks like numbers{odd}"
+            number = number_of(quoted(column.name), column.odd)
+            query = f"select * replace ({number} as {quoted(column.name)}) from log"
+            if number is None:
+                query = cast_query({column.name: "double"}, "try_cast")
+            hint = f'make numbers of it: in its log write query = """{query}"""'
+            if number is None and "," in column.odd:
+                hint = "write them with a point, or name the `decimal` of the log"
+            question = f"numbers: {what}: {hint}"
             yield Guess("text", column, "not sure", what, question)
 
 

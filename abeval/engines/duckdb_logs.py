@@ -16,7 +16,7 @@ from abeval.engines.duckdb_connection import log_errors, query_errors
 from abeval.engines.sources import Files, choose
 from abeval.engines.sql import literal, quoted
 from abeval.engines.text_files import Types, time_of_text
-from abeval.errors import LogError
+from abeval.errors import AbevalError, LogError
 from abeval.experiment.sources import LogSource
 from abeval.files import real
 
@@ -79,6 +79,11 @@ def _of_ibis(table: Any) -> Stream:  # noqa: ANN401
     return Stream(table.to_pyarrow_batches())
 
 
+def _of_polars(frame: Any) -> Stream:  # noqa: ANN401
+    """Stream a Polars frame; DuckDB cannot read its columns without a type."""
+    return Stream(frame.cast({c: str for c, kind in frame.schema.items() if str(kind) == "Null"}))
+
+
 class LakeRows:
     """The rows of a table of a data lake, of all or some columns: each read of them scans anew."""
 
@@ -101,9 +106,9 @@ _KINDS = {
         # A copy, because DuckDB cannot read the strided columns of a reversed or sliced frame.
         lambda f: f.copy(),
     ),
-    "polars.DataFrame": _IN_MEMORY,
+    "polars.DataFrame": _IN_MEMORY._replace(scanned=_of_polars),
     "pyarrow.Table": _IN_MEMORY,
-    "polars.LazyFrame": _LAZY(lambda f: Stream(f.collect())),
+    "polars.LazyFrame": _LAZY(lambda f: _of_polars(f.collect())),
     "ibis.Table": _LAZY(_of_ibis),
     "duckdb.DuckDBPyRelation": _Kind(
         lambda f: f.limit(0),
@@ -124,12 +129,36 @@ def _kind(frame: object) -> _Kind | None:
     return next((_KINDS[kind] for kind in kinds if kind in _KINDS), None)
 
 
+RENAME = (
+    "rename the columns; in pandas: frame.columns = ['_'.join(map(str, c)).strip('_') if "
+    "isinstance(c, tuple) else str(c) for c in frame.columns]"
+)
+"""How names of columns become text."""
+
+
+@contextmanager
+def _frame_errors(log: str) -> Iterator[None]:
+    """Raise what the library of a frame raises as the error of a log."""
+    try:
+        yield
+    except (AbevalError, duckdb.Error, MemoryError):
+        raise
+    except Exception as error:
+        why = f"{type(error).__name__}: {[*str(error).splitlines(), ''][0][:200]}"
+        hint = "compute it first, and pass its rows as pandas, Polars or Arrow"
+        raise LogError(f"{log}: the frame cannot be read: {why}", hint) from error
+
+
 def _check_names(frame: Any, log: str) -> None:  # noqa: ANN401 (any frame)
     """Refuse two columns of one name: DuckDB would give the second another."""
     has_schema = hasattr(frame, "collect_schema")
     names = frame.collect_schema().names() if has_schema else getattr(frame, "columns", ())
     seen = dict[str, str]()
-    for name in map(str, getattr(frame, "column_names", names)):
+    names = [*getattr(frame, "column_names", names)]
+    parts = next((name for name in names if isinstance(name, tuple)), None)
+    if parts is not None:
+        raise LogError(f"{log}: the name of a column is {parts!r}, and no text", RENAME)
+    for name in map(str, names):
         if name.lower() in seen:
             what = f"{log}: columns {seen[name.lower()]!r} and {name!r} have one name"
             raise LogError(what, "rename one, or leave it out")
@@ -395,6 +424,10 @@ class Logs:
         text_files.settle_ids(name, source, types, self._run)
         if files.kind == "csv":
             sources.check_split(sources.log_name(name), list(types), files.read)
+            kinds = text_files.column_types(self._run, quoted(name))
+            if source.decimal in (None, "."):
+                others = [c for c, kind in kinds.items() if kind == "VARCHAR" and c not in texts]
+                text_files.settle_numbers(name, others, self._run)
 
     @query_errors()
     def add_frame(
@@ -402,9 +435,9 @@ class Logs:
     ) -> None:
         """Copy a frame (pandas, Polars, Arrow, Ibis, a relation) into the relation `name`."""
         self._stored.pop(name, None)
-        _check_names(frame, sources.log_name(name))
-        hint = "each column needs one type and a unique name"
-        with log_errors(f"{sources.log_name(name)}: the frame cannot be read", hint):
+        log, hint = sources.log_name(name), "each column needs one type and a unique name"
+        with _frame_errors(log), log_errors(f"{log}: the frame cannot be read", hint):
+            _check_names(frame, log)
             if source is None:
                 self._copy(name, frame, {}, [])
                 return

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from abeval.engines import lakes
+from abeval.engines.compressed import ENDS, check_compressed
 from abeval.engines.sql import literal
 from abeval.errors import LogError
 from abeval.experiment.sources import OUTCOME, LogSource
@@ -32,7 +33,6 @@ _ENDS = {
 """Format → how names of its files end; `.db` is SQLite or DuckDB, as the file itself says."""
 
 _KINDS = {end: kind for kind, ends in _ENDS.items() for end in ends}
-_COMPRESSED = (".gz", ".zst")
 _DELIMITERS = ",;\t|"
 _SQLITE = b"SQLite format 3\0"
 _FOR = {
@@ -87,7 +87,8 @@ def files_of(log: str, source: LogSource, folder: Path) -> Files:
 
     Raises:
         LogError: A path has no file, the formats are mixed or unknown, an entry is for another
-            format, all files are empty, or one that cannot be empty, or is a part of such a table.
+            format, all files are empty, or one that cannot be empty, or is a part of such a table;
+            a compressed file is cut, damaged, or none.
     """
     if not source.paths:
         raise LogError(
@@ -103,13 +104,15 @@ def files_of(log: str, source: LogSource, folder: Path) -> Files:
         what = f"{log}: {files[0]} is {lakes.NAMES[kind]}, of which a log is only one"
         raise LogError(what, "write the rows of several into one table, with a column of variants")
     empty = [file for file in files if Path(file).is_file() and not Path(file).stat().st_size]
-    broken = [f for f in empty if kind not in ("csv", "json") or f.lower().endswith(_COMPRESSED)]
+    broken = [f for f in empty if kind not in ("csv", "json") or f.lower().endswith(ENDS)]
     read = [file for file in files if file not in set(empty)]
     if broken or not read:
         raise LogError(
             f"{log}: {[*broken, *empty][0]} is empty",
             "the file may be incomplete: write it again, or remove it",
         )
+    for file in read:
+        check_compressed(log, file)
     variants = _variants(log, source, folder)
     if kind != "csv":
         return Files(kind, read, empty, variants)
@@ -120,7 +123,7 @@ def files_of(log: str, source: LogSource, folder: Path) -> Files:
 
 def _marked(file: str) -> str | None:
     """Return the encoding that a text file's first bytes name, where it is not UTF-8."""
-    if "://" in file or file.lower().endswith(_COMPRESSED):
+    if "://" in file or file.lower().endswith(ENDS):
         return None
     with Path(file).open("rb") as content:
         return "utf-16" if content.read(2) in (BOM_UTF16_LE, BOM_UTF16_BE) else None
@@ -191,6 +194,8 @@ def _matching(log: str, path: str, folder: Path) -> list[str]:
         raise LogError(f"no {'' if log == 'file' else 'file of '}{log} matches {full}", hint)
     for file in files:
         check_readable(file, path)
+        if not file.encode(errors="replace").decode() == file:
+            raise LogError(f"the name of {file!r} has bytes that are no UTF-8", "rename it")
     return sorted(files)
 
 
@@ -257,7 +262,7 @@ def _kind_of(log: str, files: Sequence[str], format: str) -> str:
 
 def _kind(file: str) -> str | None:
     suffixes = [suffix.lower() for suffix in Path(file).suffixes]
-    is_compressed = suffixes[-1:] and suffixes[-1] in _COMPRESSED
+    is_compressed = suffixes[-1:] and suffixes[-1] in ENDS
     kind = _KINDS.get((["", *suffixes[:-1]] if is_compressed else ["", *suffixes])[-1])
     if is_compressed:
         return kind if kind in ("csv", "json") else None
@@ -311,7 +316,7 @@ def check_split(log: str, columns: Sequence[str], files: Sequence[str]) -> None:
     ragged = (line for file in files if (line := _ragged_line(file, delimiter)))
     raise LogError(
         f"{log}: {next(ragged, files[0])}, so the lines cannot be split into columns",
-        "correct the line, or quote fields that contain the delimiter",
+        "remove or correct the line, or quote fields that contain the delimiter",
     )
 
 
@@ -319,7 +324,10 @@ def _ragged_line(file: str, delimiter: str) -> str | None:
     opened = suppress(OSError, csv.Error)
     with opened, Path(file).open(newline="", encoding="utf-8", errors="replace") as lines:
         rows = csv.reader(lines, delimiter=delimiter)
-        width = len(next(rows))
+        header = next(rows)
+        width = len(header)
+        if "".join(header).lower() == "sep=":
+            return f"{file}, line 1: it says which character is between columns, and is no header"
         for row in rows:
             if row and len(row) != width:
                 place = f"{file}, line {rows.line_num}"

@@ -1,5 +1,6 @@
 """Pieces of SQL text, the queries of `queries/`, and what an engine that runs them can do."""
 
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -42,6 +43,23 @@ def cast_query(kinds: Mapping[str, str], cast: Literal["cast", "try_cast"] = "ca
         f"{cast}({quoted(column)} as {kind}) as {quoted(column)}" for column, kind in kinds.items()
     )
     return f"select * replace ({casts}) from log"
+
+
+_MONEY = re.compile(r"[-+]?[^\w,.()]*([0-9]+|[0-9]{1,3}(,[0-9]{3})+)([.][0-9]*)?[^\w,.()]*")
+
+
+def number_of(text: str, example: str) -> str | None:
+    """Write SQL of the number in SQL of texts such as $1,234.50 or 12.5%; None without one.
+
+    Example:
+        >>> number_of("share", "12.5%")
+        "cast(replace(replace(share, '%', ''), ',', '') as double)"
+    """
+    if not _MONEY.fullmatch(example.strip()):
+        return None
+    for mark in [*sorted({*example} - {*"+-.,0123456789"}), ","]:
+        text = f"replace({text}, {literal(mark)}, '')"
+    return f"cast({text} as double)"
 
 
 def by_value(subject: str, answers: Mapping[str, str]) -> str:

@@ -207,16 +207,47 @@ def settle_ids(name: str, source: LogSource, types: Types, rows: Rows) -> None:
         if now.get(column) != "VARCHAR" or types[column] == "VARCHAR":
             continue
         text, table = quoted(column), quoted(name)
-        is_whole = f"trim({text}) = cast(try_cast({text} as bigint) as varchar)"
+        # Ids that are a hash are up to 2**64.
+        same = f"trim({text}) is not distinct from cast(try_cast({text} as {{}}) as varchar)"
+        is_whole, is_hash = (f"bool_and({same})".format(kind) for kind in ("bigint", "ubigint"))
         has_point = f"bool_or(contains({text}, '.'))"
-        ((whole, points),) = rows(f"select bool_and({is_whole}), {has_point} from {table}")
+        ((whole, hashes, points),) = rows(f"select {is_whole}, {is_hash}, {has_point} from {table}")
         if points:
             is_decimal = f"regexp_full_match(trim({text}), '-?[0-9]+([.][0-9]*)?')"
             ((points,),) = rows(f"select bool_and({is_decimal}) from {table}")
-        if whole or points:
-            kind = "BIGINT" if whole else "DOUBLE"
-            cast = f"set data type {kind} using cast({text} as {kind})"
-            rows(f"alter table {table} alter {text} {cast}")
+        if whole or hashes or points:
+            kind = "BIGINT" if whole else "UBIGINT" if hashes else "DOUBLE"
+            _set_type(name, column, kind, rows)
+
+
+_NUMBER = r"\s*[+-]?([0-9]+[.]?[0-9]*|[.][0-9]+)([eE][+-]?[0-9]+)?\s*"
+
+
+def settle_numbers(name: str, columns: Sequence[str], rows: Rows) -> None:
+    """Make numbers of columns of text whose values are all so, but for blanks beside them."""
+    for some in ("limit 1000", ""):
+        if not columns:
+            return
+        facts = ", ".join(
+            f"bool_and({_matches(text, _NUMBER)}) and (bool_or(regexp_matches({text}, '\\s')) or "
+            f"{bool(some)}), count_if(regexp_matches({text}, '[.eE]'))"
+            for text in map(quoted, columns)
+        )
+        (row,) = rows(f"select {facts} from (from {quoted(name)} {some})")
+        kinds = {
+            column: "DOUBLE" if points else "BIGINT"
+            for column, fits, points in zip(columns, row[::2], row[1::2], strict=True)
+            if fits
+        }
+        columns = [*kinds]
+    for column, kind in kinds.items():
+        _set_type(name, column, kind, rows)
+
+
+def _set_type(name: str, column: str, kind: str, rows: Rows) -> None:
+    text = quoted(column)
+    cast = f"set data type {kind} using cast({text} as {kind})"
+    rows(f"alter table {quoted(name)} alter {text} {cast}")
 
 
 _CLOCK = "[ T][0-9]{1,2}:[0-9]{2}(:[0-9]{2}([.,][0-9]+)?)?"

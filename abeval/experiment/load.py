@@ -130,12 +130,21 @@ def reading(read: Mapping[str, Any]) -> dict[str, Any]:
     unknown = next((key for key in read if key not in READING), None)
     if unknown is not None:
         raise ExperimentError(f"read: unknown key {unknown!r}{suggestion(unknown, READING)}")
-    try:
-        LogSource.model_validate(read)
-    except ValidationError as error:
-        problems = (f"read.{problem}" for problem in problems_of(error, read))
-        raise ExperimentError("; ".join(problems)) from error
+    make_source(read, "read.")
     return dict(read)
+
+
+def make_source(entries: Mapping[str, Any], where: str = "") -> LogSource:
+    """Make the source of a log of entries that an option or a call gives.
+
+    Raises:
+        ExperimentError: One is not valid.
+    """
+    try:
+        return LogSource.model_validate(entries)
+    except ValidationError as error:
+        problems = problems_of(error, entries)
+        raise ExperimentError("; ".join(f"{where}{problem}" for problem in problems)) from error
 
 
 def _joined(first: Entries, second: Entries, *, keeps: bool) -> Entries:

@@ -48,13 +48,20 @@ def near_miss(name: object, known: Iterable[str]) -> str:
     return f"; did you mean `{by_lower[near[0]]}`?" if near else ""
 
 
+_NO_UTF8 = " has bytes that are no UTF-8: rename it"
+
+
 def problems_of(error: ValidationError, raw: Mapping[str, Any]) -> list[Problem]:
     """Turn pydantic's errors into problems, those of one value joined by `or`."""
     by_path: dict[Path, list[str]] = {}
     for detail in error.errors():
         path = _path_in(raw, detail)
         by_path.setdefault(path, []).append(_text(detail, path))
-    return [Problem(path, " or ".join(dict.fromkeys(texts))) for path, texts in by_path.items()]
+    return [
+        # A name of bytes that are no text is also no list and no table.
+        Problem(path, next((t for t in texts if _NO_UTF8 in t), " or ".join(dict.fromkeys(texts))))
+        for path, texts in by_path.items()
+    ]
 
 
 def without(entries: Any, paths: Sequence[Path]) -> Any:  # noqa: ANN401 (a tree of entries)
@@ -97,6 +104,8 @@ def _text(detail: ErrorDetails, path: Path) -> str:
         return f"unknown key `{path[-1]}`{suggestion(path[-1], _keys(path[:-1]))}"
     if kind == "missing":
         return "missing"
+    if kind == "string_unicode":
+        return f"{value!r}{_NO_UTF8}"
     if kind == "value_error":
         return detail["msg"].removeprefix("Value error, ")
     known = re.findall(r"'([^']*)'", detail["msg"]) if kind == "literal_error" else ()

@@ -10,9 +10,10 @@ import pandas as pd
 
 from abeval.engines.sql import Engine, literal, query, quoted, whole_number
 from abeval.errors import ExperimentError, LogError
+from abeval.experiment.load import make_source
 from abeval.experiment.model import Experiment
 from abeval.experiment.problems import suggestion
-from abeval.experiment.sources import ROW_UNIT, LogSource
+from abeval.experiment.sources import ROW_UNIT
 from abeval.files import real
 from abeval.logs.mapping import LogColumns, is_number, own_name
 from abeval.logs.prepare import prepare
@@ -133,7 +134,7 @@ def _policy_sql(engine: Engine, experiment: Experiment, choice: PolicyChoice) ->
         return query("offline_policy/empirical_policy")
     if isinstance(choice.table, str | Path):
         path = str(real(experiment.folder / choice.table))
-        engine.add_log("raw_policy", LogSource(path=path))
+        engine.add_log("raw_policy", make_source({"path": path}))
     else:
         engine.add_frame("raw_policy", choice.table)
     types = engine.columns("raw_policy")

@@ -155,20 +155,21 @@ def evaluate(
     named = runs if isinstance(runs, Mapping) else {"model": runs}
     with _engine(scoring) as engine:
         engine.confine([])
-        sql = {}
+        known, sql = _add(engine, "truth", "truth", truth), {}
+        _check_numbers(engine, "truth", "truth_frame", known, "grade")
         for name, frame, columns in (
             ("history", history, ("unit_id", "item_id")),
             ("catalogue", catalogue, ("item_id",)),
         ):
             if frame is not None:
-                _add(engine, name, name, frame, columns)
+                has = _add(engine, name, name, frame, columns)
+                _check_ids(name, has, known)
                 sql[name] = f"select {', '.join(columns)} from {name}_frame"
-        known = _add(engine, "truth", "truth", truth)
         unit = "unit_id" if "unit_id" in known else "request_id"
         grade = finite_sql("grade") if "grade" in known else "1.0e0"
         rows = f"{unit} as unit_id, request_id, item_id, {grade} as grade from truth_frame"
         candidates.write_truth(engine, f"select {rows}")
-        lists, accounts = _lists(engine, named, scoring.policy.ties)
+        lists, accounts = _lists(engine, named, known, scoring.policy.ties)
         candidates.write_traffic(engine, candidates.one_traffic("truth_rows"))
         listed = Candidates(lists, sql.get("history"), sql.get("catalogue"))
         return _evaluated(engine, named, listed, accounts, scoring)
@@ -190,12 +191,45 @@ def _add(
     return columns
 
 
+def _check_ids(called: str, columns: Mapping[str, str], truth: Mapping[str, str]) -> None:
+    """Refuse ids that are text in one frame and numbers in another: they would not meet."""
+    for name in ("request_id", "item_id", "unit_id"):
+        kinds = [types.get(name, "") for types in (columns, truth)]
+        is_text = [kind.startswith(("VARCHAR", "UUID", "ENUM")) for kind in kinds]
+        if all(kinds) and is_text[0] != is_text[1]:
+            what = f"{called}: `{name}` is {kinds[0]}, but in truth it is {kinds[1]}"
+            place = "truth" if is_text[0] else called
+            hint = f'give {place} ids that are text: in pandas, frame.astype({{"{name}": "str"}})'
+            raise LogError(what, hint)
+
+
+def _check_numbers(
+    engine: Engine, called: str, relation: str, types: Mapping[str, str], *names: str
+) -> None:
+    """Refuse text that is no number, such as letters for grades, with the values to map."""
+    for name in names:
+        if types.get(name) != "VARCHAR":
+            continue
+        column = quoted(name)
+        odd = engine.rows(
+            f"select distinct {column} from {relation} where {column} is not null and "
+            f"try_cast({column} as double) is null order by 1 limit 7"
+        )
+        if odd:
+            values = [str(value)[:50] for (value,) in odd]
+            what = f"{called}: `{name}` has {values[0]!r}, which is no number"
+            shown = ", ".join(f"{value!r}: …" for value in values[:6])
+            more = ", …" if len(values) > 6 else ""
+            hint = f'map each value: in pandas, frame["{name}"].map({{{shown}{more}}})'
+            raise LogError(what, hint)
+
+
 def _has(columns: Mapping[str, str]) -> str:
     return f"it has: {', '.join(columns)}"
 
 
 def _lists(
-    engine: Engine, runs: Mapping[str, object], ties: Ties
+    engine: Engine, runs: Mapping[str, object], truth: Mapping[str, str], ties: Ties
 ) -> tuple[dict[str, str], list[tuple[str, int]]]:
     """Return model → SQL of its candidates, and rows that were left out or merged, counted."""
     accounts = candidates.counted(
@@ -208,6 +242,8 @@ def _lists(
         columns = _add(engine, "run", model, frame)
         if "score" not in columns and "rank" not in columns:
             raise LogError(f"{model}: the frame has neither `score` nor `rank`", _has(columns))
+        _check_ids(model, columns, truth)
+        _check_numbers(engine, model, "run_frame", columns, "score", "rank")
         score = finite_sql("score") if "score" in columns else f"-{finite_sql(quoted('rank'))}"
         rows = f"select request_id, item_id, {score} as score, row_number() over () as place"
         sql[model] = candidates.listed_candidates(engine, i, f"{rows} from run_frame", _TIE[ties])
@@ -301,7 +337,13 @@ def _open(engine: DuckDBEngine, log: object, columns: JudgedColumns) -> None:
     named = {"unit_id": columns.unit, "item_id": columns.item}
     if columns.request is not None:
         named["request_id"] = columns.request
-    source = LogSource(path=os.fspath(log), columns=named)
+    try:
+        source = LogSource(path=os.fspath(log), columns=named)
+    except ValueError:
+        # Imported here: it needs whole experiments.
+        from abeval.experiment.load import make_source
+
+        source = make_source({"path": os.fspath(log), "columns": named})
     engine.confine([source])
     engine.add_log("raw_log", source)
 
@@ -319,6 +361,7 @@ def _name(
     for name in (columns.unit, request, columns.item, columns.relevance, *scores):
         if name not in has:
             raise LogError(f"the log has no column {name!r}", _has(has))
+    _check_numbers(engine, "the log", "raw_log", has, columns.relevance, *scores)
     models = [f"{finite_sql(quoted(name))} as m_{i}" for i, name in enumerate(scores)]
     # Row numbers are slow, and only one order of ties needs them.
     position = "row_number() over ()" if ties == "position" else "cast(null as bigint)"

@@ -2,7 +2,7 @@
 
 import math
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -11,7 +11,8 @@ from sqlglot import exp
 from abeval.bounds import MAX_METRICS
 from abeval.drafts import words
 from abeval.drafts.values import says_before
-from abeval.engines.sql import Engine, literal, quoted, whole
+from abeval.engines.duckdb_logs import RENAME
+from abeval.engines.sql import Engine, literal, number_of, quoted, whole
 from abeval.errors import ExperimentError, LogError
 from abeval.experiment.problems import near_miss, suggestion
 from abeval.logs.mapping import is_number
@@ -41,13 +42,18 @@ class TableOptions:
     read: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        """Refuse a name that no column of a log may have.
-
-        Raises:
-            ExperimentError: The variant is more than a name.
-        """
-        if len(self.variant) > 200:
-            raise ExperimentError(f"no column can be called {self.variant[:80]!r}…")
+        """Refuse names that are no text."""
+        given: dict[str, list[object]] = {"variant": [self.variant]}
+        given |= {"covariates": _names_in(self.covariates), "segments": _names_in(self.segments)}
+        if self.unit is not None:
+            given["unit"] = [self.unit]
+        if self.metrics is not None:
+            given["metrics"] = _names_in(self.metrics)
+        for key, names in given.items():
+            for name in names:
+                if not isinstance(name, str):
+                    hint = "leave it out" if name is None else RENAME
+                    raise LogError(f"{key}: {name!r} is no text, and names no column", hint)
 
     def option(self, flag: str, keyword: str) -> str:
         """Name an option as whoever calls writes it."""
@@ -59,6 +65,17 @@ class TableOptions:
         own = self.covariates
         listed = own.values() if isinstance(own, Mapping) else [own]
         return list(dict.fromkeys(text for texts in listed for text in several(texts)))
+
+
+def _names_in(given: object) -> list[object]:
+    """List what names columns in an option; a metric in the form of the file is read later."""
+    names = list[object]()
+    for value in given.values() if isinstance(given, Mapping) else [given]:
+        if isinstance(value, Collection) and not isinstance(value, str | Mapping):
+            names += value
+        else:
+            names.append(value)
+    return [name for name in names if not isinstance(name, Mapping)]
 
 
 def several(texts: str | Sequence[str]) -> Sequence[str]:
@@ -122,6 +139,15 @@ class Columns:
             f"select count({name}), count({number}), min(case when {number} is null then {name} "
             f"end) from {TABLE}"
         )
+        cast = number_of(reference(column), str(example))
+        if cast is not None:
+            what = f"column {column!r} is text such as {example!r}, but a metric is a number"
+            return LogError(what, f'make numbers of it, as a metric: "{column} = {cast}"')
+        if not known:
+            return LogError(f"column {column!r} has no value in any row")
+        if numbers == known:
+            cast = f"cast({reference(column)} as double)"
+            return LogError(f"{what}: its numbers are written as text", f'name "{column} = {cast}"')
         if not numbers:
             metric = f"is_so = {reference(column)} = {literal(str(example))}"
             return LogError(what, f'name what is counted in it, such as "{metric}"')

@@ -1,6 +1,7 @@
 """Warehouses that answer a statement: PostgreSQL by ADBC, ClickHouse by HTTP or in this process."""
 
 import json
+import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, NamedTuple
@@ -47,7 +48,15 @@ def connect(uri: str) -> Warehouse:
         ExperimentError: Its kind is not known, or its package is not installed.
         QueryError: It does not answer.
     """
-    parts = urlsplit(uri)
+    try:
+        parts = urlsplit(uri)
+        is_odd = "@" in parts.path and "@" not in parts.netloc
+        is_odd |= parts.scheme.startswith("http") and parts.port == 0
+    except ValueError:
+        is_odd = True
+    if is_odd and not uri.startswith("chdb:"):
+        what = "the address of the warehouse cannot be split into user, password, host and port"
+        raise ExperimentError(what, "write / ? # @ : [ and % of a password as %2F %3F %23 %40 …")
     match parts.scheme:
         case "postgresql" | "postgres":
             return _postgresql(uri)
@@ -61,7 +70,7 @@ def connect(uri: str) -> Warehouse:
 def _postgresql(uri: str) -> Warehouse:
     with _installed("postgresql"):
         from adbc_driver_postgresql import dbapi
-    with _errors("PostgreSQL"):
+    with _errors("PostgreSQL", *_secrets(uri)):
         connection = dbapi.connect(uri)
         with connection.cursor() as cursor:
             cursor.execute("set default_transaction_read_only = on")
@@ -129,7 +138,11 @@ def _in_process(folder: str) -> Warehouse:
     with _installed("clickhouse"):
         from chdb import session
     opened: Any = session
-    own = opened.Session(folder or None)
+    try:
+        own = opened.Session(folder or None)
+    except RuntimeError as error:
+        what = f"chdb:{folder} is no folder in which ClickHouse can keep tables"
+        raise ExperimentError(what, "name a folder that chdb wrote") from error
 
     def send(sql: str) -> str:
         with _errors("ClickHouse"):
@@ -148,12 +161,23 @@ def _installed(extra: str) -> Iterator[None]:
 
 
 @contextmanager
-def _errors(name: str) -> Iterator[None]:
+def _errors(name: str, *secrets: str) -> Iterator[None]:
     """Turn whatever a driver raises into one message: drivers have no errors in common."""
     try:
         yield
     except Exception as error:
-        raise _failed(name, str(error)) from error
+        text = str(error)
+        for secret in secrets:
+            text = re.sub(rf"(?<!\w){re.escape(secret)}(?!\w)", "***", text)
+        raise _failed(name, text) from error
+
+
+def _secrets(uri: str) -> list[str]:
+    """List a password and its parts, longest first: a driver tells what it could not read."""
+    given = [uri.partition("://")[2].partition(":")[2].rpartition("@")[0]]
+    given += re.findall(r"password=([^&]*)", uri)
+    parts = {part for text in given for part in (text, unquote(text), *re.split(r"\W+", text))}
+    return sorted(parts - {""}, key=len, reverse=True)
 
 
 def _failed(name: str, text: str) -> QueryError:

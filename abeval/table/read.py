@@ -14,10 +14,10 @@ from abeval.engines.sources import entry, files_of
 from abeval.engines.sql import Engine, cast_query, quoted, row_count, whole
 from abeval.engines.text_files import decimal_commas
 from abeval.errors import ExperimentError, LogError
-from abeval.experiment.load import parse_experiment, reading
+from abeval.experiment.load import make_source, parse_experiment, reading
 from abeval.experiment.model import Experiment
 from abeval.experiment.problems import check_spelled_once, folded, suggestion
-from abeval.experiment.sources import ROW_UNIT, LogSource
+from abeval.experiment.sources import ROW_UNIT
 from abeval.files import real
 from abeval.table.columns import TABLE, Columns, TableOptions, measures_of, segments_of
 
@@ -81,7 +81,7 @@ def read_table(table: object, options: TableOptions) -> tuple[Experiment, DuckDB
         log["path"] = str(real(path))
     elif options.read:
         raise ExperimentError("read says how a file is read, but there is a frame", "remove it")
-    source = LogSource.model_validate(log).with_unit(options.unit or ROW_UNIT)
+    source = make_source(log).with_unit(options.unit or ROW_UNIT)
     with ExitStack() as stack:
         engine = stack.enter_context(closing(DuckDBEngine()))
         reads = None if options.metrics is None else repr(options)

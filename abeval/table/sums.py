@@ -16,7 +16,7 @@ from abeval.drafts.guess import ask_weights
 from abeval.engines.duckdb import DuckDBEngine
 from abeval.engines.sql import Cell, quoted
 from abeval.errors import ExperimentError, LogError
-from abeval.experiment.load import parse_experiment
+from abeval.experiment.load import make_source, parse_experiment
 from abeval.experiment.metrics import named_metrics
 from abeval.experiment.model import Experiment
 from abeval.experiment.problems import check_spelled_once, suggestion
@@ -184,9 +184,10 @@ def _add(engine: DuckDBEngine, source: object, variant: str) -> None:
     if isinstance(source, LogSource):
         engine.add_log(_TABLE, source.model_copy(update={"columns": columns}))
     elif isinstance(source, str | Path):
-        engine.add_log(_TABLE, LogSource(path=str(real(Path(source))), columns=columns))
+        path = str(real(Path(source)))
+        engine.add_log(_TABLE, make_source({"path": path, "columns": columns}))
     else:
-        engine.add_frame(_TABLE, source, LogSource(columns=columns))
+        engine.add_frame(_TABLE, source, make_source({"columns": columns}))
 
 
 def _check_columns(known: Mapping[str, str], name: str) -> None:

@@ -426,3 +426,38 @@ def test_a_megabyte_anywhere_is_answered_within_a_second(
         lines = {**entries, entry: value.format(json.dumps(text))}
         Path("e.toml").write_text("\n".join(f"{k} = {v}" for k, v in lines.items()))
         assert seconds("analyze", "e.toml") < usual + 1, entry
+
+
+@pytest.mark.parametrize("closed", [">&-", ">&- 2>&-"])
+def test_a_closed_stdout_is_said(closed: str) -> None:
+    command = f"{sys.executable} -m abeval tools metrics {closed}"
+    done = subprocess.run(command, shell=True, capture_output=True, text=True, check=False)  # noqa: S602
+    assert done.returncode == 2
+    assert "Traceback" not in done.stderr
+    assert done.stderr.startswith("error: standard output is closed") or "2>" in closed
+
+
+@pytest.mark.parametrize("command", ["analyze", "init", "folder"])
+def test_names_that_are_no_utf8_are_said(command: str, tmp_path: Path) -> None:
+    file = os.fsencode(tmp_path) + b"/l\xe9.csv"
+    Path(os.fsdecode(file)).write_text("user_id,variant,x\n1,a,1\n2,b,2\n")
+    named = [b"--unit", b"user_id", b"--variant", b"variant"]
+    arguments = {
+        "analyze": [b"analyze", file, *named],
+        "init": [b"init", file],
+        "folder": [b"analyze", os.fsencode(tmp_path), *named],
+    }[command]
+    run = [os.fsencode(sys.executable), b"-m", b"abeval", *arguments]
+    done = subprocess.run(run, capture_output=True, text=True, check=False)  # noqa: S603
+    assert done.returncode == 2
+    assert "has bytes that are no UTF-8" in done.stderr
+    assert "rename it" in done.stderr
+
+
+def test_a_long_name_of_the_variant_is_said(tmp_path: Path) -> None:
+    file = tmp_path / "a.csv"
+    file.write_text("user_id,variant,x\n1,a,1\n2,b,2\n")
+    run = [sys.executable, "-m", "abeval", "analyze", str(file), "--variant", "v" * 250]
+    done = subprocess.run(run, capture_output=True, text=True, check=False)  # noqa: S603
+    assert done.returncode == 2
+    assert "columns.variant: should have at most 200 characters" in done.stderr

@@ -292,3 +292,9 @@ def test_cookie_cats_as_it_is(tmp_path: Path) -> None:
     result = abeval.load(tmp_path / "e.toml").replace(trust={"aa_runs": 0}).analyze()
     assert result["retention_7"].control == pytest.approx(0.190201, abs=1e-6)
     assert result["retention_7"].p_value == pytest.approx(0.00155, abs=2e-5)
+
+
+def test_a_format_that_is_said_is_that_of_the_draft(tmp_path: Path) -> None:
+    (tmp_path / "t.txt").write_text("user_id,variant,clicks\n1,control,1\n2,treatment,0\n")
+    drafted = draft_files([tmp_path / "t.txt"], tmp_path, read={"format": "csv"})
+    assert 'format = "csv"' in str(drafted)

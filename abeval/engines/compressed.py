@@ -1,0 +1,92 @@
+"""Compressed text files: whether each is what its name says, and whole.
+
+DuckDB leaves out what is missing at the end of one, and does not compare check sums. So gzip is
+read to its end once, and of zstd the sizes of all blocks are added up.
+"""
+
+import gzip
+import zlib
+from functools import lru_cache
+from pathlib import Path
+from typing import BinaryIO
+
+from abeval.errors import LogError
+
+ENDS = (".gz", ".zst")
+"""How names of compressed files end."""
+_ZSTD = b"\x28\xb5\x2f\xfd"
+_STARTS = {
+    ".gz": (b"\x1f\x8b",),
+    # Also frames of zstd without data, which pzstd writes first.
+    ".zst": (_ZSTD, *(bytes([low]) + b"\x2a\x4d\x18" for low in range(0x50, 0x60))),
+}
+
+
+def check_compressed(log: str, file: str) -> None:
+    """Refuse a compressed file that is cut, damaged, or no such file; others pass.
+
+    Raises:
+        LogError: It is one of these.
+    """
+    end = Path(file).suffix.lower()
+    if end not in ENDS or not Path(file).is_file():
+        return
+    facts = Path(file).stat()
+    if fault := _find_fault(file, end, facts.st_size, facts.st_mtime_ns):
+        plain = (
+            f"name it without {end}, if it is plain text; or " if fault.startswith("not ") else ""
+        )
+        raise LogError(f"{log}: {file} is {fault}", f"{plain}copy or write the file again")
+
+
+@lru_cache(maxsize=1024)
+def _find_fault(file: str, end: str, size: int, _written: int) -> str | None:
+    """Say what is wrong with a file of this name, size and time, once in a process."""
+    name = "gzip" if end == ".gz" else "zstd"
+    with Path(file).open("rb") as content:
+        if not content.read(4).startswith(_STARTS[end]):
+            return f"not compressed with {name}, as its name says"
+        content.seek(0)
+        try:
+            _read_gzip(content) if end == ".gz" else _skip_zstd(content, size)
+        except EOFError:
+            return f"cut: its {name} data end after {size:,} bytes"
+        except (gzip.BadGzipFile, zlib.error):
+            return f"damaged: its {name} data cannot be read to their end"
+    return None
+
+
+def _read_gzip(content: BinaryIO) -> None:
+    """Read gzip to its end, which compares its check sums."""
+    with gzip.GzipFile(fileobj=content) as text:
+        while text.read(1 << 20):
+            pass
+
+
+def _skip_zstd(content: BinaryIO, size: int) -> None:
+    """Go from block to block of zstd to its end (RFC 8878, section 3.1)."""
+
+    def take(count: int) -> int:
+        taken = content.read(count)
+        if len(taken) < count:
+            raise EOFError
+        return int.from_bytes(taken, "little")
+
+    while content.tell() < size:
+        magic = take(4)
+        if magic >> 4 == 0x184D2A5:
+            content.seek(take(4), 1)
+        elif magic != int.from_bytes(_ZSTD, "little"):
+            raise zlib.error
+        else:
+            kind = take(1)
+            is_single = kind >> 5 & 1
+            take((1 - is_single) + (0, 1, 2, 4)[kind & 3] + (is_single, 2, 4, 8)[kind >> 6])
+            is_last = 0
+            while not is_last:
+                block = take(3)
+                is_last = block & 1
+                content.seek(1 if block >> 1 & 3 == 1 else block >> 3, 1)
+            take(4 * (kind >> 2 & 1))
+    if content.tell() > size:
+        raise EOFError
