@@ -205,12 +205,14 @@ def odd_logs(rows: int = 3_000) -> dict[str, pa.Table]:
             STAMP,
         ),
     }
+    # Of so many, no unit holds a hundredth of the orders, which sums do not know.
+    units = [f"p{n}" for n in range(2_400)]
     people = {
-        "who": [*users, "u3", "u3", None],
-        "arm": [["a", "b", "b2"][n % 3] for n in range(len(users))] + ["a", "b", "a"],
-        "spent": [float(x) for x in np.round(rng.uniform(0, 30, len(users) + 3), 3)],
-        "before": [float(x) for x in np.round(rng.exponential(30, len(users) + 3), 3)],
-        "orders": rng.integers(0, 4, len(users) + 3).tolist(),
+        "who": [*units, "p3", "p3", None],
+        "arm": [["a", "b", "b2"][n % 3] for n in range(len(units))] + ["a", "b", "a"],
+        "spent": [float(x) for x in np.round(rng.uniform(0, 30, len(units) + 3), 3)],
+        "before": [float(x) for x in np.round(rng.exponential(30, len(units) + 3), 3)],
+        "orders": rng.integers(0, 4, len(units) + 3).tolist(),
     }
     return {
         "shown": log,
