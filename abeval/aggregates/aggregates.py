@@ -110,7 +110,7 @@ class BucketSums:
             [[2.0, 3.0, 4.0, 6.0, 9.0]]
         """
         sums = np.stack([y, x, y * y, y * x, x * x], axis=1)
-        return cls(np.ones(len(y)), sums, before, heavy_of(np.arange(len(y)), y, x))
+        return cls(np.ones(len(y)), sums, before, find_heavy_units(np.arange(len(y)), y, x))
 
     def scaled(self, per_y: float, per_x: float) -> "BucketSums":
         """Rescale counted sums to values in the metric's own unit.
@@ -149,13 +149,13 @@ class BucketSums:
         return bool(squares[len(squares) * 99 // 100 :].sum() > squares.sum() / 2)
 
 
-def heavy_of(bucket: NDArray[np.integer], y: Floats, x: Floats) -> Floats:
+def find_heavy_units(bucket: NDArray[np.integer], y: Floats, x: Floats) -> Floats:
     """Return bucket, y and x of the units that are heavy in a tenth of all, shape (heavy, 3).
 
     Where denominators are equal, none is.
 
     Example:
-        >>> heavy_of(np.arange(3), np.ones(3), np.array([1.0, 2.0, 3.0])).tolist()
+        >>> find_heavy_units(np.arange(3), np.ones(3), np.array([1.0, 2.0, 3.0])).tolist()
         [[0.0, 1.0, 1.0], [1.0, 1.0, 2.0], [2.0, 1.0, 3.0]]
     """
     kept = are_heavy(x, len(x) // 10, float(np.abs(x).sum()) / 10)

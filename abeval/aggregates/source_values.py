@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from abeval.aggregates import sums
-from abeval.aggregates.aggregates import BucketSums, heavy_of
+from abeval.aggregates.aggregates import BucketSums, find_heavy_units
 from abeval.aggregates.sums import Row, Slice, Terms, Variable
 from abeval.assignment import SUB_BUCKETS
 from abeval.errors import ExperimentError
@@ -298,7 +298,9 @@ class SourceValues:
         of_buckets = [known[product] for product in ((), *products)]
         table[sub_bucket[order[starts]]] = np.array(of_buckets, dtype=np.float64).T
         y, x = (self._of_units(value, order).astype(np.float64) for value in terms[:2])
-        return BucketSums(table[:, 0], table[:, 1:], heavy=heavy_of(sub_bucket[order], y, x))
+        return BucketSums(
+            table[:, 0], table[:, 1:], heavy=find_heavy_units(sub_bucket[order], y, x)
+        )
 
     def of_clusters(self, metric: Metric) -> NDArray[np.float64]:
         """Return sums of each cluster in counted units, shape (clusters, 8), of slots (slots, 16).

@@ -241,7 +241,7 @@ def joined(pairs: Mapping[tuple[int, ...], Row], scales: Sequence[float]) -> Mom
     # The pairs are of the same units in the same order.
     heavy = {pair: np.array(heavy_units(row)).reshape(-1, 5) for pair, row in pairs.items()}
 
-    def heavy_of(wanted: str | int) -> Whole:
+    def heavy_column(wanted: str | int) -> Whole:
         pair = next(p for p in pairs if isinstance(wanted, str) or wanted in p)
         return heavy[pair][:, {"y": 0, "x": 1, pair[0]: 2, pair[1]: 3, "z": 4}[wanted]]
 
@@ -250,7 +250,7 @@ def joined(pairs: Mapping[tuple[int, ...], Row], scales: Sequence[float]) -> Mom
         [of(v) for v in variables],
         [[of(v, w) for w in variables] for v in variables],
         scales,
-        heavy=np.stack([heavy_of(v) for v in variables], axis=1).tolist(),
+        heavy=np.stack([heavy_column(v) for v in variables], axis=1).tolist(),
     )
 
 

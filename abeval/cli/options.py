@@ -129,7 +129,7 @@ def protected(command: Command) -> Command:
     own = inspect.signature(command).parameters
     added = [_DEBUG, *([] if "time_limit" in own else [_TIME_LIMIT])]
 
-    def limited(**values: Any) -> None:  # noqa: ANN401 (typer's values)
+    def run_limited(**values: Any) -> None:  # noqa: ANN401 (typer's values)
         with _limit(None if "time_limit" in own else values.pop("time_limit", None)):
             command(**values)
 
@@ -153,13 +153,13 @@ def protected(command: Command) -> Command:
             for _, mark, file in written:
                 mark.check(file)
         if not to_stdout:
-            limited(**values)
+            run_limited(**values)
             return
         with TemporaryDirectory() as folder:
             file = Path(folder) / "result.json"
             try:
                 with redirect_stdout(StringIO()):
-                    limited(**{**values, "json_file": file})
+                    run_limited(**{**values, "json_file": file})
             finally:
                 # Also before an exit code of `--gate`.
                 if file.exists():

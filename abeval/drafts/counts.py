@@ -161,7 +161,7 @@ def _is_numbers(rows: Sequence[Row], name: str) -> bool:
 def _role(name: str, rows: Sequence[Row]) -> Role:
     """Return what a column of numbers is by its name; a rate may have its sign in the cells."""
     is_percent = "%" in name or any(row[name].endswith("%") for row in rows)
-    if end_of(name):
+    if read_interval_end(name):
         return "other"
     roles: Mapping[Role, bool] = {
         "spread": _stem(name, "spread") is not None,
@@ -198,11 +198,11 @@ def _stem(name: str, role: str) -> str | None:
     return None
 
 
-def end_of(column: str) -> Literal["low", "high", ""]:
+def read_interval_end(column: str) -> Literal["low", "high", ""]:
     """Return which end of an interval a column is called; empty where it is none.
 
-    >>> end_of("revenue_ci_low"), end_of("upper 95"), end_of("high_value_users")
-    ('low', 'high', '')
+    >>> [read_interval_end(name) for name in ("revenue_ci_low", "upper 95", "high_value_users")]
+    ['low', 'high', '']
     """
     parts = words.words(column)
     for end in ("low", "high"):
@@ -213,11 +213,11 @@ def end_of(column: str) -> Literal["low", "high", ""]:
     return ""
 
 
-def stem_of(column: str) -> tuple[str, ...]:
+def metric_stem(column: str) -> tuple[str, ...]:
     """Return the words that say what a mean, spread, rate, sum or end of an interval is of.
 
-    >>> stem_of("avg_revenue_per_user"), stem_of("revenue_ci_low"), stem_of("total clicks")
-    (('revenue',), ('revenue',), ('clicks',))
+    >>> [metric_stem(name) for name in ("avg_revenue_per_user", "revenue_ci_low", "total clicks")]
+    [('revenue',), ('revenue',), ('clicks',)]
     """
     found = (_stem(column, role) for role in ("spread", "mean"))
     parts = words.words(next((one for one in found if one is not None), column))

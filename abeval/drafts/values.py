@@ -10,7 +10,7 @@ from statistics import NormalDist
 from abeval.drafts import words
 from abeval.drafts.columns import FEW, Column, Table
 from abeval.drafts.guess import Arms, Guess, names_control, names_id, time_guess, variant_candidates
-from abeval.engines.sql import Engine, cast_query, number_of, quoted, whole
+from abeval.engines.sql import Engine, cast_query, number_cast, quoted, whole
 
 MOST_VALUES = 20
 """Columns that are listed as outcomes, or as doubtful; of a wider table the others are counted."""
@@ -48,7 +48,7 @@ def value_guesses(table: Table, taken: Set[str]) -> Iterator[Guess]:
         if column.looks == "number" and (column.says("outcome", "cost") or not is_other):
             odd = f", but has {column.odd!r}" if column.odd else ""
             what = f"{column.name} is text that looks like numbers{odd}"
-            number = number_of(quoted(column.name), column.odd)
+            number = number_cast(quoted(column.name), column.odd)
             query = f"select * replace ({number} as {quoted(column.name)}) from log"
             if number is None:
                 query = cast_query({column.name: "double"}, "try_cast")

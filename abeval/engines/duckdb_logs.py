@@ -79,7 +79,7 @@ def _of_ibis(table: Any) -> Stream:  # noqa: ANN401
     return Stream(table.to_pyarrow_batches())
 
 
-def _of_polars(frame: Any) -> Stream:  # noqa: ANN401
+def _stream_polars(frame: Any) -> Stream:  # noqa: ANN401
     """Stream a Polars frame; DuckDB cannot read its columns without a type."""
     return Stream(frame.cast({c: str for c, kind in frame.schema.items() if str(kind) == "Null"}))
 
@@ -106,9 +106,9 @@ _KINDS = {
         # A copy, because DuckDB cannot read the strided columns of a reversed or sliced frame.
         lambda f: f.copy(),
     ),
-    "polars.DataFrame": _IN_MEMORY._replace(scanned=_of_polars),
+    "polars.DataFrame": _IN_MEMORY._replace(scanned=_stream_polars),
     "pyarrow.Table": _IN_MEMORY,
-    "polars.LazyFrame": _LAZY(lambda f: _of_polars(f.collect())),
+    "polars.LazyFrame": _LAZY(lambda f: _stream_polars(f.collect())),
     "ibis.Table": _LAZY(_of_ibis),
     "duckdb.DuckDBPyRelation": _Kind(
         lambda f: f.limit(0),

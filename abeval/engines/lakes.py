@@ -22,7 +22,7 @@ _METADATA = re.compile(r"v?(\d+)(-.+)?(\.gz)?\.metadata\.json(\.gz)?")
 """The name of a file of Iceberg that describes one version of a table: `00003-….metadata.json`."""
 
 
-def format_of(folder: Path) -> str | None:
+def detect_format(folder: Path) -> str | None:
     """Return the format of a table by the log in its folder; None of any other folder."""
     try:
         if (folder / "_delta_log").is_dir():
@@ -49,7 +49,7 @@ def check_outside(log: str, files: Sequence[str]) -> None:
     inside = {real(Path(file).parent): file for file in files}
     around = {folder: file for path, file in inside.items() for folder in (path, *path.parents)}
     for folder, file in around.items():
-        if (kind := format_of(folder)) is not None:
+        if (kind := detect_format(folder)) is not None:
             what = f"{log}: {file} belongs to {NAMES[kind]}, and its rows may be of an old version"
             raise LogError(what, f"name the table: {folder}; `where` in its log chooses rows")
 
@@ -60,7 +60,7 @@ def version_file(path: Path) -> Path:
     Raises:
         LogError: Two files of Iceberg may be it: only a catalog knows.
     """
-    kind = format_of(path)
+    kind = detect_format(path)
     if kind != "iceberg":
         return max((path / "_delta_log").glob("[0-9]*")) if kind == "delta" else path
     versions = _metadata(path)
@@ -77,7 +77,7 @@ def open_table(log: str, folder: Path) -> object:
     Raises:
         LogError: It cannot be read here, or leads out of its folder.
     """
-    kind = format_of(folder) or ""
+    kind = detect_format(folder) or ""
     what = f"{log}: {folder} is {NAMES[kind]}, and its files also hold rows that are not current"
     rows = "write its current rows to Parquet files elsewhere, and name these"
     if kind == "hudi":

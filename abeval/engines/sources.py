@@ -209,7 +209,7 @@ def _below(folder: Path) -> list[str]:
     for here, folders, names in os.walk(folder, onerror=fail, followlinks=True):
         place = real(here)
         folders[:] = [] if place in seen else [name for name in folders if not _is_hidden(name)]
-        if place not in seen and lakes.format_of(place) is not None:
+        if place not in seen and lakes.detect_format(place) is not None:
             files.append(here)
             folders[:] = []
         elif place not in seen:
@@ -246,7 +246,7 @@ def _is_hidden(folder: str) -> bool:
 def _kind_of(log: str, files: Sequence[str], format: str) -> str:
     """Return the format that is named, or if it is `auto`, that of the files' names."""
     if format != "auto":
-        return lakes.format_of(Path(files[0])) or format
+        return lakes.detect_format(Path(files[0])) or format
     by_kind: dict[str | None, str] = {}
     for file in files:
         by_kind.setdefault(_kind(file), file)
@@ -266,7 +266,7 @@ def _kind(file: str) -> str | None:
     kind = _KINDS.get((["", *suffixes[:-1]] if is_compressed else ["", *suffixes])[-1])
     if is_compressed:
         return kind if kind in ("csv", "json") else None
-    return lakes.format_of(Path(file)) or kind or _database(file)
+    return lakes.detect_format(Path(file)) or kind or _database(file)
 
 
 def _database(file: str) -> str | None:

@@ -48,11 +48,11 @@ def cast_query(kinds: Mapping[str, str], cast: Literal["cast", "try_cast"] = "ca
 _MONEY = re.compile(r"[-+]?[^\w,.()]*([0-9]+|[0-9]{1,3}(,[0-9]{3})+)([.][0-9]*)?[^\w,.()]*")
 
 
-def number_of(text: str, example: str) -> str | None:
+def number_cast(text: str, example: str) -> str | None:
     """Write SQL of the number in SQL of texts such as $1,234.50 or 12.5%; None without one.
 
     Example:
-        >>> number_of("share", "12.5%")
+        >>> number_cast("share", "12.5%")
         "cast(replace(replace(share, '%', ''), ',', '') as double)"
     """
     if not _MONEY.fullmatch(example.strip()):

@@ -41,7 +41,7 @@ _LARGE = ("auc", "function")
 """Kinds whose tests are for large samples; those of means and ratios change with the skewness."""
 
 
-def with_questions(experiment: Experiment, aggregates: Aggregates) -> Experiment:
+def add_questions(experiment: Experiment, aggregates: Aggregates) -> Experiment:
     """Return the experiment with what is open of its logs, beside what its file asks."""
     questions = dict.fromkeys([*experiment.questions, *aggregates.questions])
     return experiment.model_copy(update={"questions": [*questions]})
@@ -129,7 +129,7 @@ def notes(analysis: Analysis, comparisons: Comparisons, rows: Sequence[Row]) -> 
     """Say in sentences how to read the numbers."""
     experiment, aggregates = analysis.experiment, analysis.aggregates
     said = (
-        *_of_unused_logs(experiment, analysis.metrics),
+        *_note_unused_logs(experiment, analysis.metrics),
         *_winners_curse(analysis, comparisons, rows),
         *_few_units(comparisons),
         *_of_the_plan(experiment, analysis.metrics),
@@ -144,7 +144,7 @@ def notes(analysis: Analysis, comparisons: Comparisons, rows: Sequence[Row]) -> 
     return (*own, *aggregates.notes)
 
 
-def _of_unused_logs(experiment: Experiment, metrics: Sequence[Metric]) -> Iterator[_Note]:
+def _note_unused_logs(experiment: Experiment, metrics: Sequence[Metric]) -> Iterator[_Note]:
     """Name the logs of the file that nothing of an analysis reads."""
     read = {value.log for metric in metrics for value in row_values(metric)}
     texts = [*experiment.row_segments.values(), *experiment.cuts.values()]

@@ -31,7 +31,7 @@ _OF_PAIRS = ("units", "difference", "difference_low", "difference_high", "lift",
 
 def judge(experiment: Experiment, metrics: Sequence[Metric], aggregates: Aggregates) -> Result:
     """Return the result of an experiment: verdicts, trust checks and every row of numbers."""
-    experiment = context.with_questions(experiment, aggregates)
+    experiment = context.add_questions(experiment, aggregates)
     if not experiment.metrics:
         # A file that lists no metrics shows those that its logs can give.
         metrics = [metric for metric in metrics if metric.name not in aggregates.refused]
@@ -110,7 +110,7 @@ def pairwise(
     experiment: Experiment, metrics: Sequence[Metric], metric: Metric, aggregates: Aggregates
 ) -> Pairwise:
     """Compare every two variants on a metric, p-values adjusted over all pairs."""
-    experiment = context.with_questions(experiment, aggregates)
+    experiment = context.add_questions(experiment, aggregates)
     analysis = Analysis(experiment, metrics, aggregates)
     comparisons = {
         (base, variant): compare(analysis, metric, Arms(base, variant))

@@ -102,14 +102,14 @@ def estimate(columns: Columns, of: Bools, alpha: float) -> Value:
     if few is not None:
         return Value(value, *proportions.interval(few, alpha))
     try:
-        moments = _corrected(moments, columns)
+        moments = _correct_columns(moments, columns)
         spread = means.estimate_smooth(moments, smooth(columns.form, 0, moments.n))
     except Refusal as refusal:
         return Value(value, reason=refusal.reason)
     return with_interval(value, math.sqrt(spread.variance), spread.df, alpha)
 
 
-def _corrected(moments: Moments, *of: Columns) -> Moments:
+def _correct_columns(moments: Moments, *of: Columns) -> Moments:
     """Correct the spread for units that hold much of a denominator; a total has none."""
     size = moments.mean.size // len(of)
     blocks = [range(at * size, (at + 1) * size) for at in range(len(of))]
@@ -155,7 +155,7 @@ def compare(control: Columns, model: Columns, of: Bools, alpha: float) -> Effect
     try:
         size = len(before)
         moments = Moments.of(*before, *after, below=(1, size + 1))
-        moments = _corrected(moments, control, model)
+        moments = _correct_columns(moments, control, model)
         first = smooth(control.form, 0, moments.n)
         second = smooth(model.form, size, moments.n)
         return means.paired_difference(moments, first, second, alpha)

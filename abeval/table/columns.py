@@ -12,7 +12,7 @@ from abeval.bounds import MAX_METRICS
 from abeval.drafts import words
 from abeval.drafts.values import says_before
 from abeval.engines.duckdb_logs import RENAME
-from abeval.engines.sql import Engine, literal, number_of, quoted, whole
+from abeval.engines.sql import Engine, literal, number_cast, quoted, whole
 from abeval.errors import ExperimentError, LogError
 from abeval.experiment.problems import near_miss, suggestion
 from abeval.logs.mapping import is_number
@@ -139,7 +139,7 @@ class Columns:
             f"select count({name}), count({number}), min(case when {number} is null then {name} "
             f"end) from {TABLE}"
         )
-        cast = number_of(reference(column), str(example))
+        cast = number_cast(reference(column), str(example))
         if cast is not None:
             what = f"column {column!r} is text such as {example!r}, but a metric is a number"
             return LogError(what, f'make numbers of it, as a metric: "{column} = {cast}"')

@@ -177,10 +177,10 @@ def _value(row: Row, column: str, where: str) -> Fraction:
     if value is None:
         what = repr(row[column]) if row[column] else "empty"
         raise LogError(f"{where}: {column} is {what}", "write a number, 0 where there was none")
-    return bounded(value, f"{where}: {column}")
+    return check_bounds(value, f"{where}: {column}")
 
 
-def bounded(value: Decimal, what: str) -> Fraction:
+def check_bounds(value: Decimal, what: str) -> Fraction:
     """Return a number as a fraction; refuse one whose powers are no numbers of a computer."""
     if value and abs(value.adjusted()) > _MOST_DIGITS:
         raise LogError(f"{what} is {value:.6g}", "no such value can be summed: is it a mistake?")
@@ -227,7 +227,7 @@ def _rows(
 def _by_unit(cells: Sequence[_Cell], table: CountTable) -> list[Summary]:
     """Add up units that are in one row each: all of them, by day, and by segment."""
     rows = _rows(cells)
-    for day in sorted({cell.day for cell in cells if date_of(cell.day)}):
+    for day in sorted({cell.day for cell in cells if parse_day(cell.day)}):
         rows += _rows((cell for cell in cells if cell.day == day), day)
     for part in table.segments:
         for value in sorted({cell.parts[part] for cell in cells}):
@@ -236,7 +236,7 @@ def _by_unit(cells: Sequence[_Cell], table: CountTable) -> list[Summary]:
     return rows
 
 
-def date_of(text: str) -> str | None:
+def parse_day(text: str) -> str | None:
     """Return the day of a date or time as ISO 8601 writes it; None of other texts."""
     with suppress(ValueError):
         return str(date.fromisoformat(text[:10]))

@@ -11,7 +11,7 @@ from math import inf, sqrt
 from typing import NamedTuple
 
 from abeval.drafts import words
-from abeval.drafts.counts import CountTable, end_of, number, stem_of
+from abeval.drafts.counts import CountTable, metric_stem, number, read_interval_end
 from abeval.errors import LogError
 
 _EXACT = ("units", "views", "counted")
@@ -81,11 +81,11 @@ def _span(cell: str, step: float) -> tuple[float, float]:
 
 def _readings(table: CountTable, column: str) -> Iterator[Reading]:
     """List what a column may say, by its role and its name."""
-    role, stem, numbers = table.numbers[column], stem_of(column), table.numbers
-    alike = [one for one in table.outcomes if stem_of(one.column) == stem]
+    role, stem, numbers = table.numbers[column], metric_stem(column), table.numbers
+    alike = [one for one in table.outcomes if metric_stem(one.column) == stem]
     if not stem and len(table.outcomes) == 1:
         alike = [*table.outcomes]
-    side = end_of(column)
+    side = read_interval_end(column)
     if side and all(row[column] for row in table.rows):
         for one, scale in product(alike, _scales(table, column)):
             cells = (one.column, one.n, *filter(None, [one.spread]))
@@ -97,8 +97,8 @@ def _readings(table: CountTable, column: str) -> Iterator[Reading]:
     elif role in ("rate", "mean"):
         is_any = not stem or any(words.says(one, "once", "several", "click") for one in stem)
         own = [one.column for one in table.outcomes if one.spread is None] if is_any else []
-        sums = [y for y in numbers if numbers[y] in (*_EXACT, "other") and not end_of(y)]
-        of = [y for y in sums if any(map(stem_of(y).count, stem))] or own
+        sums = [y for y in numbers if numbers[y] in (*_EXACT, "other") and not read_interval_end(y)]
+        of = [y for y in sums if any(map(metric_stem(y).count, stem))] or own
         for one in (one for one in alike if one.spread is not None):
             yield Reading((one.column,), lambda mean: (mean,))
         for y, d, scale in product(of, numbers, _scales(table, column)):

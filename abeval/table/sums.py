@@ -28,7 +28,7 @@ from abeval.logs.placing import planned_splits
 from abeval.metrics.definition import ColumnTerm, Kind, Metric, rounding
 from abeval.results.analysis import Result
 from abeval.table.columns import TableOptions, reference, specs_of
-from abeval.table.counts import Summary, Sums, bounded, date_of, noted, sums_of
+from abeval.table.counts import Summary, Sums, check_bounds, noted, parse_day, sums_of
 from abeval.table.read import control_of, equal_weights, weights_of
 
 STEP = Fraction(1, 10**12)
@@ -252,12 +252,12 @@ def _number(row: Mapping[str, object], name: str, where: str) -> Fraction | None
     value = number(text)
     if value is None:
         raise LogError(f"{where}: {name} is {row[name]!r}, not a number")
-    return bounded(value, f"{where}: {name}")
+    return check_bounds(value, f"{where}: {name}")
 
 
 def _day(row: Mapping[str, object], where: str) -> str | None:
     text = _text(row, "day")
-    day = date_of(text)
+    day = parse_day(text)
     if text and day is None:
         raise LogError(f"{where}: day is {text!r}, not like 2026-09-14")
     return day

@@ -121,7 +121,7 @@ def without_replays(experiment: Experiment) -> Experiment:
 
 def check(experiment: Experiment, metrics: Sequence[Metric], aggregates: Aggregates) -> CheckResult:
     """Return what the checks say without a scorecard; they name all metrics that they touch."""
-    experiment = context.with_questions(experiment, aggregates)
+    experiment = context.add_questions(experiment, aggregates)
     names = {metric.name for metric in metrics}
     others = [m for m in named_metrics(experiment) if m.name not in names]
     refused = {m.name: ("an analysis: the checks do not compute it",) for m in others}
