@@ -382,7 +382,10 @@ def table_with(place: str, text: str) -> str:
 
 
 @pytest.mark.whole
-@pytest.mark.parametrize("kind", LONG)
+@pytest.mark.parametrize(
+    "kind",
+    ["digits", *(pytest.param(k, marks=pytest.mark.slow) for k in LONG if k != "digits")],
+)
 def test_a_megabyte_anywhere_is_answered_within_a_second(
     kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture
 ) -> None:
