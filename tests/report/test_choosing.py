@@ -269,6 +269,7 @@ def test_a_variant_hides_the_others_and_not_control(visit: Callable[..., Any]) -
     assert again.locator(".only").inner_text().startswith("Only a & <b> is drawn, against control")
     page.locator("#choose-variant").select_option("challenger")
     page.locator("nav a[href='#decision']").click()
+    page.locator("#decision").wait_for()
     names = page.locator(".forest tr[data-variant]:visible .metric > *")
     assert min(names.evaluate_all("names => names.map(name => name.offsetWidth)")) > 10
     page.go_back()
