@@ -41,6 +41,7 @@ from benchmarks.plants.run import simulate_plant
 from tests.aggregates import events_world
 from tests.assignment.schemes import SETTINGS, WEIGHTS, odd_ids, scheme
 from tests.definitions import analyze_on, run_definitions
+from tests.drafts.test_unit import visits
 from tests.engines import nasty, test_copies
 from tests.engines.expressions import EXPRESSIONS, NASTY, REFUSED, listed
 from tests.engines.parity import Both, difference, first_difference
@@ -166,6 +167,14 @@ def _interleaved(engine: Any) -> None:
     assert read_lists(run, experiment.interleaving).credit.keys() == {"clicks_per_user", "revenue"}
 
 
+def _sessions(both: Both) -> None:
+    """People have one variant in all of their sessions, which are the unit: both engines say so."""
+    entries = {"name": "sessions", "unit": "session_id", "control": "control"}
+    entries |= {"variants": {"control": {}, "treatment": {}}, "logs": {"impressions": {}}}
+    experiment = abeval.define({**entries, "metrics": [{"name": "ctr"}]}).experiment
+    analyze_on(Run(experiment, both, {"impressions": visits("user_id")}))
+
+
 RUNS: dict[str, Callable[[Any], object]] = {
     "analysis of words": lambda e: analyze_on(Run(WORDS, e, nasty.words())),
     "analysis of numbers": lambda e: analyze_on(Run(NUMBERS, e, nasty.numbers())),
@@ -243,6 +252,7 @@ RUNS: dict[str, Callable[[Any], object]] = {
             *(e, {"impressions": test_switchbacks.log()}),
         )
     ),
+    "sessions of people who were randomised": _sessions,
     "policy of words": lambda e: off_policy(
         *(Run(WORDS, e, nasty.words()), "Ä", PolicyChoice(to="it's \\b")),
         OffPolicyOptions((10.0,), (10.0,), (100.0,), min_ess=1.0),
