@@ -25,6 +25,9 @@ _METADATA = re.compile(r"v?(\d+)(-.+)?(\.gz)?\.metadata\.json(\.gz)?")
 def detect_format(folder: Path) -> str | None:
     """Return the format of a table by the log in its folder; None of any other folder."""
     try:
+        # Most logs are files, of which there may be thousands: one look at each is enough.
+        if not folder.is_dir():
+            return None
         if (folder / "_delta_log").is_dir():
             return "delta"
         if (folder / ".hoodie").is_dir():
