@@ -1,6 +1,7 @@
 """Share what the results have in common: JSON text, tables, and views of themselves."""
 
 import csv
+import hashlib
 import io
 import json
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -10,6 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar, dataclass_tra
 
 from pydantic import TypeAdapter
 
+from abeval.errors import ExperimentError
 from abeval.views import view
 
 if TYPE_CHECKING:
@@ -38,7 +40,7 @@ class Record(Frozen, repr=False):
         super().__init_subclass__(repr=False, **options)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain values only, as the JSON file has them."""
+        """Return plain values only, as the JSON file has them beside its digest."""
         values: dict[str, Any] = plain(self)
         return values
 
@@ -51,7 +53,9 @@ class Record(Frozen, repr=False):
         return self._json(separators=(",", ":"))
 
     def _json(self, **form: Any) -> str:  # noqa: ANN401 (settings of json.dumps)
-        return json.dumps(self.to_dict(), ensure_ascii=False, allow_nan=False, **form)
+        values = self.to_dict()
+        signed = {**values, DIGEST: hash_values(values)}
+        return json.dumps(signed, ensure_ascii=False, allow_nan=False, **form)
 
     def __str__(self) -> str:
         text: str = view("text")(self)
@@ -125,16 +129,36 @@ def plain(value: Any) -> Any:  # noqa: ANN401 (any field of any record)
     return tuple(map(plain, value)) if isinstance(value, tuple) else value
 
 
+DIGEST = "digest"
+"""The field of JSON that tells whether the others are as they were written."""
+
+
+def hash_values(values: Mapping[str, Any]) -> str:
+    """Return the digest of the fields of a JSON, in any order, form and spelling of numbers.
+
+    Example:
+        >>> hash_values({"a": 1, "b": 0.5}) == hash_values({"b": 0.50, "a": 1.0})
+        True
+    """
+    read = json.loads(json.dumps(values), parse_int=float)
+    return hashlib.sha256(json.dumps(read, sort_keys=True).encode()).hexdigest()
+
+
 def read_back(raw: Mapping[str, Any], kind: type[Read], version: str | None) -> Read:
     """Return a result from the fields of its JSON; `version` is None where the JSON has none.
 
     Raises:
         ValueError: The JSON has another schema version, or other fields.
+        ExperimentError: A field was changed since, which its digest tells, if it has one.
     """
+    values = {name: value for name, value in raw.items() if name != DIGEST}
+    if DIGEST in raw and raw[DIGEST] != hash_values(values):
+        what = "its fields are not those that abeval wrote: it was edited or damaged"
+        raise ExperimentError(what, "restore it, or write it again with abeval")
     written = raw.get("schema_version")
     if version is not None and written != version:
         raise ValueError(f"schema version {written!r}, not {version!r}, which this abeval reads")
-    return TypeAdapter(kind).validate_python(raw)
+    return TypeAdapter(kind).validate_python(values)
 
 
 def frame(rows: Sequence[Any], kind: type[Any]) -> "pd.DataFrame":

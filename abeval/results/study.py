@@ -88,7 +88,7 @@ def read_result(file: Path, wanted: Wanted) -> Record:
     """Read the result that a JSON file holds.
 
     Raises:
-        ExperimentError: It cannot be read, or is of another kind or version.
+        ExperimentError: It cannot be read, was edited, or is of another kind or version.
     """
     raw = _raw(file, wanted)
     kind = next((kind for kind in wanted.kinds if kind.mark in raw), None)
@@ -98,12 +98,14 @@ def read_result(file: Path, wanted: Wanted) -> Record:
         raise ExperimentError(f"{file} is {what}: {wanted.otherwise}", wanted.hint)
     try:
         return read_back(raw, kind.record, kind.version)
+    except ExperimentError as error:
+        raise ExperimentError(f"{file}: {error.what}", error.hint) from error
     except ValidationError as error:
         first = error.errors()[0]
         where = ".".join(map(str, first["loc"]))
         what = f"{file} is not a whole result: {where}: {first['msg']}"
         raise ExperimentError(what, wanted.hint) from error
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         what = f"{file} was written by another version of abeval: {error}"
         raise ExperimentError(what, _AGAIN) from error
 

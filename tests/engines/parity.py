@@ -125,9 +125,9 @@ def first_difference(mine: Sequence[tuple], theirs: Sequence[tuple]) -> str | No
 
 
 def difference(mine: Any, theirs: Any, where: str = "") -> str | None:
-    """Where two JSON documents differ, floats by more than 1e-9."""
+    """Where two JSON documents differ, floats by more than 1e-9; their digests are their own."""
     if isinstance(mine, dict) and isinstance(theirs, dict) and mine.keys() == theirs.keys():
-        pairs = [(f"{where}.{k}", mine[k], theirs[k]) for k in mine]
+        pairs = [(f"{where}.{k}", mine[k], theirs[k]) for k in mine if k != "digest"]
     elif isinstance(mine, list) and isinstance(theirs, list) and len(mine) == len(theirs):
         pairs = [(f"{where}[{i}]", *both) for i, both in enumerate(zip(mine, theirs, strict=True))]
     else:

@@ -143,7 +143,9 @@ def test_the_page_carries_the_numbers_along(full, page):
     }
     (text,) = (href for name, href in links.items() if name.endswith(".json.gz"))
     packed = base64.b64decode(text.partition(",")[2])
-    assert json.loads(gzip.decompress(packed))["replay"] == json.loads(full.to_json())
+    written = json.loads(full.to_json())
+    del written["digest"]
+    assert json.loads(gzip.decompress(packed))["replay"] == written
 
 
 def test_one_model_alone_has_values_and_no_differences():
