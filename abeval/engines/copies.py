@@ -9,15 +9,16 @@ import gzip
 import re
 import shlex
 import sqlite3
+import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, closing, contextmanager, suppress
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import replace
 from functools import partial, reduce
 from math import inf
 from pathlib import Path
 from shutil import copyfile, copyfileobj
 from typing import IO, TextIO
-from zipfile import BadZipFile, ZipFile
+from zipfile import BadZipFile, ZipFile, is_zipfile
 
 from abeval.engines.duckdb_connection import OPEN
 from abeval.engines.sources import Files, choose, entry
@@ -221,9 +222,10 @@ def tables_of(file: str) -> list[str]:
 def _workbook_errors(file: str) -> Iterator[None]:
     from python_calamine import CalamineError
 
+    damage = (BadZipFile, zlib.error, EOFError, OSError, RuntimeError, ValueError)
     try:
         yield
-    except CalamineError as error:
+    except (CalamineError, *damage) as error:
         what = f"{file} cannot be read as a workbook: {error}"
         raise LogError(what, "save it again as .xlsx without a password, or as CSV") from error
 
@@ -239,15 +241,23 @@ _CELL = re.compile(
 """A cell of the XML of a sheet: column and row if they are named, and what ends a blank one."""
 
 
+_SHEET = b"\x81\x01"
+"""How a sheet of .xlsb begins (MS-XLSB 2.4.21, BrtBeginSheet)."""
+
+
 def _check_extent(file: str) -> None:
     """Refuse a workbook with a value so far from the others that reading would take all memory.
 
-    Of .xlsx and .xlsm the XML of the sheets tells; for .ods and .xls the reader has a bound.
+    Of .xlsx, .xlsm and .xlsb the sheets tell; for .ods and .xls the reader has a bound. All parts
+    are read to their end, which compares check sums; the reader does not.
     """
-    with suppress(BadZipFile, OSError), ZipFile(file) as parts:
-        for name in (one for one in parts.namelist() if one.lower().endswith(".xml")):
+    if not is_zipfile(file):
+        return
+    with _workbook_errors(file), ZipFile(file) as parts:
+        for name in (n for n in parts.namelist() if n.lower().endswith((".xml", ".rels", ".bin"))):
             with parts.open(name) as part:
-                rows, columns = _extent(part)
+                is_binary = name.lower().endswith(".bin")
+                rows, columns = (_binary_extent if is_binary else _extent)(part)
             if rows * columns > _MOST_CELLS:
                 what = f"{file}: in {name}, values reach to row {rows:,} and column {columns:,}"
                 hint = "remove what stands apart from the table, or save the sheet as CSV"
@@ -266,6 +276,37 @@ def _extent(part: IO[bytes]) -> tuple[int, int]:
             column = reduce(lambda number, letter: 26 * number + letter - 64, last, 0)
             rows = max(rows, row, *(int(number or 0) for number in {n for _, n in filled}))
             columns = max(columns, column, len(cells))
+    return rows, columns
+
+
+def _binary_extent(part: IO[bytes]) -> tuple[int, int]:
+    """Return the same of a sheet of .xlsb: records of a kind, a length and data; 0, 0 of others."""
+    row = rows = columns = at = 0
+    data = part.read(2)
+    is_sheet = data == _SHEET
+    while chunk := part.read(1 << 20):
+        data, at = data[at:] + chunk, max(at - len(data), 0)
+        # No row and no cell is shorter. Bytes above 127 go on in the next.
+        while is_sheet and at + 10 <= len(data):
+            kind = data[at]
+            if kind > 127:
+                at += 1
+                kind += (data[at] << 7) - 128
+            at += 1
+            length = data[at] & 127
+            for shift in (7, 14, 21):
+                if data[at] < 128:
+                    break
+                at += 1
+                length |= (data[at] & 127) << shift
+            at += 1
+            if kind < 12 or kind == 62:
+                place = int.from_bytes(data[at : at + 4], "little") + 1
+                if kind == 0:
+                    row = place
+                elif kind > 1:
+                    rows, columns = max(rows, row), max(columns, place)
+            at += length
     return rows, columns
 
 

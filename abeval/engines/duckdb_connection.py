@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from threading import Event, Thread
+from time import monotonic
 from typing import Any
 from weakref import WeakSet
 
@@ -107,6 +108,14 @@ OPEN = WeakSet[Any]()
 """Connections of DuckDB and SQLite, whose statements a time limit can end."""
 
 
+_ENDS: list[float] = []
+
+
+def seconds_left() -> float | None:
+    """Return for how long the time limits that hold still last; None where none holds."""
+    return min(_ENDS) - monotonic() if _ENDS else None
+
+
 @contextmanager
 def time_limit(seconds: float) -> Iterator[None]:
     """End what databases do for a block that lasts too long; what Python does goes on.
@@ -115,6 +124,7 @@ def time_limit(seconds: float) -> Iterator[None]:
         QueryError: The time is over, in place of the error of what was interrupted.
     """
     has_ended, is_over = Event(), Event()
+    end = monotonic() + seconds
 
     def watch() -> None:
         if has_ended.wait(seconds):
@@ -129,6 +139,7 @@ def time_limit(seconds: float) -> Iterator[None]:
 
     watcher = Thread(target=watch, name="abeval-time-limit", daemon=True)
     watcher.start()
+    _ENDS.append(end)
     try:
         yield
     except Exception as error:
@@ -138,6 +149,7 @@ def time_limit(seconds: float) -> Iterator[None]:
         hint = "read fewer rows, make the view or query quicker, or raise --time-limit"
         raise QueryError(what, hint) from error
     finally:
+        _ENDS.remove(end)
         has_ended.set()
         watcher.join()
 

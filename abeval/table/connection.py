@@ -4,9 +4,11 @@ import json
 import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from math import ceil
 from typing import Any, NamedTuple
 from urllib.parse import SplitResult, unquote, urlsplit
 
+from abeval.engines.duckdb_connection import seconds_left
 from abeval.errors import ExperimentError, QueryError, masked
 
 Rows = Sequence[Sequence[str | None]]
@@ -36,6 +38,12 @@ class Warehouse(NamedTuple):
         if not types:
             raise QueryError(f"the warehouse has no table {table!r}, or none with columns")
         return types
+
+
+def _server_limit() -> float | None:
+    """Return the seconds after which a server is to give up: just later than the time limit."""
+    left = seconds_left()
+    return None if left is None else max(left, 0) + 0.5
 
 
 _NAMES = "postgresql://…, http://… of a ClickHouse server, or chdb:FOLDER"
@@ -70,8 +78,10 @@ def connect(uri: str) -> Warehouse:
 def _postgresql(uri: str) -> Warehouse:
     with _installed("postgresql"):
         from adbc_driver_postgresql import dbapi
+    limit = _server_limit()
+    timeout = "" if limit is None else f"{'&' if '?' in uri else '?'}connect_timeout={ceil(limit)}"
     with _errors("PostgreSQL", *_secrets(uri)):
-        connection = dbapi.connect(uri)
+        connection = dbapi.connect(uri + timeout)
         with connection.cursor() as cursor:
             cursor.execute("set default_transaction_read_only = on")
             # Sums of sums are taken for few rows, and joins of few rows are planned in loops.
@@ -82,6 +92,8 @@ def _postgresql(uri: str) -> Warehouse:
 
     def ask(sql: str) -> Rows:
         with _errors("PostgreSQL"), connection.cursor() as cursor:
+            if (limit := _server_limit()) is not None:
+                cursor.execute(f"set statement_timeout = {1000 * limit:.0f}")
             cursor.execute(sql)
             return [*cursor.fetchall()]
 
@@ -92,9 +104,15 @@ def _postgresql(uri: str) -> Warehouse:
     return Warehouse("postgres", catalog, ask, connection.close)
 
 
-def _clickhouse(send: Callable[[str], str], close: Callable[[], None] = lambda: None) -> Warehouse:
+def _clickhouse(
+    send: Callable[[str, float | None], str], close: Callable[[], None] = lambda: None
+) -> Warehouse:
     def ask(sql: str) -> Rows:
-        return [*json.loads(send(f"{sql}\nformat JSONCompact"))["data"]]
+        answer = send(f"{sql}\nformat JSONCompact", _server_limit())
+        # What was ended may look like an answer without rows.
+        if (left := seconds_left()) is not None and left <= 0:
+            raise QueryError("ClickHouse did not answer in time")
+        return [*json.loads(answer)["data"]]
 
     catalog = (
         "select name, type from system.columns where "
@@ -106,7 +124,7 @@ def _clickhouse(send: Callable[[str], str], close: Callable[[], None] = lambda: 
     return Warehouse("clickhouse", catalog, ask, close, bool(known))
 
 
-def _by_http(parts: SplitResult) -> Callable[[str], str]:
+def _by_http(parts: SplitResult) -> Callable[[str, float | None], str]:
     """Return a function that sends a statement to a ClickHouse server, and returns its answer."""
     from http.client import HTTPConnection, HTTPException, HTTPSConnection
 
@@ -117,10 +135,11 @@ def _by_http(parts: SplitResult) -> Callable[[str], str]:
         "X-ClickHouse-Database": parts.path.strip("/") or "default",
     }
 
-    def send(sql: str) -> str:
-        connection = kind(parts.hostname or "localhost", parts.port)
+    def send(sql: str, limit: float | None) -> str:
+        connection = kind(parts.hostname or "localhost", parts.port, timeout=limit)
+        setting = "" if limit is None else f"?max_execution_time={limit:.1f}"
         try:
-            connection.request("POST", "/", sql.encode(), headers)
+            connection.request("POST", f"/{setting}", sql.encode(), headers)
             answer = connection.getresponse()
             text = answer.read().decode()
         except (OSError, HTTPException) as error:
@@ -144,8 +163,9 @@ def _in_process(folder: str) -> Warehouse:
         what = f"chdb:{folder} is no folder in which ClickHouse can keep tables"
         raise ExperimentError(what, "name a folder that chdb wrote") from error
 
-    def send(sql: str) -> str:
+    def send(sql: str, limit: float | None) -> str:
         with _errors("ClickHouse"):
+            own.query(f"set max_execution_time = {limit or 0}")
             return str(own.query(sql))
 
     return _clickhouse(send, own.close)

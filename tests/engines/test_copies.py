@@ -22,7 +22,7 @@ from abeval.engines.duckdb import DuckDBEngine
 from abeval.errors import AbevalError, ExperimentError, LogError
 from abeval.experiment.sources import LogSource
 from tests.cli.test_cli import call
-from tests.workbooks import write_ods, write_xlsx
+from tests.workbooks import write_ods, write_xlsb, write_xlsx
 
 UNITS = 400
 
@@ -382,6 +382,16 @@ def test_a_value_far_from_the_table_is_refused_before_it_is_read(
     assert "a.xlsx: in xl/s1.xml" in str(refused.value)
     assert "remove what stands apart" in str(refused.value)
     assert time.process_time() - begun < 1
+
+
+def test_the_extent_of_a_binary_workbook_is_measured_too(tmp_path: Path) -> None:
+    rows = [["user", "group", "x"], *([f"u{i}", "ab"[i % 2], i % 7] for i in range(90))]
+    write_xlsb(tmp_path / "a.xlsb", rows)
+    result = abeval.analyze(tmp_path / "a.xlsb", unit="user", variant="group", metrics=["x"])
+    assert [variant.units for variant in result.experiment.variants] == [45, 45]
+    write_xlsb(tmp_path / "a.xlsb", rows, {(99_999, 701): 1})
+    with pytest.raises(LogError, match=r"sheet1\.bin, values reach to row 100,000 and column 702"):
+        abeval.analyze(tmp_path / "a.xlsb", unit="user", variant="group", metrics=["x"])
 
 
 def test_a_format_far_from_the_table_is_no_value(users: pd.DataFrame, tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import pwd
 import shutil
+import socket
 import subprocess
 import sys
 import tempfile
@@ -14,6 +15,7 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
+from time import monotonic
 from typing import Any
 
 import numpy as np
@@ -26,6 +28,7 @@ from abeval.aggregates.collect import collect
 from abeval.aggregates.sums import DAY, MOMENT_COLUMNS, WHOLE
 from abeval.api import LoadedExperiment
 from abeval.cli.main import main
+from abeval.engines.duckdb_connection import time_limit
 from abeval.errors import ExperimentError, LogError, QueryError
 from abeval.experiment.metrics import named_metrics
 from abeval.logs.run import opened
@@ -117,6 +120,11 @@ def clickhouse(tmp_path_factory: pytest.TempPathFactory) -> Load:
         return f"chdb:{folder}/data"
 
     return load
+
+
+def dbapi_of(uri: str) -> Any:
+    """A connection that may write."""
+    return pytest.importorskip("adbc_driver_postgresql.dbapi").connect(uri)
 
 
 @contextmanager
@@ -557,18 +565,78 @@ def test_types_that_files_do_not_have(load: Load) -> None:
     assert same_sums(loaded, uri, {"impressions": log}) > 60
 
 
+SLOW = {
+    "postgres": "select pg_sleep(60)",
+    "clickhouse": "select sum(cityHash64(a.number, b.number)) from numbers(1000000) a "
+    "cross join numbers(1000000) b settings join_use_nulls = 1",
+}
+
+
+def test_a_query_that_does_not_end_is_ended_by_the_warehouse(load: Load) -> None:
+    uri, begun = load({"shown": LOGS["shown"]}), monotonic()
+    with closing(connect(uri)) as warehouse:
+        with pytest.raises(QueryError, match=r"within the time limit of 0\.5 s"), time_limit(0.5):
+            warehouse.ask(SLOW[warehouse.dialect])
+        assert monotonic() - begun < 20
+    with time_limit(60), closing(connect(uri)) as warehouse:
+        assert [*map(str, warehouse.ask("select 7")[0])] == ["7"]
+
+
+def test_the_command_line_limits_a_warehouse(
+    postgresql: Load,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    uri = postgresql({"shown": LOGS["shown"]})
+    with closing(dbapi_of(uri)) as connection, connection.cursor() as cursor:
+        cursor.execute("drop view if exists slow")
+        slow = "case when pg_sleep(0.1) is null then 0 else 1 end"
+        cursor.execute(f"create view slow as select *, {slow} as waited from shown")
+        connection.commit()
+    text = (
+        'name = "x"\nunit = "who"\ncontrol = "a"\nvariants.a = {}\nvariants.b = {}\n'
+        '[logs.impressions]\ntable = "slow"\ncolumns = {variant = "arm", click = "clicked"}\n'
+        '[[metrics]]\nname = "waited"\nvalue = "waited"\n'
+    )
+    (tmp_path / "x.toml").write_text(text)
+    arguments = ["analyze", str(tmp_path / "x.toml"), "--connect", uri, "--time-limit", "1"]
+    monkeypatch.setattr(sys, "argv", ["abeval", *arguments])
+    with pytest.raises(SystemExit) as ended:
+        main()
+    said = capsys.readouterr().err
+    assert ended.value.code == 2
+    assert "it was not done within the time limit of 1 s" in said
+    with closing(dbapi_of(uri)) as connection, connection.cursor() as cursor:
+        active = "from pg_stat_activity where state = 'active' and query like '%waited%'"
+        cursor.execute(f"select count(*) {active} and pid <> pg_backend_pid()")
+        assert cursor.fetchone() == (0,)
+
+
+@pytest.mark.parametrize("scheme", ["http", "postgresql"])
+def test_a_server_that_says_nothing_is_not_waited_for(scheme: str) -> None:
+    if scheme == "postgresql":
+        pytest.importorskip("adbc_driver_postgresql", reason="no adbc-driver-postgresql")
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        port, begun = silent.getsockname()[1], monotonic()
+        with pytest.raises(QueryError, match=r"within the time limit of 0\.5 s"), time_limit(0.5):
+            connect(f"{scheme}://ann@127.0.0.1:{port}/db")
+        assert monotonic() - begun < 20
+
+
 @pytest.mark.whole
 def test_a_clickhouse_server_answers_by_http(clickhouse: Load) -> None:
     """A small server stands for it: what it gets is what ClickHouse's HTTP interface takes."""
     from http.server import BaseHTTPRequestHandler, HTTPServer
     from threading import Thread
 
-    uri, asked = clickhouse({"shown": LOGS["shown"]}), []
+    uri, asked, paths = clickhouse({"shown": LOGS["shown"]}), [], []
     by_chdb = abeval.define({**BASE, "metrics": [{"name": "ctr"}]}).analyze(connect=uri)
 
     class Server(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
             sql = self.rfile.read(int(self.headers["Content-Length"])).decode()
+            paths.append(self.path)
             asked.append((self.headers["X-ClickHouse-User"], self.headers["X-ClickHouse-Key"]))
             try:
                 status, text = 200, str(own.query(sql))
@@ -587,6 +655,10 @@ def test_a_clickhouse_server_answers_by_http(clickhouse: Load) -> None:
     loaded = abeval.define({**BASE, "metrics": [{"name": "ctr"}]})
     with session_of(uri) as own:
         result = loaded.analyze(connect=address)
+        assert {*paths} == {"/"}
+        with time_limit(60):
+            connect(address).ask("select 1")
+        assert paths[-1] in ("/?max_execution_time=60.4", "/?max_execution_time=60.5")
         with pytest.raises(QueryError, match="no table 'shown2'"):
             abeval.define({**BASE, "logs": {"impressions": {**SHOWN, "table": "shown2"}}}).analyze(
                 connect=address
