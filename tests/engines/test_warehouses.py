@@ -487,6 +487,56 @@ def test_a_session_of_postgresql_only_reads(postgresql: Load) -> None:
         assert cursor.fetchall() == [(1, False)]
 
 
+def test_ten_runs_leave_a_database_of_postgresql_as_it_was(
+    postgresql: Load, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    uri = postgresql({"shown": LOGS["shown"]})
+    with closing(dbapi_of(uri)) as connection, connection.cursor() as cursor:
+        cursor.execute("drop schema if exists kept cascade")
+        for sql in (
+            "create schema kept",
+            "create table kept.people (id serial primary key, name text)",
+            "insert into kept.people (name) values ('a'), ('b')",
+            "create view kept.drawn as select *, nextval('kept.people_id_seq') as place from shown",
+        ):
+            cursor.execute(sql)
+        connection.commit()
+
+    def facts_of() -> list[object]:
+        """Sequences, relations with the numbers of their files, and rows."""
+        asked = (
+            "select * from kept.people_id_seq",
+            "select oid::int8, relname::text, relfilenode::int8, relnatts from pg_class order by 1",
+            "select md5(string_agg(s::text, '' order by s::text)), count(*) from shown s",
+            "select md5(string_agg(s::text, '' order by s::text)), count(*) from kept.people s",
+        )
+        with closing(dbapi_of(uri)) as connection, connection.cursor() as cursor:
+            facts: list[object] = []
+            for sql in asked:
+                cursor.execute(sql)
+                facts += cursor.fetchall()
+        return facts
+
+    text = (
+        'name = "x"\nunit = "who"\ncontrol = "a"\nvariants.a = {}\nvariants.b = {{}}\n'
+        '[logs.impressions]\ntable = "{}"\ncolumns = {{variant = "arm", click = "clicked"}}\n'
+        '[[metrics]]\nname = "{}"\nvalue = "{}"\n'
+    ).replace("a = {}", "a = {{}}")
+    runs = [("shown", "price"), ("kept.drawn", "place"), ("kept.none", "price")]
+    before, codes = facts_of(), []
+    for number in range(10):
+        table, column = runs[number % 3]
+        (tmp_path / "x.toml").write_text(text.format(table, column, column))
+        monkeypatch.setattr(
+            sys, "argv", ["abeval", "analyze", str(tmp_path / "x.toml"), "--connect", uri]
+        )
+        with pytest.raises(SystemExit) as ended:
+            main()
+        codes.append(ended.value.code)
+        assert facts_of() == before
+    assert codes == [0, 2, 2] * 3 + [0]
+
+
 TYPED = {
     "postgresql": """
         create schema own; create type kind as enum ('new', 'old');
