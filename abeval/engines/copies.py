@@ -20,6 +20,7 @@ from shutil import copyfile, copyfileobj
 from typing import IO, TextIO
 from zipfile import BadZipFile, ZipFile, is_zipfile
 
+from abeval.engines.compressed import ENDS
 from abeval.engines.duckdb_connection import OPEN
 from abeval.engines.sources import Files, choose, entry
 from abeval.engines.sql import quoted
@@ -85,23 +86,30 @@ def likely_encodings(file: str) -> dict[str, str]:
 
 def _other_lines(file: str) -> bytes:
     """Return lines that are not ASCII; none of a file that is UTF-8, or no text."""
-    lines, size, is_utf8 = list[bytes](), 0, file.lower().endswith(".zst")
+    lines, size, all_are_utf8 = list[bytes](), 0, True
+    if file.lower().endswith(".zst"):
+        return b""
     opened = gzip.open if file.lower().endswith(".gz") else open
     with opened(file, "rb") as content:
         for line in content:
             if line.isascii():
                 continue
-            try:
-                line.decode("utf-8")
-            except UnicodeError:
-                is_utf8 = False
+            all_are_utf8 = all_are_utf8 and _is_utf8(line)
             if size < _LOOKED_AT:
                 lines.append(line)
                 size += len(line)
-            if not is_utf8 and size >= _LOOKED_AT:
+            elif not all_are_utf8:
                 break
-    text = b"\n".join(lines)
-    return b"" if is_utf8 or b"\0" in text else text
+    text = b"".join(lines)
+    return b"" if all_are_utf8 or b"\0" in text else text
+
+
+def _is_utf8(line: bytes) -> bool:
+    try:
+        line.decode("utf-8")
+    except UnicodeError:
+        return False
+    return True
 
 
 def check_utf8(log: str, files: Iterable[str]) -> None:
@@ -115,19 +123,32 @@ _LONGEST_NUMBER = 10_000
 _NUMBERS = re.compile(rb"(?<![0-9])[0-9]{%d}" % _LONGEST_NUMBER)
 
 
-def check_numbers(log: str, files: Iterable[str]) -> None:
-    """Refuse numbers for which DuckDB takes minutes as it looks for the types of a text file."""
+def check_bytes(log: str, files: Iterable[str]) -> None:
+    """Refuse text with zeroed bytes, and numbers of whose types DuckDB thinks for minutes."""
     for file in files:
-        if "://" not in file:
-            with Path(file).open("rb") as content:
-                lines = content.readlines(4 * _LOOKED_AT)
+        if "://" in file:
+            continue
+        with Path(file).open("rb") as content:
+            lines = content.readlines(4 * _LOOKED_AT)
             if any(len(line) > _LONGEST_NUMBER and _NUMBERS.search(line) for line in lines):
                 what = f"{log}: {file} has a number of more than {_LONGEST_NUMBER:,} digits"
                 raise LogError(what, "does it lack delimiters or ends of lines?")
+            content.seek(0)
+            chunks = iter(partial(content.read, 1 << 20), b"")
+            if not file.lower().endswith(ENDS) and any(b"\0" in chunk for chunk in chunks):
+                what = f"{log}: {file} has bytes that are 0, which no text has"
+                hint = "it is damaged: restore it, or write it again; of UTF-16, say `encoding`"
+                raise LogError(what, hint)
 
 
 def encoding_error(log: str, file: str, read_as: str = "UTF-8") -> LogError:
     """Return the error of a file that is not in the encoding in which it is read."""
+    lines = _other_lines(file).splitlines()
+    broken = [line for line in lines if not _is_utf8(line)]
+    if read_as == "UTF-8" and 2 * len(broken) < len(lines):
+        shown = broken[0][:80].decode("utf-8", "replace") if broken else ""
+        what = f"{log}: {file} is UTF-8, but not all of it: {shown!r}"
+        return LogError(what, "it is damaged: restore it, or write it again")
     likely = likely_encodings(file)
     shown = " or ".join(f"{encoding}, with words such as {w!r}" for encoding, w in likely.items())
     named = entry(log, "encoding", next(iter(likely), "cp1252"))
@@ -227,7 +248,9 @@ def _workbook_errors(file: str) -> Iterator[None]:
         yield
     except (CalamineError, *damage) as error:
         what = f"{file} cannot be read as a workbook: {error}"
-        raise LogError(what, "save it again as .xlsx without a password, or as CSV") from error
+        raise LogError(
+            what, "restore it, or save it again: as .xlsx without a password, or as CSV"
+        ) from error
 
 
 _MOST_CELLS = 50_000_000

@@ -1,5 +1,6 @@
 """Connections to DuckDB: what they may use and open, and how they fail."""
 
+import re
 import sqlite3
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -163,6 +164,7 @@ def beside(connection: duckdb.DuckDBPyConnection) -> duckdb.DuckDBPyConnection:
         raise QueryError(what, "pass an open connection") from error
 
 
+_DAMAGE = re.compile("[Cc]orrupt|decompress|read enough bytes")
 _MEMORY = "raise [engine] memory_limit, lower threads, or name a temp_directory with free space"
 
 
@@ -174,7 +176,9 @@ def query_errors() -> Iterator[None]:
     except duckdb.OutOfMemoryException as error:
         raise QueryError(f"DuckDB ran out of memory: {message(error)}", _MEMORY) from error
     except duckdb.Error as error:
-        raise QueryError(f"DuckDB could not run a query: {message(error)}") from error
+        hint = "a file of a log is damaged: restore it, or write it again"
+        is_damage = _DAMAGE.search(what := f"DuckDB could not run a query: {message(error)}")
+        raise QueryError(what, hint if is_damage else None) from error
 
 
 @contextmanager

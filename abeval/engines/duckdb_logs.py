@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import duckdb
 
 from abeval.engines import lakes, sources, text_files
-from abeval.engines.copies import Copies, check_numbers, check_utf8, tables_of
+from abeval.engines.copies import Copies, check_bytes, check_utf8, tables_of
 from abeval.engines.duckdb_connection import log_errors, query_errors
 from abeval.engines.sources import Files, choose
 from abeval.engines.sql import literal, quoted
@@ -220,7 +220,9 @@ class Tables:
 
     def of_file(self, file: str) -> dict[str, str]:
         """Return table or view of a database file → its full name."""
-        with log_errors(f"{file} cannot be opened", "is it a DuckDB database of this version?"):
+        with log_errors(
+            f"{file} cannot be opened", "is it a DuckDB database of this version, and whole?"
+        ):
             # The caller may have attached it.
             sql = "select database_name, path from duckdb_databases() where path is not null"
             opened = self._connection.execute(sql).fetchall()
@@ -402,7 +404,7 @@ class Logs:
                 # fetched: Python may lack what some types need, such as pytz for times with a zone.
                 self._run(f"select columns(*) is null from {quoted(name)} limit 1")
                 return
-            check_numbers(log, files.read)
+            check_bytes(log, files.read)
             # Types are those of the first rows; where a later row does not fit, those of all.
             try:
                 self._load_text(name, files, source, reads)
@@ -436,6 +438,8 @@ class Logs:
         """Copy a frame (pandas, Polars, Arrow, Ibis, a relation) into the relation `name`."""
         self._stored.pop(name, None)
         log, hint = sources.log_name(name), "each column needs one type and a unique name"
+        if source is not None and source.paths:
+            hint = "a file of the table may be damaged: restore it"
         with _frame_errors(log), log_errors(f"{log}: the frame cannot be read", hint):
             _check_names(frame, log)
             if source is None:

@@ -313,9 +313,10 @@ def check_split(log: str, columns: Sequence[str], files: Sequence[str]) -> None:
     delimiter = next((d for d in _DELIMITERS if len(columns) == 1 and d in columns[0]), None)
     if delimiter is None:
         return
-    ragged = (line for file in files if (line := _ragged_line(file, delimiter)))
+    plain = (file for file in files if not file.lower().endswith(ENDS))
+    ragged = (line for file in plain if (line := _ragged_line(file, delimiter)))
     raise LogError(
-        f"{log}: {next(ragged, files[0])}, so the lines cannot be split into columns",
+        f"{log}: {next(ragged, f'{files[0]} is read as one column')}, so the lines cannot be split into columns",
         "remove or correct the line, or quote fields that contain the delimiter",
     )
 

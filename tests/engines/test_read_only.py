@@ -103,7 +103,10 @@ COMMANDS = (
 
 @pytest.mark.parametrize("write", [sqlite_file, sqlite_with_log, duckdb_file, duckdb_with_log])
 def test_a_database_and_its_folder_are_as_they_were(
-    write: object, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+    write: object,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
 ) -> None:
     folder = tmp_path / "data"
     folder.mkdir()
