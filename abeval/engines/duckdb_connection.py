@@ -194,6 +194,8 @@ def log_errors(what: str, hint: str) -> Iterator[None]:
 
 def message(error: Exception) -> str:
     """Return DuckDB's message without the query's text and advice on DuckDB's own options."""
-    lines = str(error).split("\n\n")[0].splitlines()
+    # Of a frame, what its library says.
+    text = str(error).rpartition("failed: C Data interface error: ")[2]
+    lines = text.split("\n\n")[0].splitlines()
     kept = [line.strip() for line in lines if not line.startswith(("Original Line", "LINE "))]
     return " ".join(kept[:2])

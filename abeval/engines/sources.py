@@ -315,8 +315,9 @@ def check_split(log: str, columns: Sequence[str], files: Sequence[str]) -> None:
         return
     plain = (file for file in files if not file.lower().endswith(ENDS))
     ragged = (line for file in plain if (line := _ragged_line(file, delimiter)))
+    why = next(ragged, f"{files[0]} is read as one column")
     raise LogError(
-        f"{log}: {next(ragged, f'{files[0]} is read as one column')}, so the lines cannot be split into columns",
+        f"{log}: {why}, so the lines cannot be split into columns",
         "remove or correct the line, or quote fields that contain the delimiter",
     )
 

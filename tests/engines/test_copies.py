@@ -7,6 +7,7 @@ import sys
 import time
 import zipfile
 from collections.abc import Callable
+from contextlib import closing
 from datetime import date, datetime, timedelta
 from pathlib import Path
 
@@ -19,7 +20,7 @@ import tomlkit
 import abeval
 from abeval.drafts.run import draft_files
 from abeval.engines.duckdb import DuckDBEngine
-from abeval.errors import AbevalError, ExperimentError, LogError
+from abeval.errors import AbevalError, ExperimentError, LogError, QueryError
 from abeval.experiment.sources import LogSource
 from tests.cli.test_cli import call
 from tests.workbooks import write_ods, write_xlsb, write_xlsx
@@ -458,3 +459,64 @@ def test_a_number_of_many_digits_is_refused_at_once(tmp_path: Path) -> None:
     with pytest.raises(LogError, match=r"a\.csv has a number of more than 10,000 digits"):
         abeval.analyze(tmp_path / "a.csv", unit="user", variant="variant")
     assert time.process_time() - begun < 1
+
+
+def test_damaged_pages_of_sqlite_are_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = tmp_path / "a.sqlite"
+    with closing(sqlite3.connect(file)) as database:
+        for table in ("people", "others"):
+            database.execute(f"create table {table} (user_id, variant, x)")
+            rows = [(f"{table}{i}", "ab"[i % 2], i % 7) for i in range(900)]
+            database.executemany(f"insert into {table} values (?, ?, ?)", rows)
+        database.commit()
+        where = "where name = 'others' and pagetype = 'leaf'"
+        sql = f"select min(pageno), max(pageno) from dbstat {where}"
+        first, last = database.execute(sql).fetchone()
+    data = bytearray(file.read_bytes())
+    one, other = (slice(4096 * (page - 1), 4096 * page) for page in (first, last))
+    data[one], data[other] = data[other], data[one]
+    file.write_bytes(data)
+
+    def units(table: str) -> int:
+        asked = {"unit": "user_id", "variant": "variant", "metrics": ["x"]}
+        result = abeval.analyze(file, read={"table": table}, **asked)
+        return sum(variant.units for variant in result.experiment.variants)
+
+    for table in ("people", "others"):
+        with pytest.raises(
+            LogError, match=r"a\.sqlite is a damaged SQLite database: .*page"
+        ) as said:
+            units(table)
+        assert f"sqlite3 {file} .recover | sqlite3" in str(said.value.hint)
+    # Of a large file only the table that is read is checked.
+    monkeypatch.setattr("abeval.engines.copies._WHOLE_CHECK", 1)
+    assert units("people") == 900
+    with pytest.raises(LogError, match="is a damaged SQLite database"):
+        units("others")
+
+
+def test_damage_that_a_query_meets_says_what_to_do(tmp_path: Path) -> None:
+    """Blocks of a DuckDB file have check sums, which are compared as they are read."""
+    file = tmp_path / "a.duckdb"
+    with duckdb.connect(str(file)) as database:
+        database.execute(
+            "create table people as select i as user_id, case when i % 2 = 0 then 'a' else 'b' end "
+            "as variant, random() as x from range(20_000) t(i)"
+        )
+    data = bytearray(file.read_bytes())
+    data[3 * 4096 + len(data) // 2] ^= 1
+    file.write_bytes(data)
+    with pytest.raises(QueryError, match=r"Corrupt database file: computed checksum") as said:
+        abeval.analyze(file, unit="user_id", variant="variant", metrics=["x"])
+    assert said.value.hint == "a file of a log is damaged: restore it, or write it again"
+
+
+def test_a_damaged_file_of_a_delta_table_is_named(tmp_path: Path) -> None:
+    deltalake = pytest.importorskip("deltalake")
+    rows = pd.DataFrame({"user_id": range(90), "variant": ["a", "b"] * 45, "x": range(90)})
+    deltalake.write_deltalake(tmp_path / "t", rows)
+    (file,) = (tmp_path / "t").glob("*.parquet")
+    file.write_bytes(file.read_bytes()[:-40])
+    with pytest.raises(LogError, match=file.name) as said:
+        abeval.analyze(tmp_path / "t", unit="user_id", variant="variant", metrics=["x"])
+    assert said.value.hint == "a file of the table may be damaged: restore it"

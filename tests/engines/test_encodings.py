@@ -1,10 +1,13 @@
 """What a file is that is not UTF-8."""
 
+import gzip
 from pathlib import Path
 
 import pytest
 
+import abeval
 from abeval.engines.copies import encoding_error, likely_encodings
+from abeval.errors import LogError
 
 TEXTS = {
     "cp1251": ("user;группа\n1;контроль\n2;тест", "id,город\n1,Москва\n2,Тверь"),
@@ -42,3 +45,37 @@ def test_without_words_the_error_lists_what_there_is(tmp_path: Path) -> None:
     said = str(encoding_error("clicks", str(tmp_path / "a.csv")))
     assert "cp1252 is of Western Europe, cp1251 of Cyrillic" in said
     assert 'encoding = "cp1252" in [logs.clicks]' in said
+
+
+WHOLE = "user_id,variant,note,x\n" + "".join(
+    f"u{i},{'ab'[i % 2]},{('café', 'naïve', 'plain')[i % 3]},{i % 7}\n" for i in range(300)
+)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "what", "hint"),
+    [
+        ("naïve,4", b"na\xefve,4", "is UTF-8, but not all of it: 'u", "it is damaged"),
+        ("plain,4", b"plain,4,5", "line 13: 5 fields, but the header has 4", "correct the line"),
+        ("plain,4", b"\0\0\0in,4", "has bytes that are 0, which no text has", "of UTF-16, say"),
+    ],
+)
+def test_damage_of_a_text_in_utf8_is_no_other_encoding(
+    old: str, new: bytes, what: str, hint: str, tmp_path: Path
+) -> None:
+    file = tmp_path / "a.csv"
+    file.write_bytes(WHOLE.encode().replace(old.encode(), new, 1))
+    with pytest.raises(LogError, match=r"a\.csv") as refused:
+        abeval.analyze(file, unit="user_id", variant="variant", metrics=["x"])
+    assert what in refused.value.what
+    assert hint in str(refused.value.hint)
+    assert "gb18030" not in str(refused.value)
+
+
+def test_compressed_lines_are_not_counted(tmp_path: Path) -> None:
+    """What cannot be split in a compressed file has no number of a line of its bytes."""
+    lines = "".join(f"u{i},{'ab'[i % 2]},{i % 7}{',more' * (i > 30)}\n" for i in range(60))
+    (tmp_path / "a.csv.gz").write_bytes(gzip.compress(f"user_id,variant,x\n{lines}".encode()))
+    with pytest.raises(LogError, match=r"a\.csv\.gz") as refused:
+        abeval.analyze(tmp_path / "a.csv.gz", unit="user_id", variant="variant", metrics=["x"])
+    assert "is read as one column, so the lines cannot be split" in refused.value.what

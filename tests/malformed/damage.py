@@ -1,4 +1,4 @@
-"""Damaged files of every format: what `abeval analyze` says of each, and where a format cannot tell.
+"""Damaged files of every format: what `abeval analyze` says of each, where none can tell.
 
     python -m tests.malformed.damage [DRAWS] [FORMAT...]
 
@@ -76,7 +76,7 @@ COLUMNS = ("user_id", "variant", "country", "revenue", "clicks", "note")
 
 def table_rows() -> list[tuple[Any, ...]]:
     """One row a unit; notes with letters that encodings write differently."""
-    drawn = random.Random(7)
+    drawn = random.Random(7)  # noqa: S311
     notes = ("", "café", "naïve, über", "plain")
     return [
         (
@@ -233,7 +233,8 @@ DAMAGES = ("cut", "bit", "zeroed page", "exchanged pages", "misnamed", "saved as
 
 def damaged(name: str, damage: str, draw: int, whole: Mapping[str, bytes]) -> bytes:
     """Return the bytes of a file of a format after a damage; the same for the same draw."""
-    drawn, data = random.Random(f"{name} {damage} {draw}"), whole[name]
+    data = whole[name]
+    drawn = random.Random(f"{name} {damage} {draw}")  # noqa: S311
     match damage:
         case "cut":
             return _cut(data, drawn)
