@@ -114,7 +114,8 @@ class World:
         if not self.names:
             return study
         escaped = [json.dumps(name)[1:-1] for name in self.names]
-        text = re.sub(r"named (\d\d)", lambda m: escaped[int(m[1])], study.to_json())
+        written = json.dumps(study.to_dict(), ensure_ascii=False)
+        text = re.sub(r"named (\d\d)", lambda m: escaped[int(m[1])], written)
         with tempfile.TemporaryDirectory() as folder:
             file = Path(folder) / "study.json"
             file.write_text(text, encoding="utf-8")
