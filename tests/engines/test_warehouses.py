@@ -80,7 +80,7 @@ def postgresql() -> Iterator[Load]:
     def load(tables: dict[str, pa.Table]) -> str:
         with dbapi.connect(uri) as connection, connection.cursor() as cursor:
             for name, table in tables.items():
-                cursor.execute(f"drop table if exists {name}")
+                cursor.execute(f"drop table if exists {name} cascade")
                 cursor.adbc_ingest(name, table, mode="create")
             connection.commit()
         return uri
