@@ -1,5 +1,7 @@
 """Bound the numbers that a user may set; beyond the bounds nothing can be computed."""
 
+from numbers import Real
+
 from abeval.errors import ExperimentError
 
 MAX_WEIGHT = 1e12
@@ -38,14 +40,14 @@ MAX_WINDOW_DAYS = 400
 
 
 def check_between(name: str, value: float, low: float, high: float) -> None:
-    """Refuse a number outside its bounds; NaN is outside of all.
+    """Refuse what is no number, or outside its bounds; NaN is outside of all.
 
     Example:
         >>> check_between("days", float("nan"), 1, 9)
         Traceback (most recent call last):
         abeval.errors.ExperimentError: days nan: use a number from 1 to 9
     """
-    if not low <= value <= high:
+    if not isinstance(value, Real) or not low <= value <= high:
         what = f"{name} {value}: use a number from {low:,.12g} to {high:,.12g}"
         raise ExperimentError(what)
 

@@ -47,6 +47,32 @@ def said(text: str) -> str:
     return _LONG_LINE.sub(r"\1…", _LONG_WORD.sub(r"\1…", masked(text)))
 
 
+# What pydantic and Typer say of a value, and how it is said here.
+_OF_VALIDATORS = (
+    (r"\b(Input|String|Value|List) should", "should"),
+    (r"be a valid integer.*|be an integer.*", "be a whole number"),
+    (r"be a valid number.*", "be a number"),
+    (r"be a valid (tuple|list|set)", "be a list"),
+    (r"be a valid string", "be text"),
+    (r"be a (valid )?(dictionary|mapping|object).*", "be a table"),
+    (r" after validation, not \d+", ""),
+    (r"^Field required", "is missing"),
+    (r"\bValue error, ", ""),
+)
+
+
+def said_of_value(text: str) -> str:
+    """Say in plain words what a validator says of a value.
+
+    Example:
+        >>> said_of_value("Input should be a valid integer, unable to parse string as an integer")
+        'should be a whole number'
+    """
+    for pattern, words in _OF_VALIDATORS:
+        text = re.sub(pattern, words, text)
+    return text
+
+
 class AbevalError(Exception):
     """A fault of the input, which the user can correct.
 

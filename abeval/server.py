@@ -11,7 +11,7 @@ from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING, Annotated, Any, ParamSpec
 
-from pydantic import Field
+from pydantic import Field, ValidationError
 
 from abeval.agreement.causes import CAUSES
 from abeval.api import LoadedExperiment, load
@@ -20,7 +20,7 @@ from abeval.brief import brief_json, json_text
 from abeval.drafts.run import draft_files
 from abeval.engines.duckdb_connection import time_limit
 from abeval.engines.sources import is_table
-from abeval.errors import ExperimentError, ending
+from abeval.errors import AbevalError, ExperimentError, ending, said_of_value
 from abeval.files import check_readable, reading_only, real
 from abeval.history.history import History
 from abeval.report.methods_part import words_of
@@ -84,12 +84,28 @@ def server_of(folders: Sequence[Path], seconds: float = 120.0) -> "MCPServer[Any
 
         return run
 
+    class Server(MCPServer[Any]):  # type: ignore[misc]  # mcp may be missing
+        async def call_tool(self, name: str, arguments: dict[str, Any], *more: Any) -> Any:  # noqa: ANN401
+            try:
+                return await super().call_tool(name, arguments, *more)
+            except ToolError as error:
+                raise ToolError(_refusal(name, error)) from None
+
     said = _INSTRUCTIONS.format(folders=", ".join(map(str, folders)))
-    server = MCPServer[Any]("abeval", instructions=said, version=__version__, log_level="CRITICAL")
+    server = Server("abeval", instructions=said, version=__version__, log_level="CRITICAL")
     only_reads, own = ToolAnnotations(read_only_hint=True, open_world_hint=False), Tools(folders)
     for tool in (own.analyze, own.explain, own.plan, own.history, own.read_log_columns):
         server.add_tool(answering(tool), annotations=only_reads, structured_output=False)
     return server
+
+
+def _refusal(tool: str, error: Exception) -> str:
+    """Say why a tool did not answer; of arguments that it does not take, each and why."""
+    if not isinstance(error.__cause__, ValidationError):
+        return ending(AbevalError(str(error))).message
+    wrong = {".".join(map(str, one["loc"])): one["msg"] for one in error.__cause__.errors()}
+    named = "; ".join(f"{name}: {said_of_value(why)}" for name, why in wrong.items())
+    return ending(AbevalError(f"arguments of {tool}: {named}")).message
 
 
 class Tools:

@@ -342,7 +342,7 @@ def test_numbers_that_are_not_to_be_trusted_are_not_explained(folder: Path) -> N
         ("history", {"file": "past.parquet"}, "there is no history"),
         ("read_log_columns", {"files": ["none.csv"]}, "none.csv"),
         ("read_log_columns", {"files": []}, "at least 1 item"),
-        ("explain", {"file": "e.toml"}, "Field required"),
+        ("explain", {"file": "e.toml"}, "arguments of explain: name: is missing"),
     ],
 )
 def test_an_error_is_a_message(

@@ -16,7 +16,7 @@ from typer.testing import CliRunner
 
 import abeval
 from abeval.cli.main import app
-from abeval.errors import AbevalError, LogError
+from abeval.errors import AbevalError, ExperimentError, LogError
 from abeval.results.analysis import Result
 from abeval.table.columns import TableOptions
 from abeval.table.read import read_table, weights_of
@@ -761,3 +761,12 @@ def test_columns_from_before_are_no_outcomes_and_the_next_step_names_them() -> N
     adjusted = abeval.analyze(frame, variant="arm", covariates=["revenue_before"])
     assert names not in str(adjusted)
     assert (adjusted.scorecard[0].mde or 1) < 0.5 * (result.scorecard[0].mde or 0)
+
+
+def test_an_expression_of_a_table_that_cannot_be_computed_is_named() -> None:
+    frame = pd.DataFrame({"group": ["a", "b"] * 20, "x": range(40)})
+    with pytest.raises(ExperimentError, match=r"'round\(x > 1, 2\)' cannot be computed") as caught:
+        abeval.analyze(frame, variant="group", metrics=["y = round(x > 1, 2)"])
+    assert "check the types of its columns" in str(caught.value.hint)
+    with pytest.raises(ExperimentError, match="'x;' is not one SQL expression"):
+        abeval.analyze(frame, variant="group", metrics=["y = x;"])

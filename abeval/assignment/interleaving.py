@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from abeval.assignment.draws import md5_60, unit_text
 from abeval.assignment.plan import check_salt
-from abeval.errors import ExperimentError
+from abeval.errors import ExperimentError, LogError
 
 Method = Literal["team_draft", "balanced", "probabilistic", "optimized"]
 
@@ -92,7 +92,11 @@ def interleave(
     elif length is not None and (length < 1 or (method == "optimized" and length > MAX_OPTIMIZED)):
         wrong = f"length is {length}: show at least 1 item, of optimized at most {MAX_OPTIMIZED}"
     for ranker, items in lists.items():
-        if not items or len({*items}) < len(items):
+        try:
+            is_wrong = not items or len({*items}) < len(items)
+        except TypeError:
+            raise LogError(f"the list of {ranker!r} has an item that is no id") from None
+        if is_wrong:
             wrong = f"the list of {ranker!r} {'has an item twice' if items else 'is empty'}"
     if wrong:
         raise ExperimentError(wrong, "give the list of each ranker, its items best first")

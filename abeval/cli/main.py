@@ -10,6 +10,7 @@ import gc
 import inspect
 import os
 import sys
+from functools import partial
 from io import TextIOWrapper
 from typing import Annotated, Any
 
@@ -89,7 +90,8 @@ def main() -> None:
     gc.set_threshold(200_000)
     exit_when_stopped()
     try:
-        guarded(app)
+        # Else Typer prints its own errors, with values of any length and in words of pydantic.
+        guarded(partial(app, standalone_mode=False))
     finally:
         # Nothing may stop the end of the process, which removes what is left.
         atexit.register(ignore_stops)

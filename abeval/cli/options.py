@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 import typer
 
 from abeval.bounds import MAX_THREADS
-from abeval.errors import FAULT, AbevalError, ExperimentError, ending
+from abeval.errors import FAULT, INPUT, AbevalError, ExperimentError, ending, said_of_value
 from abeval.signals import exit_code
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from abeval.results.record import Record
 
 
-def guarded(work: Callable[[], None]) -> None:
+def guarded(work: Callable[[], Any]) -> None:
     """Run the command line; whatever ends it is one message on stderr, and an exit code."""
     is_closed = sys.stdout is None
     for name in ("stdout", "stderr"):
@@ -38,7 +38,7 @@ def guarded(work: Callable[[], None]) -> None:
             if is_closed:
                 what = "standard output is closed, so nothing can be printed"
                 raise AbevalError(what, "leave out `>&-`, or write to a file or to /dev/null")
-            work()
+            code = work()
         finally:
             # Not at the end of the process, where an error of the disk is a traceback.
             sys.stdout.flush()
@@ -50,12 +50,23 @@ def guarded(work: Callable[[], None]) -> None:
         if (stopped := exit_code()) is not None:
             # DuckDB makes an error of the exit that a signal raises within it.
             sys.exit(stopped)
-        if "--debug" in sys.argv:
+        code, message = ending(_of_usage(error))
+        if "--debug" in sys.argv and code == FAULT:
             traceback.print_exc()
         _close_stdout()
-        code, message = ending(error)
         typer.echo(f"error: {message}", err=True)
-        sys.exit(code)
+    sys.exit(code)
+
+
+def _of_usage(error: Exception) -> Exception:
+    """Return what is wrong with the words of a command as an error of the input."""
+    if (say := getattr(error, "format_message", None)) is None:
+        return error
+    if not (what := say()):
+        # A group without a command has printed its help.
+        sys.exit(INPUT)
+    path = getattr(getattr(error, "ctx", None), "command_path", "abeval")
+    return ExperimentError(said_of_value(what), f"`{path} --help` lists what there is")
 
 
 def _close_stdout() -> None:

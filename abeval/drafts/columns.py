@@ -244,6 +244,8 @@ def _ends(column: str) -> str:
 
 def _looks(column: str) -> str:
     """Write what most texts of a column look like."""
+    # An id of type UUID is text too.
+    column = f"cast({column} as varchar)"
     is_time = f"try_cast({column} as timestamp) is not null and {column} not similar to '\\d+'"
     is_number = f"regexp_matches(trim({column}), '{_IS_NUMBER}')"
     time, number = (

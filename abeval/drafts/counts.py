@@ -98,7 +98,7 @@ def counts_of(engine: Engine, table: Table, named: Named) -> CountTable | None:
     has_ids = any(c.named("unit") and c.distinct > 2 for c in table.columns)
     if variant is None or not 0 < table.rows <= MOST_ROWS or has_ids:
         return None
-    names = [c.name for c in table.columns if not _INDEX.fullmatch(c.name)]
+    names = [c.name for c in table.columns if c.name == variant or not _INDEX.fullmatch(c.name)]
     listed = ", ".join(f"cast({quoted(name)} as varchar)" for name in names)
     read = engine.rows(f"select {listed} from {quoted(table.relation)}")
     cells = [["" if cell is None else str(cell).strip() for cell in row] for row in read]

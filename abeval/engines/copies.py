@@ -247,7 +247,7 @@ def _workbook_errors(file: str) -> Iterator[None]:
     try:
         yield
     except (CalamineError, *damage) as error:
-        what = f"{file} cannot be read as a workbook: {error}"
+        what = f"{file} cannot be read as a workbook: it is none, or is damaged or locked"
         raise LogError(
             what, "restore it, or save it again: as .xlsx without a password, or as CSV"
         ) from error

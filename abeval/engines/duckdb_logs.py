@@ -137,16 +137,23 @@ RENAME = (
 
 
 @contextmanager
-def _frame_errors(log: str) -> Iterator[None]:
+def _frame_errors(log: str, frame: Any, hint: str) -> Iterator[None]:  # noqa: ANN401 (any frame)
     """Raise what the library of a frame raises as the error of a log."""
     try:
         yield
-    except (AbevalError, duckdb.Error, MemoryError):
+    except (AbevalError, MemoryError):
+        raise
+    except duckdb.Error as error:
+        types = frame.dtypes.items() if hasattr(getattr(frame, "dtypes", None), "items") else ()
+        for name, kind in types:
+            if f"'{kind}'" in str(error):
+                what = f"{log}: column {name!r} of the frame is {str(kind).partition('[')[0]}"
+                raise LogError(f"{what}, which no log has", hint) from error
         raise
     except Exception as error:
-        why = f"{type(error).__name__}: {[*str(error).splitlines(), ''][0][:200]}"
-        hint = "compute it first, and pass its rows as pandas, Polars or Arrow"
-        raise LogError(f"{log}: the frame cannot be read: {why}", hint) from error
+        why = [*str(error).splitlines(), ""][0][:200]
+        compute = "compute it first, and pass its rows as pandas, Polars or Arrow"
+        raise LogError(f"{log}: the frame cannot be read: {why}", compute) from error
 
 
 def _check_names(frame: Any, log: str) -> None:  # noqa: ANN401 (any frame)
@@ -158,6 +165,8 @@ def _check_names(frame: Any, log: str) -> None:  # noqa: ANN401 (any frame)
     parts = next((name for name in names if isinstance(name, tuple)), None)
     if parts is not None:
         raise LogError(f"{log}: the name of a column is {parts!r}, and no text", RENAME)
+    if not names and hasattr(frame, "columns"):
+        raise LogError(f"{log}: the frame has no columns", "give one with a name for each column")
     for name in map(str, names):
         if name.lower() in seen:
             what = f"{log}: columns {seen[name.lower()]!r} and {name!r} have one name"
@@ -187,7 +196,7 @@ def scanned(frame: object, columns: Mapping[str, int] | None, log: str) -> objec
     if hasattr(frame, "to_pyarrow"):
         return Stream(frame.to_pyarrow())
     raise LogError(
-        f"{log}: {type(frame).__name__} is not a frame",
+        f"{log.removesuffix('_frame')}: {type(frame).__name__} is not a frame",
         "give a pandas, Polars, Arrow or Ibis table, or a DuckDB relation",
     )
 
@@ -437,10 +446,14 @@ class Logs:
     ) -> None:
         """Copy a frame (pandas, Polars, Arrow, Ibis, a relation) into the relation `name`."""
         self._stored.pop(name, None)
-        log, hint = sources.log_name(name), "each column needs one type and a unique name"
+        log = sources.log_name(name).removesuffix("_frame")
+        hint = (
+            "each column needs one type, of numbers, text, times or booleans: cast it, or drop it"
+        )
         if source is not None and source.paths:
             hint = "a file of the table may be damaged: restore it"
-        with _frame_errors(log), log_errors(f"{log}: the frame cannot be read", hint):
+        failed = f"{log}: the frame cannot be read"
+        with log_errors(failed, hint), _frame_errors(log, frame, hint):
             _check_names(frame, log)
             if source is None:
                 self._copy(name, frame, {}, [])

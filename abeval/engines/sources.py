@@ -253,7 +253,7 @@ def _kind_of(log: str, files: Sequence[str], format: str) -> str:
     if len(by_kind) != 1 or None in by_kind:
         examples = ", ".join(Path(file).name for file in by_kind.values())
         raise LogError(
-            f"{log} are files of unknown or mixed formats, such as {examples}",
+            f"the files of {log} are of unknown or mixed formats, such as {examples}",
             f"read are {', '.join([*_KINDS, '.db'])}, and text with .gz or .zst; else name the "
             f"format: {entry(log, 'format', 'csv')}; or narrow the path",
         )

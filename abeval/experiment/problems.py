@@ -12,7 +12,7 @@ from typing import Any, get_args
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
-from abeval.errors import AbevalError, LogError
+from abeval.errors import AbevalError, LogError, said_of_value
 from abeval.experiment.model import Experiment
 from abeval.experiment.sections import PATTERNS, Language, Variant
 
@@ -127,7 +127,7 @@ def _should(detail: ErrorDetails) -> str:
         return "should be a table" + _SHAPES.get(str(context.get("class_name")), "")
     if kind.startswith(("date_", "datetime_")):
         return "should be a date or a local time, such as 2026-09-14 or 2026-09-14T12:00:00"
-    return re.sub("^(Input|String|Value|List) should", "should", detail["msg"])
+    return said_of_value(detail["msg"])
 
 
 def _shown(value: object) -> str:

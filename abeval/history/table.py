@@ -116,8 +116,11 @@ def _opened(path: Path, scratch: Scratch) -> Iterator[tuple[duckdb.DuckDBPyConne
         connection = open_database(
             str(scratch.path / "history.duckdb"), folders=[str(scratch.path)]
         )
-    except (duckdb.Error, OSError) as error:
-        raise ExperimentError(f"cannot read {path}: {error}", _MEND) from error
+    except duckdb.Error as error:
+        what = f"cannot read {path}: it is no DuckDB database of this version, or is damaged"
+        raise ExperimentError(what, _MEND) from error
+    except OSError as error:
+        raise ExperimentError(f"cannot read {path}: {error.strerror or error}", _MEND) from error
     with closing(connection):
         try:
             views = f"select 1 from duckdb_views() where view_name = {literal(TABLE)}"

@@ -346,11 +346,17 @@ def faulty_expression(
             "group by unit_id, in_period, day"
         )
         if _fails(f"select max(v) from ({sums}) as sums", engine):
-            what = f"{where}: {text!r} cannot be computed: {reason_of(error)}"
-            hints = checks.REMEDIES["expression"].items()
-            hint = next(h for pattern, h in hints if re.search(pattern, what.lower()))
-            return ExperimentError(what, hint)
+            return uncomputable(f"{where}: {text!r}", error)
     return error
+
+
+def uncomputable(expression: str, error: QueryError) -> ExperimentError:
+    """Return the error of an expression that the engine cannot compute, with what may mend it."""
+    what = f"{expression} cannot be computed: {reason_of(error)}"
+    hints = checks.REMEDIES["expression"].items()
+    return ExperimentError(
+        what, next(h for pattern, h in hints if re.search(pattern, what.lower()))
+    )
 
 
 def _expressions(

@@ -98,7 +98,7 @@ def parsed(text: str) -> exp.Expr:
 def _parsed_once(text: str) -> exp.Expr:
     # The grammar of expressions has no statements.
     trees = Dialect.get_or_raise("duckdb").parse_into(exp.Condition, text)
-    if len(trees) != 1 or trees[0] is None:
+    if len(trees) != 1 or trees[0] is None or text.rstrip().endswith(";"):
         raise ParseError("not one expression")
     tree = trees[0]
     for node in tree.walk():

@@ -13,6 +13,7 @@ from abeval.engines.duckdb import DuckDBEngine
 from abeval.engines.sql import Engine, quoted
 from abeval.errors import ExperimentError, LogError
 from abeval.experiment.sources import LogSource
+from abeval.logs.mapping import is_number
 from abeval.offline import candidates
 from abeval.offline import metrics as definitions
 from abeval.offline.candidates import TIE, Candidates, Units, finite_sql
@@ -84,6 +85,13 @@ def _engine(scoring: Scoring) -> closing[DuckDBEngine]:
     return closing(DuckDBEngine())
 
 
+def _check_models(named: Mapping[str, object]) -> None:
+    """Refuse models without a name, and no models."""
+    if not named or not all(isinstance(model, str) and model for model in named):
+        what = f"each model needs a name that is text; there are: {[*named]}"
+        raise ExperimentError(what, 'such as {"old": ..., "new": ...}')
+
+
 def _evaluated(
     engine: Engine,
     models: Mapping[str, object],
@@ -94,6 +102,9 @@ def _evaluated(
     """Evaluate candidates; the other models are compared with the first."""
     rows = judged.rows
     units = candidates.read_units(engine) if rows is None else Units.of_one_traffic(rows.ids)
+    if not len(units.ids):
+        what = "nothing is left to evaluate: no request has an id and its unit"
+        raise LogError(what, "check the ids of the truth, or of the log")
     sums = run_models(engine, judged, units, scoring, silent)
     result = result_of(
         sums,
@@ -153,6 +164,7 @@ def evaluate(
     wanted = definitions.metrics_and_policy(compat, k, metrics, ties, no_relevant)
     scoring = Scoring(*wanted, alpha, threshold, bins)
     named = runs if isinstance(runs, Mapping) else {"model": runs}
+    _check_models(named)
     with _engine(scoring) as engine:
         engine.confine([])
         known, sql = _add(engine, "truth", "truth", truth), {}
@@ -206,10 +218,15 @@ def _check_ids(called: str, columns: Mapping[str, str], truth: Mapping[str, str]
 def _check_numbers(
     engine: Engine, called: str, relation: str, types: Mapping[str, str], *names: str
 ) -> None:
-    """Refuse text that is no number, such as letters for grades, with the values to map."""
+    """Refuse what is no number: times, lists, and letters for grades, with the values to map."""
     for name in names:
-        if types.get(name) != "VARCHAR":
+        kind = types.get(name, "BOOLEAN")
+        if is_number(kind):
             continue
+        if not kind.startswith(("VARCHAR", "ENUM(")) or kind.endswith("]"):
+            raise LogError(
+                f"{called}: `{name}` is {kind}, which is no number", "cast it, or drop it"
+            )
         column = quoted(name)
         odd = engine.rows(
             f"select distinct {column} from {relation} where {column} is not null and "
@@ -314,6 +331,7 @@ def evaluate_log(
     wanted = definitions.metrics_and_policy(compat, k, metrics, ties, no_relevant)
     scoring = Scoring(*wanted, alpha, threshold, bins)
     named = scores if isinstance(scores, Mapping) else {name: name for name in scores}
+    _check_models(named)
     of_model = {model: f"m_{i}" for i, model in enumerate(named)}
     mapped, by = columns or JudgedColumns(), scoring.policy.ties
     with _engine(scoring) as engine:

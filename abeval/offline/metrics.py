@@ -6,9 +6,10 @@ An id carries its definition: `map@10[min]`, `gauc[impressions]`.
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal, NamedTuple
+from numbers import Integral
+from typing import Any, Literal, NamedTuple, get_args
 
-from abeval.bounds import MAX_CUTOFF
+from abeval.bounds import MAX_BINS, MAX_CUTOFF, MAX_VALUE, MIN_ALPHA, check_between
 from abeval.errors import ExperimentError
 from abeval.packaged import table_beside
 
@@ -151,7 +152,7 @@ def parse_metric(text: str) -> OfflineMetric:
           hint: one of ndcg@10[bin], ndcg@10[lin], ndcg@10[exp], ndcg@10[bin,list], \
 ndcg@10[lin,list], ndcg@10[exp,list], ndcg@10[bin,k], ndcg@10[lin,ties]
     """
-    match = _ID.match(text)
+    match = _ID.match(text) if isinstance(text, str) else None
     name, k, variant = match.groups() if match else (text, None, None)
     named = [d for d in DEFINITIONS.values() if d.name == name]
     if not named:
@@ -236,6 +237,12 @@ class Scoring:
     threshold: float | None = None
     bins: int = 10
 
+    def __post_init__(self) -> None:
+        check_between("alpha", self.alpha, MIN_ALPHA, 1 - MIN_ALPHA)
+        check_between("bins", self.bins, 1, MAX_BINS)
+        if self.threshold is not None:
+            check_between("threshold", self.threshold, -MAX_VALUE, MAX_VALUE)
+
 
 class Preset(NamedTuple):
     """A library's policy, and its metrics by their ids here; `at_k` has `{}` for the cut-off."""
@@ -277,7 +284,8 @@ def metrics_and_policy(
         >>> [m.id for m in metrics], policy.no_relevant
         (['precision@3', 'map@3[min]', 'ndcg@3[exp]', 'ndcg[exp]'], 'one')
     """
-    if not ks or not all(1 <= k <= MAX_CUTOFF for k in ks):
+    are_numbers = isinstance(ks, Iterable) and all(isinstance(k, Integral) for k in ks)
+    if not are_numbers or not ks or not all(1 <= k <= MAX_CUTOFF for k in ks):
         what = f"k must be one or more whole numbers from 1 to {MAX_CUTOFF:,}"
         raise ExperimentError(what, "such as 1, 5, 10")
     cuts = list(dict.fromkeys(ks))
@@ -290,6 +298,9 @@ def metrics_and_policy(
 
         what = f"no preset is called {compat!r}{suggestion(compat, PRESETS)}"
         raise ExperimentError(what, f"one of {', '.join(PRESETS)}")
+    for option, value, known in (("ties", ties, Ties), ("no_relevant", no_relevant, NoRelevant)):
+        if value is not None and value not in get_args(known):
+            raise ExperimentError(f"{option}: {value!r} is none of {', '.join(get_args(known))}")
     policy = replace(
         policy, ties=ties or policy.ties, no_relevant=no_relevant or policy.no_relevant
     )

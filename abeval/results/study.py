@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from pydantic import ValidationError
 
-from abeval.errors import ExperimentError, LogError
+from abeval.errors import ExperimentError, LogError, said_of_value
 from abeval.results.agreement import AGREEMENT_SCHEMA_VERSION, Agreement
 from abeval.results.analysis import SCHEMA_VERSION, ExperimentInfo, Result
 from abeval.results.interleaving import INTERLEAVING_SCHEMA_VERSION, InterleavingResult
@@ -103,7 +103,7 @@ def read_result(file: Path, wanted: Wanted) -> Record:
     except ValidationError as error:
         first = error.errors()[0]
         where = ".".join(map(str, first["loc"]))
-        what = f"{file} is not a whole result: {where}: {first['msg']}"
+        what = f"{file} is not a whole result: {where}: {said_of_value(first['msg'])}"
         raise ExperimentError(what, wanted.hint) from error
     except (ValueError, RecursionError) as error:
         what = f"{file} was written by another version of abeval: {error}"

@@ -3,6 +3,7 @@
 import math
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -13,9 +14,10 @@ from abeval.drafts import words
 from abeval.drafts.values import says_before
 from abeval.engines.duckdb_logs import RENAME
 from abeval.engines.sql import Engine, literal, number_cast, quoted, whole
-from abeval.errors import ExperimentError, LogError
+from abeval.errors import ExperimentError, LogError, QueryError
 from abeval.experiment.problems import near_miss, suggestion
 from abeval.logs.mapping import is_number
+from abeval.logs.prepare import uncomputable
 from abeval.metrics.definition import Missing
 from abeval.metrics.expressions import expression_problem, parse_expression
 from abeval.metrics.row_text import columns_of
@@ -212,7 +214,13 @@ class Values:
         self._columns = columns
         texts = list(dict.fromkeys(text for group in groups for text in group))
         listed = ", ".join(["count(*)", *map(_range_sql, texts)])
-        ((rows, *cells),) = engine.rows(f"select {listed} from {TABLE}")
+        try:
+            ((rows, *cells),) = engine.rows(f"select {listed} from {TABLE}")
+        except QueryError:
+            for text in texts:
+                with _computing(text):
+                    engine.rows(f"select {_range_sql(text)} from {TABLE}")
+            raise
         self._rows = whole(rows)
         self._ranges = {text: cells[6 * i : 6 * i + 6] for i, text in enumerate(texts)}
 
@@ -240,6 +248,14 @@ class Values:
                 hint = "numbers have 16 digits: subtract what all units share, so that means differ"
                 raise LogError(what, hint)
         return step
+
+
+@contextmanager
+def _computing(text: str) -> Iterator[None]:
+    try:
+        yield
+    except QueryError as error:
+        raise uncomputable(repr(text), error) from error
 
 
 def _range_sql(text: str) -> str:

@@ -49,7 +49,7 @@ def weights_of(
 ) -> tuple[Mapping[str, float], str]:
     """Return variant → weight, and whether weights were planned or observed."""
     if named is not None:
-        missing = sorted({*counts} ^ {*named})
+        missing = sorted({*counts} ^ {*named}, key=str)
         if missing:
             raise ExperimentError(f"weights: {missing[0]!r} is not in both weights and the table")
         return named, "planned"

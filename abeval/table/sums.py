@@ -75,7 +75,7 @@ _PRODUCTS = (
 )
 """A sum and two whose product is never below its square (Cauchy)."""
 
-_TABLE = "sums_by_metric"
+_TABLE = "raw_table"
 _NEEDED = ("metric", "variant", "n", *VALUE)
 _FORM = "metric, variant, day, n, sum_y, sum_yy, and of a ratio sum_x, sum_xx, sum_xy"
 

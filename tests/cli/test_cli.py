@@ -337,6 +337,10 @@ def test_mistakes_of_assign(
         (["tools", "sql", "units/logged_sumss"], "no query is called 'units/logged_sumss'"),
         (["tools", "simulate", "x", "--impressions", "5"], "5 impressions are too few"),
         (["tools", "simulate", "x", "--seed", "-1"], "Invalid value for '--seed'"),
+        (
+            ["tools", "simulate", "x", "--seed", "x", "--debug"],
+            "'--seed': should be a whole number",
+        ),
         (["analyze"], "name an experiment file, a table, or --sums"),
         (["analyse", "x"], "No such command 'analyse'"),
         (["analyze", "x", "--jsn", "y"], "No such option"),
@@ -354,6 +358,7 @@ def test_mistakes_of_the_command_itself(
     out, err = capsys.readouterr()
     assert out == ""
     assert says in err
+    assert err.startswith("error: ")
     assert list(tmp_path.iterdir()) == []
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import signal
 import subprocess
 import sys
@@ -187,10 +188,10 @@ def test_a_query_that_wants_too_much_memory_says_what_to_raise() -> None:
 @pytest.mark.parametrize(
     ("sql", "says"),
     [
-        ("selec 1", "Parser Error: syntax error at or near"),
-        ("select x", 'Binder Error: Referenced column "x"'),
-        ("select timestamp '2024-01-01' * 1000", "Binder Error: No function matches"),
-        ("select cast('a' as int)", "Conversion Error: Could not convert string 'a' to INT32"),
+        ("selec 1", "syntax error at or near"),
+        ("select x", 'Referenced column "x"'),
+        ("select timestamp '2024-01-01' * 1000", "No function matches"),
+        ("select cast('a' as int)", "Could not convert string 'a' to INT32"),
     ],
 )
 def test_errors_come_without_listings(engine: DuckDBEngine, sql: str, says: str) -> None:
@@ -198,7 +199,7 @@ def test_errors_come_without_listings(engine: DuckDBEngine, sql: str, says: str)
         engine.rows(sql)
     assert str(caught.value).startswith(f"DuckDB could not run a query: {says}")
     assert "\n" not in str(caught.value)
-    assert "TINYINT" not in str(caught.value)
+    assert not re.search("TINYINT|You might|Candidate", str(caught.value))
 
 
 def test_an_error_that_shows_only_while_reading_is_one_too(engine: DuckDBEngine) -> None:
@@ -263,8 +264,11 @@ def test_what_is_no_frame_is_refused(engine: DuckDBEngine, frame: object) -> Non
 
 
 def test_a_frame_that_cannot_be_read_is_a_fault_of_the_log(engine: DuckDBEngine) -> None:
-    with pytest.raises(LogError, match="items: the frame cannot be read"):
+    with pytest.raises(LogError, match="items: the frame has no columns"):
         engine.add_frame("raw_items", pd.DataFrame(index=[0, 1]))
+    with pytest.raises(LogError, match="items: column 'x' of the frame is complex128") as caught:
+        engine.add_frame("raw_items", pd.DataFrame({"x": [1j]}))
+    assert "cast it" in str(caught.value.hint)
 
 
 def test_frames_of_unknown_logs_are_refused(caller: duckdb.DuckDBPyConnection) -> None:

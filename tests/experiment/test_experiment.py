@@ -207,7 +207,7 @@ def test_a_value_to_meet_is_shown_or_guarded_by_a_range(case: str) -> None:
                 "(got 'Goal'; did you mean `goal`?)"
             ],
         ),
-        ({"metrics": "ctr"}, ["metrics: should be a valid list (got 'ctr')"]),
+        ({"metrics": "ctr"}, ["metrics: should be a list (got 'ctr')"]),
         ({"metrics": ["ctr"]}, ["metrics[0]: should be a table (got 'ctr')"]),
         ({"variants": ["a", "b"]}, ["variants: should be a table (got ['a', 'b'])"]),
         ({"variants": {"a": {}}}, ["variants: an experiment compares at least two variants"]),

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+from typing import Any
+
 import pandas as pd
 import pytest
 
@@ -53,3 +56,44 @@ def test_names_that_cannot_be_are_told() -> None:
     columns = abeval.JudgedColumns(unit=0)  # type: ignore[arg-type]
     with pytest.raises(ExperimentError, match=r"columns\.unit_id: should be"):
         abeval.evaluate_log("log.csv", ["score"], columns=columns)
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        ({"k": 5}, "k must be one or more whole numbers"),
+        ({"k": ("x",)}, "k must be one or more whole numbers"),
+        ({"metrics": [None]}, "no offline metric is called None"),
+        ({"ties": "x"}, "ties: 'x' is none of item, text, position"),
+        ({"no_relevant": 1}, "no_relevant: 1 is none of"),
+        ({"bins": 0}, "bins 0: use a number from 1"),
+        ({"alpha": "x"}, "alpha x: use a number"),
+        ({"threshold": float("nan")}, "threshold nan: use a number"),
+    ],
+)
+def test_a_wrong_option_is_named(options: dict[str, Any], says: str) -> None:
+    with pytest.raises(ExperimentError, match=re.escape(says)):
+        abeval.evaluate(RUN, TRUTH, **options)
+
+
+@pytest.mark.parametrize("named", [{}, {"": None}, {1: None}])
+def test_a_model_without_a_name_is_refused(named: dict[Any, Any]) -> None:
+    with pytest.raises(ExperimentError, match="each model needs a name that is text"):
+        abeval.evaluate(dict.fromkeys(named, RUN), TRUTH)
+
+
+def test_a_truth_without_rows_is_refused() -> None:
+    with pytest.raises(LogError, match="nothing is left to evaluate"):
+        abeval.evaluate(RUN, TRUTH.iloc[:0])
+
+
+@pytest.mark.parametrize("column", ["score", "grade"])
+def test_times_for_numbers_are_refused(column: str) -> None:
+    times = pd.to_datetime(["2024-01-01"] * 3)
+    run, truth = RUN, TRUTH
+    if column == "score":
+        run = RUN.assign(score=times)
+    else:
+        truth = TRUTH.assign(grade=times[:2])
+    with pytest.raises(LogError, match=f"`{column}` is TIMESTAMP.*, which is no number"):
+        abeval.evaluate(run, truth, metrics=["mrr@2"])

@@ -1,9 +1,10 @@
 """Every command, with the network cut and every file but the logs unreadable: the same result.
 
-`python -m benchmarks.reliability.cut` prints a row of the table in `results/reliability.md`, and
-fails if a command fails or answers otherwise. Linux 6.7 or newer: the kernel (Landlock) holds a
-run to the logs, the folders that it writes, and the programs that it consists of.
+Only where it is asked for, `python -m tests.malformed --only cut`: it needs Linux 6.7 or newer,
+whose kernel (Landlock) holds a run to the logs, the folders that it writes, and its own programs.
 """
+
+from __future__ import annotations
 
 import ctypes
 import os
@@ -13,15 +14,16 @@ import struct
 import sys
 import sysconfig
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
 
 import abeval.cli.main as command_line
-from benchmarks.reliability.world import ended
+from tests.malformed.harness import Record
 
 _CREATE, _ADD, _RESTRICT = 444, 445, 446
 _EXECUTE, _WRITE, _READ_FILE, _READ_FOLDER, _TRUNCATE = 1, 2, 4, 8, 1 << 14
@@ -99,7 +101,7 @@ def confine(folder: Path) -> None:
     """Cut the network, and hold this process to the logs, its outputs and its programs."""
     libc = ctypes.CDLL(None, use_errno=True)
     if libc.unshare(_NEW_NETWORK):
-        print("no network namespace: TCP is cut, other protocols are not", file=sys.stderr)
+        print("no network namespace: TCP is cut, other protocols are not", file=sys.stderr)  # noqa: T201
     rules = _checked(libc.syscall(_CREATE, struct.pack("QQQ", _EVERY, _TCP, 0), 24, 0))
     programs = {sys.prefix, sys.base_prefix, sysconfig.get_path("purelib"), *_sources(), "/usr"}
     read = _EXECUTE | _READ_FILE | _READ_FOLDER
@@ -151,7 +153,7 @@ def holds(folder: Path) -> bool:
     return False
 
 
-def begun(folder: Path, arguments: Sequence[str], cut: bool) -> int:
+def begin(folder: Path, arguments: Sequence[str], cut: bool) -> int:
     """Run a command in a copy of this process; what it prints goes to a file."""
     child = os.fork()
     if child:
@@ -177,39 +179,40 @@ def begun(folder: Path, arguments: Sequence[str], cut: bool) -> int:
         os._exit(code)
 
 
-def contents(folder: Path) -> dict[str, bytes]:
-    """Every file below a folder."""
-    return {
-        str(file.relative_to(folder)): file.read_bytes()
-        for file in sorted(folder.rglob("*"))
-        if file.is_file()
-    }
+def run(seed: int, count: int) -> Iterator[Record]:
+    """Run commands twice, free and cut off: each has the same outputs, whatever the seed."""
+    lines = COMMANDS[:count]
+    with TemporaryDirectory(prefix=f"abeval-cut-{seed}-") as parent:
+        # The same place for both: paths are in what is printed.
+        free, cut_off = (_outcomes(lines, Path(parent) / "now", cut) for cut in (False, True))
+    for line, before, after in zip(lines, free, cut_off, strict=True):
+        unlike = {name for name in before.files | after.files if _differs(name, before, after)}
+        ok = before.code == after.code == 0 and not unlike
+        message = "" if ok else f"{sorted(unlike)} differ; {after.printed[-400:]}"
+        yield Record(line, after.code, ok, message, after.seconds)
 
 
-def main() -> int:
-    """Run every command with and without: 0 if all have the same result."""
-    faults = 0
-    with TemporaryDirectory(prefix="abeval-cut-") as parent:
-        worlds = [Path(parent) / "now", Path(parent) / "free", Path(parent) / "cut"]
-        results: list[dict[str, bytes]] = []
-        for cut, kept in ((False, worlds[1]), (True, worlds[2])):
-            # The same place for both: paths are in what is printed.
-            write_world(worlds[0])
-            (worlds[0] / "out").mkdir()
-            for line in COMMANDS:
-                code = ended(begun(worlds[0], line.split(), cut))
-                if code:
-                    faults += 1
-                    print(f"exit {code}{' when cut off' if cut else ''}: abeval {line}")
-                    print((worlds[0] / "out" / "printed.txt").read_text()[-400:])
-            shutil.move(worlds[0], kept)
-            results.append(contents(kept / "out"))
-        free, cut_off = results
-        unlike = [name for name in free | cut_off if free.get(name) != cut_off.get(name)]
-        print(f"{len(COMMANDS)} commands, {len(free)} files: {len(unlike)} differ, {faults} failed")
-        print("\n".join(unlike))
-        return int(bool(unlike or faults))
+class Outcome(NamedTuple):
+    """What a command left in the folder of outputs, and how it ended."""
+
+    code: int
+    seconds: float
+    files: Mapping[str, bytes]
+    printed: str
 
 
-if __name__ == "__main__":
-    sys.exit(main())
+def _differs(name: str, before: Outcome, after: Outcome) -> bool:
+    return before.files.get(name) != after.files.get(name)
+
+
+def _outcomes(lines: Sequence[str], folder: Path, cut: bool) -> list[Outcome]:
+    write_world(folder)
+    out, outcomes = folder / "out", []
+    out.mkdir()
+    for line in lines:
+        _, status, used = os.wait4(begin(folder, line.split(), cut), 0)
+        files = {str(f.relative_to(out)): f.read_bytes() for f in out.rglob("*") if f.is_file()}
+        code, printed = os.waitstatus_to_exitcode(status), files["printed.txt"].decode()
+        outcomes.append(Outcome(code, used.ru_utime + used.ru_stime, files, printed))
+    shutil.rmtree(folder)
+    return outcomes

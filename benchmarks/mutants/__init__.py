@@ -1,1 +1,0 @@
-"""Changes of code and queries, and whether the tests notice them."""

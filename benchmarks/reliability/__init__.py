@@ -1,1 +1,0 @@
-"""Try again what `results/reliability.md` claims: `python -m benchmarks.reliability.NAME`."""
