@@ -18,6 +18,12 @@ MAX_VARIANTS = 100
 MAX_METRICS = 500
 """Of an experiment, and of a table where each column of numbers becomes one."""
 
+MAX_SEGMENTS = 100
+"""Of an experiment, and likewise of cuts: each has a check and a table."""
+
+MAX_SEGMENT_VALUES = 10_000
+"""Of a segment: what has more is an id."""
+
 MAX_GAP_MINUTES = 1e7
 MAX_LONG_SECONDS = 1e9
 MAX_ATTRIBUTION_HOURS = 1e6
