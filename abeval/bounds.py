@@ -24,6 +24,9 @@ MAX_SEGMENTS = 100
 MAX_SEGMENT_VALUES = 10_000
 """Of a segment: what has more is an id."""
 
+MAX_CLUSTERS = 20_000
+"""Of a design, and of its slots: each is drawn again 9,999 times."""
+
 MAX_GAP_MINUTES = 1e7
 MAX_LONG_SECONDS = 1e9
 MAX_ATTRIBUTION_HOURS = 1e6

@@ -50,6 +50,9 @@ def guarded(work: Callable[[], None]) -> None:
         if (stopped := exit_code()) is not None:
             # DuckDB makes an error of the exit that a signal raises within it.
             sys.exit(stopped)
+        if str(error) == "Query interrupted":
+            # And another one of Ctrl-C.
+            sys.exit(_INTERRUPTED)
         if "--debug" in sys.argv:
             traceback.print_exc()
         _close_stdout()
@@ -66,6 +69,8 @@ def _close_stdout() -> None:
         with suppress(OSError):
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
+
+_INTERRUPTED = 130
 
 _STDOUT = Path("-")
 """What `--json` names for standard output, on which then nothing else is written."""

@@ -203,7 +203,7 @@ def check_values(segments: Mapping[str, arrays.Labels]) -> None:
             what = f"segments.{name}: {len(labels.names):,} values, but at most"
             raise LogError(
                 f"{what} {MAX_SEGMENT_VALUES:,} are compared",
-                "group them, as in \"case when age < 30 then 'young' else 'old' end\", or remove it",
+                "group them, as in \"case when age < 30 then 'young' else 'old' end\"",
             )
 
 
