@@ -27,6 +27,9 @@ MAX_SEGMENT_VALUES = 10_000
 MAX_CLUSTERS = 20_000
 """Of a design, and of its slots: each is drawn again 9,999 times."""
 
+MAX_LOOKS = 100
+"""That are planned: each is integrated over those before it."""
+
 MAX_GAP_MINUTES = 1e7
 MAX_LONG_SECONDS = 1e9
 MAX_ATTRIBUTION_HOURS = 1e6

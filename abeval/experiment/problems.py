@@ -127,7 +127,8 @@ def _should(detail: ErrorDetails) -> str:
         return "should be a table" + _SHAPES.get(str(context.get("class_name")), "")
     if kind.startswith(("date_", "datetime_")):
         return "should be a date or a local time, such as 2026-09-14 or 2026-09-14T12:00:00"
-    return re.sub("^(Input|String|Value|List) should", "should", detail["msg"])
+    said = detail["msg"].replace(" after validation", "")
+    return re.sub("^(Input|String|Value|List) should", "should", said)
 
 
 def _shown(value: object) -> str:

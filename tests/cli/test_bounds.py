@@ -78,6 +78,18 @@ def test_weights_and_alpha_are_numbers_that_can_be_used(
         assert f"  {path}: should be " in said
 
 
+LOOKS = f"looks = 'group_sequential'\nplanned_looks = {[(i + 1) / 200 for i in range(101)]}\n"
+
+
+def test_more_looks_than_are_planned_at_once_are_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture
+) -> None:
+    (tmp_path / "e.toml").write_text(f"{FILE}[inference]\n{LOOKS}")
+    assert call(monkeypatch, "analyze", tmp_path / "e.toml") == 2
+    said = "inference.planned_looks: should have at most 100 items, not 101 (got "
+    assert said in capsys.readouterr().err
+
+
 OPTIONS = {
     "k of 2^63": ("replay", "--k", 2**63),
     "no cut-off": ("replay", "--k-by", "position:1=0"),
