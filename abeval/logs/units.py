@@ -67,7 +67,7 @@ def places_of_names(wanted: Iterable[str | None], names: Iterable[str]) -> array
         >>> places_of_names(["b", None], ["a", "b"]).tolist()
         [1, -1]
     """
-    place = {name: number for number, name in enumerate(names)}
+    place: dict[str | None, int] = {name: number for number, name in enumerate(names)}
     return np.array([place.get(name, arrays.NONE) for name in wanted], dtype=np.int64)
 
 
