@@ -20,6 +20,18 @@ MAX_VARIANTS = 100
 MAX_METRICS = 500
 """Of an experiment, and of a table where each column of numbers becomes one."""
 
+MAX_SEGMENTS = 100
+"""Of an experiment, and likewise of cuts: each has a check and a table."""
+
+MAX_SEGMENT_VALUES = 10_000
+"""Of a segment: what has more is an id."""
+
+MAX_CLUSTERS = 20_000
+"""Of a design, and of its slots: each is drawn again 9,999 times."""
+
+MAX_LOOKS = 100
+"""That are planned: each is integrated over those before it."""
+
 MAX_GAP_MINUTES = 1e7
 MAX_LONG_SECONDS = 1e9
 MAX_ATTRIBUTION_HOURS = 1e6

@@ -74,3 +74,15 @@ def test_who_imports_abeval_keeps_their_signals(number: int) -> None:
     default = f"import signal; signal.signal({int(number)}, signal.SIG_DFL);"
     run = subprocess.run([sys.executable, "-c", default + lines], env=os.environ)  # noqa: S603 (our own lines)
     assert run.returncode == -number
+
+
+def test_an_interrupt_within_a_query_of_duckdb_is_no_fault(tmp_path: Path) -> None:
+    lines = """
+import threading
+import duckdb
+def work():
+    threading.Timer(0.3, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
+    duckdb.execute("select sum(hash(a.range + b.range)) from range(1000000) a, range(100000) b")
+guarded(work)
+"""
+    assert ended(tmp_path, lines) == (130, "")

@@ -172,7 +172,8 @@ def _read_ids(file: Path, column: str | None) -> tuple[list[str], str]:
             rows = [(reader.line_num, row) for row in reader if row]
     except (OSError, UnicodeDecodeError, csv.Error) as error:
         reason = error.strerror if isinstance(error, OSError) else error
-        raise LogError(f"{file} cannot be read: {reason}", "give a CSV file in UTF-8") from error
+        hint = "give a CSV file in UTF-8, with ids of at most 131,072 characters"
+        raise LogError(f"{file} cannot be read: {reason}", hint) from error
     if not rows:
         raise LogError(f"{file} is empty", "give a CSV file with a header line and one id per line")
     header = rows[0][1]

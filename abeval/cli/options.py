@@ -50,6 +50,9 @@ def guarded(work: Callable[[], Any]) -> None:
         if (stopped := exit_code()) is not None:
             # DuckDB makes an error of the exit that a signal raises within it.
             sys.exit(stopped)
+        if str(error) == "Query interrupted":
+            # And another one of Ctrl-C.
+            sys.exit(_INTERRUPTED)
         code, message = ending(_of_usage(error))
         if "--debug" in sys.argv and code == FAULT:
             traceback.print_exc()
@@ -77,6 +80,8 @@ def _close_stdout() -> None:
         with suppress(OSError):
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
+
+_INTERRUPTED = 130
 
 _STDOUT = Path("-")
 """What `--json` names for standard output, on which then nothing else is written."""

@@ -3,7 +3,7 @@
 from collections.abc import Collection, Sequence
 from zoneinfo import ZoneInfo, available_timezones
 
-from abeval.bounds import MAX_METRICS, MAX_VARIANTS
+from abeval.bounds import MAX_METRICS, MAX_SEGMENTS, MAX_VARIANTS
 from abeval.errors import ExperimentError
 from abeval.experiment import sources
 from abeval.experiment.metric_rules import Found, expression, inference_rule, metric_rules
@@ -14,6 +14,12 @@ from abeval.experiment.sections import ScheduledSplit, moment
 from abeval.experiment.sources import CANONICAL_COLUMNS, OWN_TABLE, ROW_UNIT, LogSource
 
 _NO_UNIT = 'needs a unit to join by; unit = "row" has none'
+_MOST = {
+    "variants": MAX_VARIANTS,
+    "metrics": MAX_METRICS,
+    "segments": MAX_SEGMENTS,
+    "cuts": MAX_SEGMENTS,
+}
 _MISSING = "belongs to [logs.impressions], which is missing"
 
 
@@ -52,9 +58,10 @@ def _experiment(experiment: Experiment) -> Found:
     control, variants = experiment.control, experiment.variants
     if control not in variants:
         yield "control", f"no variant is called {control!r}{suggestion(control, variants)}"
-    for name, limit in (("variants", MAX_VARIANTS), ("metrics", MAX_METRICS)):
+    for name, limit in _MOST.items():
         if (count := len(getattr(experiment, name))) > limit:
-            yield name, f"{count:,} {name}, but at most {limit} are analysed at once"
+            what = f"{count:,} {name}, but at most {limit} are analysed at once"
+            yield name, f"{what}: remove some, or write several experiment files"
     seen: set[str] = set()
     for i, choice in enumerate(experiment.metrics):
         for key, own in (("name", choice.name), ("label", choice.label)):

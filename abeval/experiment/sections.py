@@ -204,7 +204,9 @@ class Inference(Section):
     stratify_by: str | None = None
     looks: Literal["fixed", "always_valid", "group_sequential"] = "fixed"
     planned_units: Annotated[int, Field(gt=0, le=int(bounds.MAX_VALUE))] | None = None
-    planned_looks: Annotated[list[Look], Field(min_length=1)] | None = None
+    planned_looks: (
+        Annotated[list[Look], Field(min_length=1, max_length=bounds.MAX_LOOKS)] | None
+    ) = None
     spending: Literal["obrien_fleming", "pocock", "power"] = "obrien_fleming"
     resample: Resample | None = None
     family: Family = "holm"

@@ -189,6 +189,8 @@ def level_of(experiment: Experiment, metrics: Sequence[Metric], metric: Metric) 
             return alpha / tests
 
 
+_DAY = np.timedelta64(1, "D")
+
 _OTHER_SPLIT = 1e-3
 """P-value of the split from which on a log counts as split otherwise than planned."""
 
@@ -412,7 +414,7 @@ def _to_plan(aggregates: Aggregates, arms: Arms, shares: tuple[float, float]) ->
 def dates_of(aggregates: Aggregates) -> list[str]:
     """Return every day from the first with an impression to the last; none without time."""
     days = np.array([one.day for one in aggregates.days], dtype="datetime64[D]")
-    return [str(day) for day in np.arange(days.min(), days.max() + 1)] if days.size else []
+    return [str(day) for day in np.arange(days.min(), days.max() + _DAY)] if days.size else []
 
 
 def _entries(aggregates: Aggregates, dates: Sequence[str]) -> Growth:

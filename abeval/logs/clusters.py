@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from abeval.assignment.switchbacks import turns
+from abeval.bounds import MAX_CLUSTERS
 from abeval.engines.sql import Engine, whole
 from abeval.errors import LogError
 from abeval.experiment.model import Experiment
@@ -29,11 +30,13 @@ def clusters_of(
 
     Raises:
         LogError: Units have no cluster, a cluster has several variants or strata, or a pair is not
-            one cluster of each variant.
+            one cluster of each variant; there are more than `MAX_CLUSTERS`.
     """
     cluster = values["design.cluster"]
     codes, of_unit = np.unique(cluster.code, return_inverse=True)
     names = [cluster.names[code] for code in codes]
+    remedy = "so many need no draw: make them the `unit`, without [design]"
+    _check_count(len(names), "clusters", remedy)
     if "" in names:
         count = int((of_unit == names.index("")).sum())
         what = f"{count:,} of {len(of_unit):,} units have no cluster (design.cluster)"
@@ -65,6 +68,12 @@ def clusters_of(
     return Clusters(of_unit.astype(np.int32), own.astype(np.int8), stratum)
 
 
+def _check_count(count: int, what: str, remedy: str) -> None:
+    if count > MAX_CLUSTERS:
+        said = f"[design] has {count:,} {what}, but at most {MAX_CLUSTERS:,} are drawn again"
+        raise LogError(said, remedy)
+
+
 PARTS = ("0", "1", "2", "3")
 """Quarters of a slot after its burn-in, as `log/switched` names them."""
 
@@ -78,13 +87,14 @@ def slots_of(
     """Find the slots of clusters that units are parts of, and which coin decided each.
 
     Raises:
-        LogError: Slots were not drawn as the schedule says.
+        LogError: Slots were not drawn as the schedule says, or are more than `MAX_CLUSTERS`.
     """
     cluster, slot, part = (values[f"design.{name}"] for name in ("cluster", "slot", "part"))
     number = np.array([int(name or 0) for name in slot.names])[slot.code]
     if experiment.period is None:
         number = number - number.min(initial=2**62) // plan.per_day * plan.per_day
     keys, of_unit = ranked(key_of(cluster.code, number))
+    _check_count(len(keys), "slots of clusters", "analyse fewer clusters, or a shorter period")
     own, place, city = (np.zeros(len(keys), dtype=np.int64) for _ in range(3))
     own[of_unit], place[of_unit], city[of_unit] = variant, number, cluster.code
     days = int(place.max(initial=0)) // plan.per_day + 1

@@ -259,11 +259,12 @@ def place_units(run: Run, shape: LogShape, cells: Cells) -> Placed:
     chosen = arrays.where(is_analysed)
     place = units.places_of_hashes(cells.hashes, logged.hashes)
     unit_of = at(np.where(is_analysed, np.cumsum(is_analysed) - 1, arrays.NONE), place)
-    arms = np.array([units.place_of([*experiment.variants], name) for name in logged.names])
+    arms = units.places_of_names(logged.names, experiment.variants)
     arm, hashes, first_ms = arms[variant[chosen]], logged.hashes[chosen], logged.first_ms[chosen]
     segments = units.segments_of(run, shape, cells, hashes, unit_of)
     clusters, entries = None, entered(experiment, first_ms, arm)
     design = {name: segments.pop(name) for name in [*segments] if name.startswith("design.")}
+    units.check_values(segments)
     if (turns := experiment.switchback) is not None:
         clusters, entries = slots_of(experiment, turns, arm.astype(np.int8), design), []
     elif design:
@@ -293,7 +294,7 @@ def place_units(run: Run, shape: LogShape, cells: Cells) -> Placed:
 
 def seen_units(cells: Cells, names: Sequence[str]) -> Logged:
     """Find the units with an impression that counts in the period, and where the log shows them."""
-    code = np.array([units.place_of(names, kind.variant) for kind in cells.kinds], dtype=np.int64)
+    code = units.places_of_names((kind.variant for kind in cells.kinds), names)
     rows = arrays.where(cells.counts & cells.in_period)
     unit, variant, first = cells.unit[rows], code[cells.kind[rows]], cells.first_ms[rows]
     start = arrays.heads(unit)

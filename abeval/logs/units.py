@@ -3,7 +3,7 @@
 Arrays know a unit by its place only; ids are read where something hashes or joins them.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -11,8 +11,10 @@ from numpy.typing import NDArray
 
 from abeval.assignment import SLOTS, SUB_BUCKETS
 from abeval.assignment.draws import Rule
+from abeval.bounds import MAX_SEGMENT_VALUES
 from abeval.engines.builders import rule_sql, sub_bucket_sql
 from abeval.engines.sql import Engine, literal, numbered, query, quoted, row_count
+from abeval.errors import LogError
 from abeval.experiment.model import Experiment
 from abeval.logs import unit_arrays as arrays
 from abeval.logs import views
@@ -58,9 +60,15 @@ def places_of_hashes(wanted: arrays.Whole, known: arrays.Whole) -> arrays.Codes:
     return arrays.HashIndex(known).places(wanted).astype(np.int64)
 
 
-def place_of(names: Sequence[str], name: str | None) -> int:
-    """Return the place of a name, `NONE` where it is not there."""
-    return names.index(name) if name in names else arrays.NONE
+def places_of_names(wanted: Iterable[str | None], names: Iterable[str]) -> arrays.Codes:
+    """Find the place of each name among others, `NONE` where it is not among them.
+
+    Example:
+        >>> places_of_names(["b", None], ["a", "b"]).tolist()
+        [1, -1]
+    """
+    place: dict[str | None, int] = {name: number for number, name in enumerate(names)}
+    return np.array([place.get(name, arrays.NONE) for name in wanted], dtype=np.int64)
 
 
 def of_names(engine: Engine, sql: str, hashes: arrays.Whole) -> arrays.Whole:
@@ -105,7 +113,7 @@ def expected_by_rule(
             engine, f"coalesce({numbered(f'({expected})', names)}, {arrays.NONE})", hashes
         )
     ids = engine.arrays(f"select unit_hash, {_ID} as id from logged_names")
-    code = np.array([place_of(names, one) for one in rule.variants(ids["id"])], dtype=np.int64)
+    code = places_of_names(rule.variants(ids["id"]), names)
     return _aligned(ids["unit_hash"], code, hashes, arrays.NONE)
 
 
@@ -174,7 +182,7 @@ def segments_of(
     segments = {}
     for number, name in enumerate(shape.segments):
         names = sorted({"", *(kind.segments[number] for kind in cells.kinds)})
-        code = np.array([names.index(kind.segments[number]) for kind in cells.kinds])
+        code = places_of_names((kind.segments[number] for kind in cells.kinds), names)
         rows = chosen[name in before]
         start = arrays.heads(cells.unit[rows])
         of_units = np.zeros(len(hashes), dtype=np.int32)
@@ -182,6 +190,21 @@ def segments_of(
         of_units[unit_of[cells.unit[rows[start]]]] = least
         segments[name] = arrays.Labels(of_units, names)
     return segments | of_exposures
+
+
+def check_values(segments: Mapping[str, arrays.Labels]) -> None:
+    """Refuse a segment of so many values that it is rather an id.
+
+    Raises:
+        LogError: It has more than `MAX_SEGMENT_VALUES`.
+    """
+    for name, labels in segments.items():
+        if len(labels.names) > MAX_SEGMENT_VALUES:
+            what = f"segments.{name}: {len(labels.names):,} values, but at most"
+            raise LogError(
+                f"{what} {MAX_SEGMENT_VALUES:,} are compared",
+                "group them, as in \"case when age < 30 then 'young' else 'old' end\"",
+            )
 
 
 def _chosen(cells: Cells, counts: NDArray[np.bool_], is_before: bool) -> arrays.Places:

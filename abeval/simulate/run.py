@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager
 from datetime import date
@@ -17,6 +16,7 @@ import pandas as pd
 from abeval.engines.duckdb_connection import open_database
 from abeval.errors import ExperimentError
 from abeval.scratch import Scratch
+from abeval.signals import unstopped
 from abeval.simulate import dirt as defects
 from abeval.simulate import world
 from abeval.simulate.dirt import Clicks, RowDirt, Truth, draw_dwell, draw_row_dirt
@@ -45,10 +45,11 @@ def filled_folder(
     with closing(Scratch(folder, ".simulating-")) as scratch:
         (scratch.path / "experiment.toml").write_text(experiment, encoding="utf-8")
         yield scratch.path
-        for name in names:
-            if (folder / name).is_dir():
-                shutil.rmtree(folder / name)
-            (scratch.path / name).replace(folder / name)
+        with unstopped():
+            for name in names:
+                if (folder / name).is_dir():
+                    (folder / name).replace(scratch.path / f"old_{name}")
+                (scratch.path / name).replace(folder / name)
 
 
 SMALL = ("impressions.parquet", "experiment.toml", "truth.json")

@@ -8,6 +8,8 @@ from math import ceil
 from typing import Any, NamedTuple
 from urllib.parse import SplitResult, unquote, urlsplit
 
+from sqlglot import exp
+
 from abeval.engines.duckdb_connection import seconds_left
 from abeval.errors import ExperimentError, QueryError, masked
 
@@ -20,7 +22,8 @@ class Warehouse(NamedTuple):
 
     Attributes:
         dialect: Of its SQL.
-        catalog: A query of the names and types of a table's columns, with `{}` for its name.
+        catalog: A query of the names and types of a table's columns, with `{name}` for its name,
+            or `{schema}` and `{table}`.
         ask: Runs a query whose columns are texts.
         materializes: Whether a CTE that is read several times may be said to be computed once.
     """
@@ -33,8 +36,13 @@ class Warehouse(NamedTuple):
 
     def types(self, table: str) -> dict[str, str]:
         """Return the type of each column of a table, in the warehouse's own words."""
-        literal = table.replace("'", "''")
-        types = {str(name): str(kind) for name, kind in self.ask(self.catalog.format(literal))}
+        named = exp.to_table(table, dialect="duckdb")
+        parts = {"name": table, "schema": named.db, "table": named.name}
+        literals = {
+            part: exp.Literal.string(text).sql(self.dialect) for part, text in parts.items()
+        }
+        rows = self.ask(self.catalog.format(**literals))
+        types = {str(name): str(kind) for name, kind in rows}
         if not types:
             raise QueryError(f"the warehouse has no table {table!r}, or none with columns")
         return types
@@ -99,7 +107,7 @@ def _postgresql(uri: str) -> Warehouse:
 
     catalog = (
         "select attname::text, format_type(atttypid, atttypmod) from pg_attribute where "
-        "attrelid = to_regclass('{}') and attnum > 0 and not attisdropped order by attnum"
+        "attrelid = to_regclass({name}) and attnum > 0 and not attisdropped order by attnum"
     )
     return Warehouse("postgres", catalog, ask, connection.close)
 
@@ -116,8 +124,8 @@ def _clickhouse(
 
     catalog = (
         "select name, type from system.columns where "
-        "database = if(position('{0}', '.') > 0, splitByChar('.', '{0}')[1], currentDatabase()) "
-        "and table = splitByChar('.', '{0}')[-1] order by position"
+        "database = if({schema} = '', currentDatabase(), {schema}) "
+        "and table = {table} order by position"
     )
     # Servers from before 2026 compute a CTE anew wherever it is read.
     known = ask("select name from system.settings where name = 'enable_materialized_cte'")

@@ -78,6 +78,18 @@ def test_weights_and_alpha_are_numbers_that_can_be_used(
         assert f"  {path}: should be " in said
 
 
+LOOKS = f"looks = 'group_sequential'\nplanned_looks = {[(i + 1) / 200 for i in range(101)]}\n"
+
+
+def test_more_looks_than_are_planned_at_once_are_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture
+) -> None:
+    (tmp_path / "e.toml").write_text(f"{FILE}[inference]\n{LOOKS}")
+    assert call(monkeypatch, "analyze", tmp_path / "e.toml") == 2
+    said = "inference.planned_looks: should have at most 100 items, not 101 (got "
+    assert said in capsys.readouterr().err
+
+
 OPTIONS = {
     "k of 2^63": ("replay", "--k", 2**63),
     "no cut-off": ("replay", "--k-by", "position:1=0"),
@@ -310,12 +322,22 @@ def test_more_variants_or_metrics_than_are_analysed_at_once_are_refused(
     assert call(monkeypatch, "analyze", "e.toml") == 2
     said = capsys.readouterr().err
     assert "variants: 300 variants, but at most 100 are analysed at once" in said
-    assert "metrics: 501 metrics, but at most 500 are analysed at once" in said
+    assert "metrics: 501 metrics, but at most 500 are analysed at once: remove some, or" in said
     names = ["variant", *(f"c{i}" for i in range(600))]
     rows = [[group, *(str(i % 7 + row) for i in range(600))] for row, group in enumerate("abab")]
     Path("wide.csv").write_text("\n".join(",".join(row) for row in [names, *rows]))
     assert call(monkeypatch, "analyze", "wide.csv", "--variant", "variant") == 2
     assert "600 metrics, but at most 500 are analysed at once" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("section", ["segments", "cuts"])
+def test_more_segments_or_cuts_than_are_analysed_at_once_are_refused(section: str) -> None:
+    entries = {"name": "t", "unit": "user_id", "control": "a", "variants": {"a": {}, "b": {}}}
+    entries["logs"] = {"impressions": {"path": "log.parquet"}}
+    many = {f"s{i}": "device" for i in range(101)}
+    with pytest.raises(ExperimentError, match=f"{section}: 101 {section}, but at most 100 are"):
+        abeval.define({**entries, "metrics": [{"name": "ctr"}], section: many})
+    abeval.define({**entries, "metrics": [{"name": "ctr"}], section: dict([*many.items()][1:])})
 
 
 def test_a_pipe_is_no_experiment_file(

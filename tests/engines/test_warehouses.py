@@ -80,7 +80,8 @@ def postgresql() -> Iterator[Load]:
     def load(tables: dict[str, pa.Table]) -> str:
         with dbapi.connect(uri) as connection, connection.cursor() as cursor:
             for name, table in tables.items():
-                cursor.execute(f"drop table if exists {name} cascade")
+                quoted = name.replace('"', '""')
+                cursor.execute(f'drop table if exists "{quoted}" cascade')
                 cursor.adbc_ingest(name, table, mode="create")
             connection.commit()
         return uri
@@ -109,12 +110,13 @@ def clickhouse(tmp_path_factory: pytest.TempPathFactory) -> Load:
 
     def load(tables: dict[str, pa.Table]) -> str:
         own = session.Session(str(folder / "data"))
-        for name, table in tables.items():
-            pq.write_table(table, folder / f"{name}.parquet")
-            own.query(f"drop table if exists {name}")
+        for number, (name, table) in enumerate(tables.items()):
+            pq.write_table(table, folder / f"{number}.parquet")
+            quoted = name.replace("\\", "\\\\").replace("`", "\\`")
+            own.query(f"drop table if exists `{quoted}`")
             own.query(
-                f"create table {name} engine = MergeTree order by tuple() as "
-                f"select * from file('{folder}/{name}.parquet', Parquet)"
+                f"create table `{quoted}` engine = MergeTree order by tuple() as "
+                f"select * from file('{folder}/{number}.parquet', Parquet)"
             )
         own.close()
         return f"chdb:{folder}/data"
@@ -410,6 +412,39 @@ def test_sums_of_a_warehouse_are_those_of_the_log(world: str, load: Load) -> Non
     # A result is made of the sums alone: of one world, and of logs of a recommender below.
     if world == "people":
         same_result(loaded, uri, frames)
+
+
+DROP = "'; drop table people; --"
+
+
+def test_hostile_names_of_a_warehouse_are_names(load: Load) -> None:
+    table, columns, arms = (
+        f'sh"ow.n\\`{DROP}',
+        [f'w"ho{DROP}', "a\\rm`", "ä;t", "cl'ick ⚡"],
+        [f"a{DROP}"],
+    )
+    arms += ['b"\\', "c;⚡`"]
+    log = LOGS["shown"].select(["who", "arm", "at", "clicked"]).rename_columns(columns)
+    named = dict(zip(["a", "b", "b2"], arms, strict=True))
+    told = [named.get(name, name) for name in log[columns[1]].to_pylist()]
+    log = log.set_column(1, columns[1], pa.array(told))
+    listed = dict(zip(["variant", "ts", "click"], columns[1:], strict=True))
+    quoted = '"' + table.replace('"', '""') + '"'
+    loaded = abeval.define(
+        {
+            **BASE,
+            "unit": columns[0],
+            "control": arms[0],
+            "variants": {arms[0]: {}, "b'": {"of": arms[1:]}},
+            "logs": {"impressions": {"table": quoted, "columns": listed}},
+            "metrics": [{"name": "ctr"}, {"name": "clicks_per_user"}],
+        }
+    )
+    uri = load({table: log, "people": LOGS["people"]})
+    assert same_sums(loaded, uri, {"impressions": log}) > 10
+    # Nothing was dropped.
+    people = abeval.define({**BASE, **PEOPLE})
+    assert same_sums(people, uri, {"units": LOGS["people"]}) > 5
 
 
 def of_tables(loaded: LoadedExperiment) -> LoadedExperiment:

@@ -11,6 +11,7 @@ import pytest
 
 import abeval
 from abeval.errors import ExperimentError, LogError
+from abeval.logs import clusters
 from abeval.report.next_step import next_step
 from abeval.report.page import page_html
 from abeval.results.analysis import Result
@@ -91,6 +92,12 @@ def test_metrics_of_users_and_impressions_are_ratios_of_sums_by_cluster() -> Non
     assert rows["dwell_p50"].reason == "clustered"
     assert result.experiment.unit == "store"
     assert "8 clusters" in " ".join(result.notes)
+
+
+def test_more_clusters_than_are_drawn_again_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(clusters, "MAX_CLUSTERS", 15)
+    with pytest.raises(LogError, match="has 16 clusters, but at most 15 are drawn again"):
+        analyze(log(16), design={"cluster": "store"})
 
 
 def test_few_clusters_are_judged_by_the_draws_of_the_design() -> None:

@@ -5,13 +5,17 @@ from __future__ import annotations
 from contextlib import closing
 
 import pandas as pd
+import pytest
 
 from abeval.assignment import md5_60, sub_bucket
 from abeval.engines.duckdb import DuckDBEngine
+from abeval.errors import LogError
 from abeval.experiment.load import parse_experiment
+from abeval.logs import units
 from abeval.logs.prepare import prepare
 from abeval.logs.run import Run
 from abeval.logs.units import sub_buckets
+from tests.logs.small import analyze, small_log
 from tests.relations import answer, relation
 
 
@@ -66,3 +70,25 @@ def test_copies_of_rows_of_the_table_are_counted_apart_from_the_rows() -> None:
         (None, 2, 5),
         ("null_unit", 1, 0),
     }
+
+
+def test_a_segment_of_more_values_than_are_compared_is_refused(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(units, "MAX_SEGMENT_VALUES", 12)
+    log, said = small_log(), r"segments.id: \d+ values, but at most 12 are compared\n  hint: group"
+    with pytest.raises(LogError, match=said):
+        analyze(log, segments={"id": "request_id"})
+    assert analyze(log, segments={"kind": "category"}).segments
+
+
+def test_a_segment_of_the_exposures_has_as_few_values(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(units, "MAX_SEGMENT_VALUES", 12)
+    log = small_log()
+    exposures = log.drop_duplicates("user_id")[["user_id", "variant", "ts", "request_id"]]
+    with pytest.raises(LogError, match=r"segments.id: \d+ values, but at most 12 are compared"):
+        analyze(
+            log,
+            exposures=exposures,
+            segments={"id": {"value": "request_id", "known": "exposure"}},
+        )

@@ -1,6 +1,8 @@
 """Run inputs with mistakes in them, and say how many of each family ended how.
 
     python -m tests.malformed [--seed 1] [--count 500] [--only FAMILY] [--first 0]
+    python -m tests.malformed damage [DRAWS] [FORMAT...]
+    python -m tests.malformed kills [--moments 40] [--only COMMAND] [--seed 1]
 
 Input `n` of a family and a seed is always the same: `--only FAMILY --seed S --first n --count 1`
 runs it again. It fails if an input ends as none may.
@@ -19,8 +21,14 @@ ON_REQUEST = ("cut",)
 """Those that run only by their name."""
 
 
+WITH_TABLES = ("damage", "kills")
+"""Modules of this package with a `main(arguments)` and a table of their own."""
+
+
 def main() -> int:
     """Run the families: 0 if every input ended as it may."""
+    if (name := next(iter(sys.argv[1:]), "")) in WITH_TABLES:
+        return int(import_module(f"tests.malformed.{name}").main(sys.argv[2:]))
     parser = argparse.ArgumentParser(prog="python -m tests.malformed", description=__doc__)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--count", type=int, default=500, help="inputs, over all families")

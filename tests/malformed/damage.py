@@ -1,6 +1,6 @@
 """Damaged files of every format: what `abeval analyze` says of each, where none can tell.
 
-    python -m tests.malformed.damage [DRAWS] [FORMAT...]
+    python -m tests.malformed damage [DRAWS] [FORMAT...]
 
 Each file is a whole table that was cut, flipped in a bit, had a page zeroed or two exchanged, was
 given the name of another format, or was saved by a text editor. The end is fine where the answer is
@@ -369,10 +369,15 @@ def write_table(records: Sequence[Record]) -> str:
     return "\n".join([*lines, ""])
 
 
-if __name__ == "__main__":
+def main(arguments: Sequence[str]) -> int:
+    """Print how the analyses of damaged files ended: 0 if each is fine."""
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
-    asked = [int(word) for word in sys.argv[1:] if word.isdigit()]
-    named = [word for word in sys.argv[1:] if not word.isdigit()] or [*WRITERS]
-    records = [*run(named, *asked, is_apart=True)]
+    draws = [int(word) for word in arguments if word.isdigit()]
+    formats = [word for word in arguments if not word.isdigit()] or [*WRITERS]
+    records = [*run(formats, *draws, is_apart=True)]
     sys.stdout.write(write_table(records))
-    sys.exit(any(not record.is_fine for record in records))
+    return int(any(not record.is_fine for record in records))
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -141,7 +141,7 @@ def narrow_days(days: UnitDays) -> UnitDays:
 
 def _first_days(day: Column, start: Places) -> NDArray[np.int32]:
     """Return the first known day of each run of rows, `NO_DAY` where none is known."""
-    late = np.iinfo(np.int32).max
+    late = np.int32(np.iinfo(np.int32).max)
     first = unit_arrays.reduced(np.minimum, np.where(day == NO_DAY, late, day), start)
     return np.where(first == late, NO_DAY, first).astype(np.int32)
 
