@@ -55,7 +55,7 @@ _OF_VALIDATORS = (
     (r"be a valid (tuple|list|set)", "be a list"),
     (r"be a valid string", "be text"),
     (r"be a (valid )?(dictionary|mapping|object).*", "be a table"),
-    (r" after validation(, not \d+)?", ""),
+    (r" after validation", ""),
     (r"^Field required", "is missing"),
     (r"\bValue error, ", ""),
 )
