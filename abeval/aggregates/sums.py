@@ -3,9 +3,9 @@
 import json
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import cache, reduce
+from functools import cache, partial, reduce
 from itertools import chain, combinations_with_replacement
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,6 +21,9 @@ Product = tuple[int, ...]
 _BLOCK = 1 << 14
 """Rows that are multiplied at once, so that their products stay in the processor's cache."""
 
+_CELLS = 1 << 17
+"""Rows times columns of which every two are multiplied at once."""
+
 _WORD = 1 << 63
 """Sums below it fit a whole number of 64 bits with a sign."""
 
@@ -34,7 +37,7 @@ def exact_sums(
     starts: Sequence[int] | NDArray[np.integer] = (0,),
     order: NDArray[np.intp] | None = None,
 ) -> dict[Product, list[int]]:
-    """Return the sum over the rows of each group of each product of columns.
+    """Add up each product of columns over the rows of each group.
 
     Args:
         columns: Whole numbers, each of shape (rows,).
@@ -49,24 +52,37 @@ def exact_sums(
         >>> exact_sums([np.full(3, 10**6), np.arange(3)], [(0, 0, 0), (0, 1)], [0, 2])
         {(0, 0, 0): [2000000000000000000, 1000000000000000000], (0, 1): [1000000, 2000000]}
     """
-    totals = {product: [0] * len(starts) for product in products}
+    totals = {product: np.zeros(len(starts), dtype=object) for product in products}
     rows = 0 if not columns else len(columns[0] if order is None else order)
     first = np.asarray(starts, dtype=np.int64)
     for start in range(0, rows, _BLOCK):
         end = min(start + _BLOCK, rows)
-        group = int(np.searchsorted(first, start, side="right")) - 1
-        within = first[(first > start) & (first < end)] - start
+        group, last = np.searchsorted(first, [start, end - 1], side="right") - 1
+        begins = np.append(0, first[group + 1 : last + 1] - start)
         # No column is put in order as a whole, which would take as much memory again.
-        own = slice(start, end) if order is None else order[start:end]
-        block = [_factor(column[own].astype(np.int64, copy=False)) for column in columns]
-        pairs: dict[Product, list[Factor]] = {}
+        chosen = slice(start, end) if order is None else order[start:end]
+        block = [_measure(column[chosen].astype(np.int64, copy=False)) for column in columns]
         for product, total in totals.items():
-            if product[:2] not in pairs:
-                pairs[product[:2]] = _multiply([block[place] for place in product[:2]])
-            factors = [*pairs[product[:2]], *(block[place] for place in product[2:])]
-            for place, value in enumerate(_sum(factors, np.append(0, within)), start=group):
-                total[place] += value
-    return totals
+            add = partial(_add_products, starts=begins)
+            factors = [block[place] for place in product]
+            total[group : last + 1] += _add_exactly(add, factors, end - start)
+    return {product: total.tolist() for product, total in totals.items()}
+
+
+def exact_gram(columns: Sequence[NDArray[np.integer]]) -> NDArray[np.object_]:
+    """Add up the product of every two columns over all rows, shape (columns, columns).
+
+    Example:
+        >>> exact_gram([np.full(3, 10**12), np.arange(3)]).tolist()
+        [[3000000000000000000000000, 3000000000000], [3000000000000, 5]]
+    """
+    gram = np.zeros((len(columns), len(columns)), dtype=object)
+    rows = max(1, _CELLS // len(columns))
+    for start in range(0, len(columns[0]), rows):
+        block = np.stack([column[start : start + rows] for column in columns]).astype(np.int64)
+        factor = _measure(block)
+        gram += _add_exactly(partial(np.einsum, "in,jn->ij"), [factor, factor], block.shape[1])
+    return gram
 
 
 class Factor(NamedTuple):
@@ -76,34 +92,36 @@ class Factor(NamedTuple):
     size: int
 
 
-def _factor(values: Whole) -> Factor:
+def _measure(values: Whole) -> Factor:
     return Factor(values, max(abs(int(values.min())), abs(int(values.max()))))
 
 
-def _multiply(factors: list[Factor]) -> list[Factor]:
-    """Return the product of factors as one, or the factors where it may not fit 64 bits."""
-    size = math.prod(one.size for one in factors)
-    if len(factors) == 1 or size >= _WORD:
-        return factors
-    return [Factor(reduce(np.multiply, (one.values for one in factors)), size)]
+def _add_products(*factors: Whole, starts: Whole) -> Whole:
+    """Add up the product of factors by group."""
+    return np.add.reduceat(reduce(np.multiply, factors), starts)
 
 
-def _sum(factors: list[Factor], starts: Whole) -> list[int]:
-    """Return the exact sum of a product by group.
+def _add_exactly(
+    add: Callable[..., NDArray[Any]], factors: list[Factor], terms: int
+) -> NDArray[Any]:
+    """Add up so many products of factors exactly.
 
-    Where it may not fit 64 bits, the largest factor is split in two halves of its bits.
+    Where sums may not fit 64 bits, the largest factor is split in two halves of its bits.
     """
-    most = len(factors[0].values) * math.prod(one.size for one in factors)
+    most = terms * math.prod(factor.size for factor in factors)
     if most < _WORD:
-        (whole,) = _multiply(factors)
-        return [int(one) for one in np.add.reduceat(whole.values, starts)]
+        return add(*(factor.values for factor in factors))
     if most > _MOST:
         raise OverflowError("the sums of products are too large")
-    *rest, (values, size) = sorted(factors, key=lambda one: one.size)
+    parts = [*factors]
+    place = max(range(len(parts)), key=lambda i: parts[i].size)
+    values, size = parts[place]
     bits = size.bit_length() // 2
-    low = _sum([*rest, Factor(values & (1 << bits) - 1, 1 << bits)], starts)
-    high = _sum([*rest, Factor(values >> bits, (size >> bits) + 1)], starts)
-    return [below + (above << bits) for below, above in zip(low, high, strict=True)]
+    # One half after the other, as both would leave the processor's cache.
+    parts[place] = Factor(values & (1 << bits) - 1, 1 << bits)
+    low = _add_exactly(add, parts, terms).astype(object)
+    parts[place] = Factor(values >> bits, (size >> bits) + 1)
+    return low + _add_exactly(add, parts, terms).astype(object) * (1 << bits)
 
 
 ByStretch = Sequence[Mapping[str, Moments]]

@@ -144,8 +144,7 @@ def growths(seed: int, users: str) -> dict[Metric, Growth]:
         y, x = parts(metric, logged)
         arm = Arm(entry, on, y, on if x is None else x)
         days = metric_days({"control": arm}, per_unit=x is None)
-        control = days.sums(days.days)["control"]
-        one = growth(metric, control, {"control": control.presence.entered})
+        one = growth(metric, days.sum_days(), "control", {"control": days.table.entered[0]})
         if one is None:
             raise ValueError(f"{metric.name} does not vary")
         found[metric] = one
