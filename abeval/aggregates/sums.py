@@ -110,7 +110,8 @@ def _add_exactly(
     """
     most = terms * math.prod(factor.size for factor in factors)
     if most < _WORD:
-        return add(*(factor.values for factor in factors))
+        sums: NDArray[Any] = add(*(factor.values for factor in factors))
+        return sums
     if most > _MOST:
         raise OverflowError("the sums of products are too large")
     parts = [*factors]
@@ -119,9 +120,10 @@ def _add_exactly(
     bits = size.bit_length() // 2
     # One half after the other, as both would leave the processor's cache.
     parts[place] = Factor(values & (1 << bits) - 1, 1 << bits)
-    low = _add_exactly(add, parts, terms).astype(object)
+    sums = _add_exactly(add, parts, terms).astype(object)
     parts[place] = Factor(values >> bits, (size >> bits) + 1)
-    return low + _add_exactly(add, parts, terms).astype(object) * (1 << bits)
+    sums += _add_exactly(add, parts, terms).astype(object) * (1 << bits)
+    return sums
 
 
 ByStretch = Sequence[Mapping[str, Moments]]
@@ -159,7 +161,6 @@ SEGMENT = "segment:"
 BALANCE = "balance"
 KNOWN = "known"
 
-COVARIATES = "covariates"
 BUCKET = "bucket"
 BUCKETS = 256
 """Sub-buckets are grouped into this many for resampling."""
@@ -242,36 +243,6 @@ def heavy_units(row: Row) -> list[list[int]]:
     return [list(map(int, values)) for values in json.loads(str(row[-1] or "[]"))]
 
 
-def joined(pairs: Mapping[tuple[int, ...], Row], scales: Sequence[float]) -> Moments:
-    """Make moments of y, x, every covariate and newness from those of pairs of covariates.
-
-    `scales` are of all covariates; those without a pair are constant, and left out.
-    """
-    varying = sorted({covariate for pair in pairs for covariate in pair})
-    scales = [*scales[:2], *(scales[2 + covariate] for covariate in varying), scales[-1]]
-    variables: list[str | int] = ["y", "x", *varying, "z"]
-
-    def of(*wanted: str | int) -> int:
-        pair = next(p for p in pairs if {v for v in wanted if isinstance(v, int)} <= {*p})
-        called: dict[str | int, str] = {pair[0]: "y0", pair[1]: "x0"}
-        return total(pairs[pair], *(called.get(v, str(v)) for v in wanted))
-
-    # The pairs are of the same units in the same order.
-    heavy = {pair: np.array(heavy_units(row)).reshape(-1, 5) for pair, row in pairs.items()}
-
-    def heavy_column(wanted: str | int) -> Whole:
-        pair = next(p for p in pairs if isinstance(wanted, str) or wanted in p)
-        return heavy[pair][:, {"y": 0, "x": 1, pair[0]: 2, pair[1]: 3, "z": 4}[wanted]]
-
-    return Moments.from_sums(
-        total(next(iter(pairs.values())), "units"),
-        [of(v) for v in variables],
-        [[of(v, w) for w in variables] for v in variables],
-        scales,
-        heavy=np.stack([heavy_column(v) for v in variables], axis=1).tolist(),
-    )
-
-
 Variable = int | NDArray[np.integer]
 """The values of units, or 0 or 1 for all of them."""
 
@@ -340,6 +311,31 @@ def sums_of(slices: Sequence[Slice], groups: Groups) -> list[Row]:
     return [*chain(*rows)]
 
 
+def moments_of(
+    values: Sequence[Variable],
+    scales: Sequence[float],
+    groups: Groups,
+    chosen: NDArray[np.bool_] | None,
+) -> dict[Group, Moments]:
+    """Return moments of values of chosen units by group: y, x, covariates and newness."""
+    order, starts = _ordered(Slice("", WHOLE, Terms(0), of=chosen), groups)
+    first = order[starts]
+    if groups.cluster is not None:
+        total, order, starts = _total_clusters(groups.cluster, order, starts)
+        values = [*map(total, values[:-1]), 0]
+    ordered = (value if isinstance(value, int) else value[order] for value in values)
+    columns = np.stack([np.broadcast_to(value, len(order)) for value in ordered])
+    moments = dict[Group, Moments]()
+    for unit, own in zip(first.tolist(), np.split(columns, starts[1:], axis=1), strict=True):
+        (n, *totals), *products = exact_gram([np.ones_like(own[0]), *own]).tolist()
+        heavy = own[:, are_heavy(own[1].astype(np.float64), n, float(totals[1]))]
+        rows = [] if isinstance(values[1], int) else heavy.T.tolist()
+        group = Group(groups.variants[groups.variant[unit]], int(groups.stretch[unit]))
+        squares = [row[1:] for row in products]
+        moments[group] = Moments.from_sums(n, totals, squares, scales, heavy=rows)
+    return moments
+
+
 def _of_alike(slices: Sequence[Slice], groups: Groups) -> list[list[Row]]:
     """Return the rows of slices of the same units in the same cells."""
     order, starts = _ordered(slices[0], groups)
@@ -355,7 +351,9 @@ def _of_alike(slices: Sequence[Slice], groups: Groups) -> list[list[Row]]:
 
     terms = [one.terms for one in slices]
     if groups.cluster is not None:
-        terms, order, starts = _of_clusters(terms, groups.cluster, order, starts)
+        total, order, starts = _total_clusters(groups.cluster, order, starts)
+        # Newness is of a unit: clusters were all there before.
+        terms = [Terms(*map(total, one[:4])) for one in terms]
     products = [_products(one, place) for one in terms]
     wanted = dict.fromkeys(p for of_slice in products for p in of_slice if p)
     try:
@@ -406,13 +404,10 @@ def _heavy_rows(terms: Terms, places: Sequence[NDArray[np.intp]]) -> list[str]:
     return [json.dumps(own.tolist()) for own in np.split(rows, ends)[:-1]]
 
 
-def _of_clusters(
-    terms: Sequence[Terms],
-    cluster: NDArray[np.integer],
-    order: NDArray[np.intp],
-    starts: NDArray[np.intp],
-) -> tuple[list[Terms], NDArray[np.intp], NDArray[np.intp]]:
-    """Return totals of the clusters of each group in place of the values of its units."""
+def _total_clusters(
+    cluster: NDArray[np.integer], order: NDArray[np.intp], starts: NDArray[np.intp]
+) -> tuple[Callable[[Variable], Variable], NDArray[np.intp], NDArray[np.intp]]:
+    """Return what adds up values of units by cluster, and the clusters of each group."""
     group = runs(starts, len(order))
     order = order[np.lexsort((cluster[order], group))]
     first = heads(np.stack([group, cluster[order]], axis=1))
@@ -424,9 +419,7 @@ def _of_clusters(
             totals[key] = added(np.asarray(value)[order], first)
         return totals[key]
 
-    # Newness is of a unit: clusters were all there before.
-    of_clusters = [Terms(*map(total, one[:4])) for one in terms]
-    return of_clusters, np.arange(len(first)), np.searchsorted(first, starts)
+    return total, np.arange(len(first)), np.searchsorted(first, starts)
 
 
 def _ordered(one: Slice, groups: Groups) -> tuple[NDArray[np.intp], NDArray[np.intp]]:

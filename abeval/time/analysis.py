@@ -67,7 +67,8 @@ def windows(
     elif not knows_assignment(run.experiment) and (stretches := find_stretches(read)):
         words = f"split_changed: {unexplained_words(run.experiment, stretches)}"
     if words:
-        given, refused = (), {**refused, **dict.fromkeys((m.name for m in given), words)}
+        refused |= {metric.name: words for metric in given}
+        given = ()
     daily = load_days(read, given, refused, run.step)
     clocks = [cut.CLOCKS[one](daily, run.step) for one in cut.CLOCKS if one in by]
     cuts = cut.cut_windows(daily, widths, run.step)

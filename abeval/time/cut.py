@@ -138,6 +138,7 @@ def _totals(daily: time_sums.DailyLogs, metrics: Sequence[Metric]) -> Reader:
         return replace(
             window,
             moments=sums_of(slices, values.groups),
+            covariates={m.name: values.covariate_moments(m) for m in metrics if m.covariates},
             caps={m.name: values.caps(m) for m in metrics if m.cap is not None},
         )
 
@@ -205,7 +206,8 @@ def _clock(
         return {}
     unit, place, size = rows
     groups = Groups.of(unit.astype(np.int64) * size + place)
-    table = replace(daily.table, unit=unit[groups.first], day=place[groups.first], days=size)
+    unit, place = (of[groups.first].astype(np.int32) for of in (unit, place))
+    table = replace(daily.table, unit=unit, day=place, days=size)
     values = {
         source: daily.whole[source].at(
             table.unit, {name: groups.sum(column) for name, column in own.items()}

@@ -41,8 +41,8 @@ class DailyTable:
     variants: Sequence[str]
     variant: NDArray[np.integer]
     entry: Places
-    unit: NDArray[np.integer]
-    day: NDArray[np.integer]
+    unit: NDArray[np.int32]
+    day: NDArray[np.int32]
     days: int
     cohorts: int
     observed: int
@@ -62,12 +62,12 @@ class DailyTable:
     @cached_property
     def since_entry(self) -> "DailyTable":
         """Return the same by days since entry."""
-        age = self.day - self._cohort[self.unit]
+        age = (self.day - self._cohort[self.unit]).astype(np.int32)
         rows = np.flatnonzero((age >= 0) & (self.day < self.observed))
         return replace(self._keep(rows, age[rows], self.counts), days=self.observed)
 
     def _keep(
-        self, rows: Places, day: NDArray[np.integer], counts: NDArray[np.bool_] | None
+        self, rows: Places, day: NDArray[np.int32], counts: NDArray[np.bool_] | None
     ) -> "DailyTable":
         row = rows if self.row is None else self.row[rows]
         return replace(self, unit=self.unit[rows], day=day, row=row, counts=counts)

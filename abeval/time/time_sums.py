@@ -14,7 +14,7 @@ from abeval.aggregates.collect import Collected, unit_counts
 from abeval.aggregates.metric_queries import ReadLogs
 from abeval.aggregates.row_pass import KERNELS, row_sums
 from abeval.aggregates.source_values import Caps, SourceValues, rows_of
-from abeval.aggregates.sums import DAY, WHOLE, ByStretch, Row, by_stretch, slices_of, sums_of
+from abeval.aggregates.sums import DAY, WHOLE, ByStretch, Group, Row, by_stretch, slices_of, sums_of
 from abeval.aggregates.wanted import refusals, wanted_of
 from abeval.bounds import MAX_WINDOW_DAYS
 from abeval.engines.builders import local_ms
@@ -198,13 +198,13 @@ def load_days(
     has_entry = units.first_ms != NO_FIRST
     entry[has_entry] = local_ms(units.first_ms[has_entry], experiment.timezone) // _DAY_MS
     active = read.prepared.days
-    rows = np.flatnonzero(active.in_period & (active.day != NO_DAY))
+    chosen = np.flatnonzero(active.in_period & (active.day != NO_DAY))
     table = DailyTable(
         variants=[*experiment.variants],
         variant=units.variant,
         entry=entry - first,
-        unit=active.unit[rows],
-        day=active.day[rows] - first,
+        unit=active.unit[chosen],
+        day=active.day[chosen] - np.int32(first),
         days=len(days),
         cohorts=len(days),
         # A partial last day is no day since entry that was observed.
@@ -217,7 +217,7 @@ def load_days(
         step(f"days of {source}")
         of_source, names = read.days(source, group, by_day=True), columns_of(read, group)
         of_source = of_source._replace(columns={name: of_source.columns[name] for name in names})
-        rows = rows_of(of_source, table.unit, table.day + first)
+        rows = rows_of(of_source, table.unit, active.day[chosen])
         columns = {name: np.append(own, 0)[rows] for name, own in of_source.columns.items()}
         whole[source] = read.values(of_source)
         whole[source].check_none_missing(group)
@@ -273,13 +273,10 @@ def build_timeline(daily: DailyLogs) -> Timeline:
 
 def metric_days(metric: Metric, values: SourceValues, table: DailyTable) -> MetricDays:
     """Return the values of a metric on the rows of a table."""
-    among = values.among(metric)
-    return MetricDays(
-        table if among is None else table.restrict_to(among),
-        *(np.broadcast_to(own, len(table.unit)) for own in values.pair(metric, values.now)),
-        scales=scales(metric),
-        per_unit=metric.per is None,
-    )
+    among, size = values.among(metric), len(table.unit)
+    y, x = (np.broadcast_to(value, size) for value in values.pair(metric, values.now))
+    kept = table if among is None else table.restrict_to(among)
+    return MetricDays(kept, y, x, scales(metric), per_unit=metric.per is None)
 
 
 def _sum_before(
@@ -421,6 +418,7 @@ def aa(
     bucket = None if by_units else sub_buckets(run.engine, run.experiment, units.hash)
     sums, moments = dict[str, aggregates.BucketSums](), list[Row]()
     known, clusters = dict[str, Caps](), dict[str, Floats]()
+    covariates = dict[str, dict[Group, Moments]]()
     for source, group in aggregates.grouped(given, lambda metric: metric.source).items():
         if source.no_replays is not None:
             refused |= dict.fromkeys((m.name for m in group), source.no_replays)
@@ -429,12 +427,14 @@ def aa(
         values = read.values(read.days(source, group))
         sums |= {m.name: values.buckets(m, bucket).scaled(*scales(m)) for m in group}
         moments += sums_of([one for m in group for one in values.slices(m)], values.groups)
+        covariates |= {m.name: values.covariate_moments(m) for m in group if m.covariates}
         known |= {m.name: values.caps(m) for m in group if m.cap is not None}
         clusters |= {m.name: values.of_clusters(m) for m in group}
     run.step("replays")
     ordered = [metric for metric in metrics if metric.name in sums]
     counted = aggregates.Aggregates(
         moments=moments,
+        covariates=covariates,
         units=counts,
         caps=known,
         facts={"clicks": 1, "scored": 1},
