@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import Any
 from zlib import crc32
 
@@ -330,11 +329,6 @@ class SourceValues:
         whole = np.broadcast_to(value, len(self.units.variant)) if isinstance(value, int) else value
         return whole if among is None else whole[among]
 
-    @cached_property
-    def _of_variants(self) -> list[NDArray[np.intp]]:
-        variants = range(len(self.experiment.variants))
-        return [np.flatnonzero(self.units.variant == variant) for variant in variants]
-
     def extremes(self, metric: Metric) -> dict[tuple[str, str], list[tuple[float, float]]]:
         """Metric and variant → (y, x) of the twenty units that weigh most, in counted units.
 
@@ -344,8 +338,8 @@ class SourceValues:
         terms, among = self.judged(metric), self.among(metric)
         extremes: dict[tuple[str, str], list[tuple[float, float]]] = {}
         for number, variant in enumerate(self.experiment.variants):
-            own = self._of_variants[number]
-            own = own if among is None else own[among[own]]
+            chosen = self.units.variant == number
+            own = np.flatnonzero(chosen if among is None else chosen & among)
             y, x = (self._of_units(value, own).astype(np.int64) for value in terms[:2])
             (total_y,), (total_x,) = sums.exact_sums([y, x], [(0,), (1,)]).values()
             if total_x <= 0:

@@ -85,15 +85,12 @@ def exact_gram(columns: Sequence[NDArray[np.integer]]) -> NDArray[np.object_]:
     return gram
 
 
-class Factor(NamedTuple):
-    """Whole numbers, none of which is larger than `size`."""
-
-    values: Whole
-    size: int
+Factor = tuple[Whole, int]
+"""Whole numbers, and a size that none of them exceeds."""
 
 
 def _measure(values: Whole) -> Factor:
-    return Factor(values, max(abs(int(values.min())), abs(int(values.max()))))
+    return values, max(abs(int(values.min())), abs(int(values.max())))
 
 
 def _add_products(*factors: Whole, starts: Whole) -> Whole:
@@ -108,20 +105,20 @@ def _add_exactly(
 
     Where sums may not fit 64 bits, the largest factor is split in two halves of its bits.
     """
-    most = terms * math.prod(factor.size for factor in factors)
+    most = terms * math.prod(size for _, size in factors)
     if most < _WORD:
-        sums: NDArray[Any] = add(*(factor.values for factor in factors))
+        sums: NDArray[Any] = add(*(values for values, _ in factors))
         return sums
     if most > _MOST:
         raise OverflowError("the sums of products are too large")
     parts = [*factors]
-    place = max(range(len(parts)), key=lambda i: parts[i].size)
+    place = max(range(len(parts)), key=lambda i: parts[i][1])
     values, size = parts[place]
     bits = size.bit_length() // 2
     # One half after the other, as both would leave the processor's cache.
-    parts[place] = Factor(values & (1 << bits) - 1, 1 << bits)
+    parts[place] = values & (1 << bits) - 1, 1 << bits
     sums = _add_exactly(add, parts, terms).astype(object)
-    parts[place] = Factor(values >> bits, (size >> bits) + 1)
+    parts[place] = values >> bits, (size >> bits) + 1
     sums += _add_exactly(add, parts, terms).astype(object) * (1 << bits)
     return sums
 
@@ -456,5 +453,4 @@ def _products(terms: Terms, place: Callable[[NDArray[np.integer]], int]) -> list
 
 def _largest(one: Slice) -> int:
     """Return the largest size of a value."""
-    arrays = [value for value in one.terms if not isinstance(value, int)]
-    return max((max(-int(own.min()), int(own.max())) for own in arrays), default=0)
+    return max((_measure(v)[1] for v in one.terms if not isinstance(v, int) and len(v)), default=0)

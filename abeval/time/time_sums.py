@@ -1,6 +1,5 @@
 """Open logs and sum their days: what windows, growth and A/A replays are computed from."""
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date, timedelta
@@ -30,7 +29,7 @@ from abeval.logs.accounting import accounts, check_all_counted, check_some_left,
 from abeval.logs.placing import Stretches, entry_stretches
 from abeval.logs.prepare import Prepared, prepare
 from abeval.logs.run import Run
-from abeval.logs.unit_arrays import NO_DAY, NO_FIRST, Labels, Whole
+from abeval.logs.unit_arrays import NO_DAY, NO_FIRST, Groups, Labels, Whole, key_of
 from abeval.logs.units import sub_buckets
 from abeval.metrics.definition import CATALOGUE, Metric, Source, UnitTerm, scales
 from abeval.progress import Step
@@ -325,85 +324,86 @@ def growth_by_metric(collected: Collected, metrics: Sequence[Metric]) -> dict[st
     if not len(collected.aggregates.days):
         return {}
     if collected.aggregates.clusters is not None:
-        return _of_clusters(collected, metrics)
+        return _growth_of_clusters(collected, metrics)
     read = collected.logs
     line = build_timeline(load_days(read, *split_given(read, metrics), read.run.step))
-    days = len(line.days)
-    ended = days - (days > 1 and line.days[-1] in line.partial)
+    units = np.cumsum(sum(line.entered.values())).astype(float).tolist()
+    ended = len(units) - (len(units) > 1 and line.days[-1] in line.partial)
     growths = dict[str, Growth]()
     for metric in (m for m in metrics if m.name in line.metrics):
         sums = line.metrics[metric.name].sum_days()
-        of_metric = growth(metric, sums, line.experiment.control, line.entered)
-        if of_metric is not None:
-            growths[metric.name] = of_metric._replace(ended=ended)
+        growths |= find_growth(metric, sums, line.experiment.control, units, ended)
     return growths
 
 
-def _of_clusters(collected: Collected, metrics: Sequence[Metric]) -> dict[str, Growth]:
+def _growth_of_clusters(collected: Collected, metrics: Sequence[Metric]) -> dict[str, Growth]:
     """Return the growth of each metric whose days add up: the clusters stay, and see more."""
-    logs, of = collected.logs, collected.aggregates
-    own, dates = logs.units.clusters, dates_of(of)
-    if own is None:
+    read, of = collected.logs, collected.aggregates
+    experiment, clusters, dates = read.experiment, read.units.clusters, dates_of(of)
+    if clusters is None:
         return {}
-    shape = len(own.variant), len(dates)
-    in_control = own.variant == [*logs.experiment.variants].index(logs.experiment.control)
-    ended = shape[1] - (shape[1] > 1 and dates[-1] in partial_days(logs.experiment, of.days))
-    first_day = np.datetime64(dates[0]).astype(np.int64)
+    size, units = len(dates), [float(len(clusters.variant))] * len(dates)
+    ended = size - (size > 1 and dates[-1] in partial_days(experiment, of.days))
     growths = dict[str, Growth]()
     wanted = [m for m in metrics if m.source.daily and m.name not in of.refused]
     for source, group in aggregates.grouped(wanted, lambda metric: metric.source).items():
-        days = logs.days(source, group)
+        days = read.days(source, group)
         rows = np.flatnonzero(days.in_period & (days.day != NO_DAY))
-        unit = days.unit[rows]
-        cell = own.of_unit[unit] * shape[1] + days.day[rows].astype(np.int64) - first_day
+        cluster = clusters.of_unit[days.unit[rows]]
+        day = days.day[rows] - np.datetime64(dates[0]).astype(np.int32)
+        cells = Groups.of(key_of(cluster, day))
+        table = DailyTable(
+            variants=[*experiment.variants],
+            variant=clusters.variant,
+            entry=np.zeros(len(clusters.variant), dtype=np.int64),
+            unit=cluster[cells.first],
+            day=day[cells.first],
+            days=size,
+            cohorts=1,
+            observed=size,
+        )
         # A unit counts from its first day on.
-        is_first = np.append(True, unit[1:] != unit[:-1])
+        is_first = np.append(True, np.diff(days.unit[rows]) != 0)
         for metric in group:
-            pair = logs.values(days).pair(metric, days.columns)
+            pair = read.values(days).pair(metric, days.columns)
             values = (is_first * v if isinstance(v, int) else v[rows] for v in pair)
-            tables = [np.bincount(cell, v, math.prod(shape)).reshape(shape) for v in values]
-            totals = [table.cumsum(axis=1)[in_control].T for table in tables]
-            daily = [Moments.of(y, x) for y, x in zip(*totals, strict=True)]
-            one = _grown(metric, daily, [float(shape[0])] * shape[1])
-            growths |= {} if one is None else {metric.name: one._replace(ended=ended)}
+            y, x = (cells.sum(value) for value in values)
+            sums = MetricDays(table, y, x).sum_days()
+            growths |= find_growth(metric, sums, experiment.control, units, ended)
     return growths
 
 
-def growth(
-    metric: Metric, sums: DaySums, control: str, entered: Mapping[str, Whole]
-) -> Growth | None:
-    """Return the growth of one metric from its sums in control, None where it has no spread.
+def find_growth(
+    metric: Metric, sums: DaySums, control: str, units: Sequence[float], ended: int | None
+) -> dict[str, Growth]:
+    """Return the growth of one metric from its sums in control by name, if it has a spread.
 
-    Days at the start without an estimate take that of the first day that has one.
+    `units` are those of all variants up to the end of each day. Days at the start without an
+    estimate take that of the first day that has one.
     """
-    days = range(sums.table.days)
-    windows = [sums.window(control, range(day + 1), (0, day), entered=True) for day in days]
-    units = np.cumsum(sum(entered.values())).astype(float).tolist()
-    return _grown(metric, windows, units)
-
-
-def _grown(metric: Metric, control: Sequence[Moments], units: list[float]) -> Growth | None:
-    """Return the growth from control's moments up to the end of each day."""
-    estimates = [_relative(metric, one) for one in control]
-    known = [one for one in estimates if one is not None]
+    days, cohorts = range(sums.table.days), sums.table.cohorts
+    windows = (
+        sums.window(control, range(min(day + 1, cohorts)), (0, day), entered=True) for day in days
+    )
+    estimates = [_relative(metric, moments) for moments in windows]
+    known = [estimate for estimate in estimates if estimate is not None]
     if not known:
-        return None
+        return {}
     filled: list[tuple[float, float]] = []
-    for one in estimates:
-        filled.append(one or (filled[-1] if filled else known[0]))
+    for relative in estimates:
+        filled.append(relative or (filled[-1] if filled else known[0]))
     values, spreads = zip(*filled, strict=True)
-    return Growth(units, values, spreads, is_total=metric.per is None)
+    is_total = metric.per is None
+    return {metric.name: Growth([*units], values, spreads, is_total=is_total, ended=ended)}
 
 
 def _relative(metric: Metric, control: Moments) -> tuple[float, float] | None:
     """Return control's value, and its variance between units over its square."""
     try:
-        one = estimate(metric, control)
+        value, variance, units, _ = estimate(metric, control)
     except Refusal:
         return None
-    if one.value == 0 or not one.variance > 0:
-        return None
-    return one.value, one.variance * one.units / one.value**2
+    return (value, variance * units / value**2) if value != 0 and variance > 0 else None
 
 
 def aa(
