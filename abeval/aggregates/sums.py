@@ -453,4 +453,5 @@ def _products(terms: Terms, place: Callable[[NDArray[np.integer]], int]) -> list
 
 def _largest(one: Slice) -> int:
     """Return the largest size of a value."""
-    return max((_measure(v)[1] for v in one.terms if not isinstance(v, int) and len(v)), default=0)
+    arrays = (value for value in one.terms if not isinstance(value, int) and len(value))
+    return max((_measure(values.astype(np.int64))[1] for values in arrays), default=0)

@@ -17,8 +17,8 @@ Places = NDArray[np.int64]
 Span = tuple[int, int]
 """First and last day of a window, as places on its axis."""
 
-_NARROW = 2**31
-"""Totals below it fit 32 bits."""
+_KINDS = (np.int16, np.int32, np.int64)
+"""Totals of units are kept in the fewest bytes."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -105,7 +105,7 @@ class DailyTable:
         place = np.empty(len(self.entry), dtype=np.intp)
         place[order] = np.arange(len(order))
         largest = np.bincount(self.unit, np.abs(own)).max(initial=0)
-        kind = np.int32 if largest < _NARROW else np.int64
+        kind = next((one for one in _KINDS if largest < np.iinfo(one).max), np.int64)
         table = np.zeros((self.days + 1, len(order)), dtype=kind)
         table[self.day + 1, place[self.unit]] = own
         return np.add.accumulate(table, axis=0, dtype=kind, out=table)
