@@ -48,7 +48,7 @@ MAX_CURVE = 1_000
 MAX_IMPRESSIONS = 1_000_000_000
 
 MAX_WINDOW_DAYS = 400
-"""Windows keep sums by day of entry and pair of days: memory grows with the third power."""
+"""Windows keep the values of each unit by day: memory grows with both."""
 
 
 def check_between(name: str, value: float, low: float, high: float) -> None:

@@ -34,7 +34,7 @@ from abeval.results.analysis import Result
 from abeval.results.replay import ReplayResult, of_metrics
 from abeval.results.study import InputFile, Provenance, Study
 from abeval.time.analysis import windows
-from abeval.time.time_sums import OpenLogs, aa, growths_of
+from abeval.time.time_sums import aa, growth_by_metric
 from abeval.version import __version__
 
 _LIBRARIES = ("duckdb", "numpy", "scipy", "statsmodels", "pandas")
@@ -115,11 +115,11 @@ def study(experiment: Experiment, inputs: Inputs) -> Study:
         collected, shape = _collected(run, metrics)
         first = analysed(run, collected)
         analysis = cast("Result", first.analysis)
-        logs = OpenLogs.of(collected.logs, metrics)
+        read = collected.logs
         time, no_time = _tried(
-            "effects over time", lambda: windows(run, metrics, WIDTHS, (), logs=logs)
+            "effects over time", lambda: windows(run, metrics, WIDTHS, (), read=read)
         )
-        replays, no_aa = _tried("A/A replays", lambda: aa(run, metrics, _REPLAYS, _SEED, logs))
+        replays, no_aa = _tried("A/A replays", lambda: aa(run, metrics, _REPLAYS, _SEED, read))
         replayed, offline, no_models = _models(run, shape)
     return replace(
         first,
@@ -135,7 +135,7 @@ def study(experiment: Experiment, inputs: Inputs) -> Study:
 def analysed(run: Run, collected: Collected) -> Study:
     """Compute the analysis, and how much longer it would take to see more."""
     experiment, metrics = run.experiment, named_metrics(run.experiment)
-    growths, none = _tried("growth by day", lambda: growths_of(collected, metrics))
+    growths, none = _tried("growth by day", lambda: growth_by_metric(collected, metrics))
     outlook = power_outlook(Analysis(experiment, metrics, collected.aggregates), growths or {})
     analysis = judged(experiment, collected.aggregates, run.step)
     return Study(analysis=analysis, outlook=outlook, left_out=none)

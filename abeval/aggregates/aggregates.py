@@ -199,9 +199,8 @@ class Aggregates:
     Attributes:
         moments: `MOMENT_COLUMNS`; a row per metric, slice, cell, variant and stretch of entry days
             (0 where the split did not change). `slice` is `whole`, `capped`, `day`, `segment:NAME`,
-            `covariates` (cells are pairs of them), `bucket`, `left_out`, `known` (units with a
-            value) or `balance` (of a covariate of the table of units); sums are exact integers as
-            text.
+            `bucket`, `left_out`, `known` (units with a value) or `balance` (of a covariate of the
+            table of units); sums are exact integers as text.
         units: Variant → its analysed units.
         group_units: Variant and group of units → how many are in it.
         catalogue_size: Items that could have been shown, None without catalogue metrics.
@@ -221,6 +220,7 @@ class Aggregates:
         clusters: What was randomised, where that are groups of units.
         cluster_sums: Metric → `SourceValues.of_clusters`.
         days_are_units: Whether the units are days, each of both variants, in place of sub-buckets.
+        covariates: Metric that has some → variant and stretch → `SourceValues.covariate_moments`.
     """
 
     moments: Sequence[tuple[Cell, ...]] = ()
@@ -246,6 +246,7 @@ class Aggregates:
     clusters: Clusters | None = None
     cluster_sums: Mapping[str, Floats] = field(default_factory=dict)
     days_are_units: bool = False
+    covariates: Mapping[str, Mapping[Group, Moments]] = field(default_factory=dict)
 
     @property
     def places(self) -> range:
@@ -273,17 +274,11 @@ class Aggregates:
             self._known[key] = sums.by_stretch(rows, len(self.places), scales, width)
         return self._known[key]
 
-    def with_covariates(self, metric: str, scales: Sequence[float]) -> ByStretch:
-        """Return moments of (y, x, covariates, z) by stretch and variant of a metric.
-
-        `scales` are what one counted unit of each variable is worth.
-        """
-        slices = self._slices[metric, sums.COVARIATES]
-        pairs = {tuple(map(int, cell.split(","))): groups for cell, groups in slices.items()}
+    def with_covariates(self, metric: str) -> ByStretch:
+        """Return moments of (y, x, covariates, z) by stretch and variant of a metric."""
         moments: list[dict[str, Moments]] = [{} for _ in self.places]
-        for group in next(iter(slices.values())):
-            of_group = {pair: groups[group] for pair, groups in pairs.items()}
-            moments[group.stretch][group.variant] = sums.joined(of_group, scales)
+        for group, of_group in self.covariates[metric].items():
+            moments[group.stretch][group.variant] = of_group
         return moments
 
     def buckets_of(self, metric: str, variant: str, stretch: int = 0) -> Floats:

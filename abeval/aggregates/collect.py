@@ -17,7 +17,7 @@ from abeval.aggregates.metric_queries import ReadLogs
 from abeval.aggregates.quantiles import collect_quantiles
 from abeval.aggregates.row_pass import KERNELS, row_sums
 from abeval.aggregates.source_values import Caps, SourceValues, day_rows
-from abeval.aggregates.sums import Row, sums_of
+from abeval.aggregates.sums import Group, Row, sums_of
 from abeval.aggregates.wanted import Wanted, spread_metrics, wanted_of
 from abeval.engines.sql import numbered, query, quoted, whole
 from abeval.experiment.metrics import covariate_means
@@ -32,6 +32,7 @@ from abeval.logs.unit_arrays import Units
 from abeval.logs.units import SubBuckets, places_of_hashes, sub_buckets, text_of
 from abeval.logs.views import variant_of
 from abeval.metrics.definition import CATALOGUE, GAUC, QUANTILE, UNIT_DAY, Metric, Source
+from abeval.stats.moments import Moments
 from abeval.stats.records import Floats
 
 
@@ -95,6 +96,7 @@ def collect_prepared(
     items = listed_items(logs) | {*rows.catalogue.reach.items} if shows_items else None
     collected = Aggregates(
         moments=[*sums.rows, *sums.days, *cut_rows],
+        covariates=sums.covariates,
         caps=sums.caps,
         catalogue_size=None if items is None else len(items),
         units=units,
@@ -142,6 +144,7 @@ class _UnitSums:
     by_units: bool
     rows: list[Row] = field(default_factory=list)
     days: list[Row] = field(default_factory=list)
+    covariates: dict[str, dict[Group, Moments]] = field(default_factory=dict)
     caps: dict[str, Caps] = field(default_factory=dict)
     buckets: dict[str, aggregates.BucketSums] = field(default_factory=dict)
     extremes: dict[tuple[str, str], list[tuple[float, float]]] = field(default_factory=dict)
@@ -163,6 +166,7 @@ class _UnitSums:
             slices += [of.balance(metric) for metric in self.wanted.balanced]
             slices += [one for metric in counted for one in of.left_out(metric)]
         self.rows += sums_of(slices, of.groups)
+        self.covariates |= {m.name: of.covariate_moments(m) for m in metrics if m.covariates}
         if source.daily and experiment.period is not None and logs.shape.has_time:
             self.days += day_rows(of, days, metrics, logs.prepared.days)
         self.caps |= {metric.name: of.caps(metric) for metric in metrics if metric.cap is not None}

@@ -2,8 +2,6 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
-from itertools import combinations
 from typing import Any
 from zlib import crc32
 
@@ -12,7 +10,7 @@ from numpy.typing import NDArray
 
 from abeval.aggregates import sums
 from abeval.aggregates.aggregates import BucketSums, find_heavy_units
-from abeval.aggregates.sums import Row, Slice, Terms, Variable
+from abeval.aggregates.sums import Group, Row, Slice, Terms, Variable
 from abeval.assignment import SUB_BUCKETS
 from abeval.errors import ExperimentError
 from abeval.experiment.model import Experiment
@@ -22,7 +20,8 @@ from abeval.logs.clusters import PARTS
 from abeval.logs.shape import LogShape
 from abeval.logs.unit_arrays import NO_DAY, Labels, UnitDays, Units, Whole, heads
 from abeval.logs.units import SubBuckets
-from abeval.metrics.definition import Metric, RowTerm, Term, UnitTerm
+from abeval.metrics.definition import Metric, RowTerm, Term, UnitTerm, covariate_scales
+from abeval.stats.moments import Moments
 
 Caps = tuple[int, int | None]
 """Caps of numerator and denominator, in counted units."""
@@ -174,12 +173,11 @@ class SourceValues:
         return cap(terms.y), None if metric.per is None else cap(terms.x)
 
     def slices(self, metric: Metric) -> list[Slice]:
-        """List a metric's slices over whole units: all, with covariates, by segment, left out."""
+        """List a metric's slices over whole units: all, by segment, left out."""
         terms, among = self.terms(metric), self.among(metric)
         now = Terms(terms.y, terms.x)
         slices = [
             Slice(metric.name, sums.WHOLE, terms, of=among),
-            *self._of_covariates(metric, self.judged(metric)),
             *(
                 Slice(metric.name, sums.SEGMENT + name, now, labels, among)
                 for name, labels in self.units.segments.items()
@@ -190,29 +188,31 @@ class SourceValues:
             slices.append(Slice(metric.name, sums.CAPPED, self.judged(metric), of=among))
         return slices
 
-    def _of_covariates(self, metric: Metric, terms: Terms) -> list[Slice]:
-        """Return sums with each pair of covariates in place of the metric's own earlier values.
+    def covariate_moments(self, metric: Metric) -> dict[Group, Moments]:
+        """Return moments of (y, x, covariates, z) by group, the metric's own earlier values first.
 
         Columns of a table of units are covariates of the same row, and no unit is new in it.
         """
-        if not metric.covariates:
-            return []
+        terms = self.judged(metric)
         of_unit = any(isinstance(t, RowTerm) and t.of_unit for t in metric.covariates)
         columns = self.now if of_unit else self.before
-        own = [terms.y0] if metric.per is None else [terms.y0, terms.x0]
-        values = [*own, *(self.value(term, columns) for term in metric.covariates)]
+        before = [terms.y0] if metric.per is None else [terms.y0, terms.x0]
+        before += [self.value(term, columns) for term in metric.covariates]
+        y, x, *worth, z = covariate_scales(metric)
         # One that is constant explains nothing, such as who lacks a value where nobody does.
         varying = [
-            (i, value)
-            for i, value in enumerate(values)
-            if i < 2 or not (isinstance(value, int) or (len(value) and np.ptp(value) == 0))
+            place
+            for place, value in enumerate(before)
+            if place < 2 or not (isinstance(value, int) or (len(value) and np.ptp(value) == 0))
         ]
-        terms = terms._replace(z=0) if of_unit else terms
-        label, among = (metric.name, sums.COVARIATES), self.among(metric)
-        return [
-            Slice(*label, terms._replace(y0=first, x0=second), f"{i},{j}", among)
-            for (i, first), (j, second) in combinations(varying, 2)
+        values = [
+            terms.y,
+            terms.x,
+            *(before[place] for place in varying),
+            0 if of_unit else terms.z,
         ]
+        scales = [y, x, *(worth[place] for place in varying), z]
+        return sums.moments_of(values, scales, self.groups, self.among(metric))
 
     def left_out(self, metric: Metric) -> list[Slice]:
         """Count what the definition of a metric leaves out, or counts as 0, and who is left."""
@@ -329,11 +329,6 @@ class SourceValues:
         whole = np.broadcast_to(value, len(self.units.variant)) if isinstance(value, int) else value
         return whole if among is None else whole[among]
 
-    @cached_property
-    def _of_variants(self) -> list[NDArray[np.intp]]:
-        variants = range(len(self.experiment.variants))
-        return [np.flatnonzero(self.units.variant == variant) for variant in variants]
-
     def extremes(self, metric: Metric) -> dict[tuple[str, str], list[tuple[float, float]]]:
         """Metric and variant → (y, x) of the twenty units that weigh most, in counted units.
 
@@ -343,8 +338,8 @@ class SourceValues:
         terms, among = self.judged(metric), self.among(metric)
         extremes: dict[tuple[str, str], list[tuple[float, float]]] = {}
         for number, variant in enumerate(self.experiment.variants):
-            own = self._of_variants[number]
-            own = own if among is None else own[among[own]]
+            chosen = self.units.variant == number
+            own = np.flatnonzero(chosen if among is None else chosen & among)
             y, x = (self._of_units(value, own).astype(np.int64) for value in terms[:2])
             (total_y,), (total_x,) = sums.exact_sums([y, x], [(0,), (1,)]).values()
             if total_x <= 0:

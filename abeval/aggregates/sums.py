@@ -3,9 +3,9 @@
 import json
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import cache, reduce
+from functools import cache, partial, reduce
 from itertools import chain, combinations_with_replacement
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,6 +21,9 @@ Product = tuple[int, ...]
 _BLOCK = 1 << 14
 """Rows that are multiplied at once, so that their products stay in the processor's cache."""
 
+_CELLS = 1 << 17
+"""Rows times columns of which every two are multiplied at once."""
+
 _WORD = 1 << 63
 """Sums below it fit a whole number of 64 bits with a sign."""
 
@@ -34,7 +37,7 @@ def exact_sums(
     starts: Sequence[int] | NDArray[np.integer] = (0,),
     order: NDArray[np.intp] | None = None,
 ) -> dict[Product, list[int]]:
-    """Return the sum over the rows of each group of each product of columns.
+    """Add up each product of columns over the rows of each group.
 
     Args:
         columns: Whole numbers, each of shape (rows,).
@@ -49,61 +52,75 @@ def exact_sums(
         >>> exact_sums([np.full(3, 10**6), np.arange(3)], [(0, 0, 0), (0, 1)], [0, 2])
         {(0, 0, 0): [2000000000000000000, 1000000000000000000], (0, 1): [1000000, 2000000]}
     """
-    totals = {product: [0] * len(starts) for product in products}
+    totals = {product: np.zeros(len(starts), dtype=object) for product in products}
     rows = 0 if not columns else len(columns[0] if order is None else order)
     first = np.asarray(starts, dtype=np.int64)
     for start in range(0, rows, _BLOCK):
         end = min(start + _BLOCK, rows)
-        group = int(np.searchsorted(first, start, side="right")) - 1
-        within = first[(first > start) & (first < end)] - start
+        group, last = np.searchsorted(first, [start, end - 1], side="right") - 1
+        begins = np.append(0, first[group + 1 : last + 1] - start)
         # No column is put in order as a whole, which would take as much memory again.
-        own = slice(start, end) if order is None else order[start:end]
-        block = [_factor(column[own].astype(np.int64, copy=False)) for column in columns]
-        pairs: dict[Product, list[Factor]] = {}
+        chosen = slice(start, end) if order is None else order[start:end]
+        block = [_measure(column[chosen].astype(np.int64, copy=False)) for column in columns]
         for product, total in totals.items():
-            if product[:2] not in pairs:
-                pairs[product[:2]] = _multiply([block[place] for place in product[:2]])
-            factors = [*pairs[product[:2]], *(block[place] for place in product[2:])]
-            for place, value in enumerate(_sum(factors, np.append(0, within)), start=group):
-                total[place] += value
-    return totals
+            add = partial(_add_products, starts=begins)
+            factors = [block[place] for place in product]
+            total[group : last + 1] += _add_exactly(add, factors, end - start)
+    return {product: total.tolist() for product, total in totals.items()}
 
 
-class Factor(NamedTuple):
-    """Whole numbers, none of which is larger than `size`."""
+def exact_gram(columns: Sequence[NDArray[np.integer]]) -> NDArray[np.object_]:
+    """Add up the product of every two columns over all rows, shape (columns, columns).
 
-    values: Whole
-    size: int
-
-
-def _factor(values: Whole) -> Factor:
-    return Factor(values, max(abs(int(values.min())), abs(int(values.max()))))
-
-
-def _multiply(factors: list[Factor]) -> list[Factor]:
-    """Return the product of factors as one, or the factors where it may not fit 64 bits."""
-    size = math.prod(one.size for one in factors)
-    if len(factors) == 1 or size >= _WORD:
-        return factors
-    return [Factor(reduce(np.multiply, (one.values for one in factors)), size)]
-
-
-def _sum(factors: list[Factor], starts: Whole) -> list[int]:
-    """Return the exact sum of a product by group.
-
-    Where it may not fit 64 bits, the largest factor is split in two halves of its bits.
+    Example:
+        >>> exact_gram([np.full(3, 10**12), np.arange(3)]).tolist()
+        [[3000000000000000000000000, 3000000000000], [3000000000000, 5]]
     """
-    most = len(factors[0].values) * math.prod(one.size for one in factors)
+    gram = np.zeros((len(columns), len(columns)), dtype=object)
+    rows = max(1, _CELLS // len(columns))
+    for start in range(0, len(columns[0]), rows):
+        block = np.stack([column[start : start + rows] for column in columns]).astype(np.int64)
+        factor = _measure(block)
+        gram += _add_exactly(partial(np.einsum, "in,jn->ij"), [factor, factor], block.shape[1])
+    return gram
+
+
+Factor = tuple[Whole, int]
+"""Whole numbers, and a size that none of them exceeds."""
+
+
+def _measure(values: Whole) -> Factor:
+    return values, max(abs(int(values.min())), abs(int(values.max())))
+
+
+def _add_products(*factors: Whole, starts: Whole) -> Whole:
+    """Add up the product of factors by group."""
+    return np.add.reduceat(reduce(np.multiply, factors), starts)
+
+
+def _add_exactly(
+    add: Callable[..., NDArray[Any]], factors: list[Factor], terms: int
+) -> NDArray[Any]:
+    """Add up so many products of factors exactly.
+
+    Where sums may not fit 64 bits, the largest factor is split in two halves of its bits.
+    """
+    most = terms * math.prod(size for _, size in factors)
     if most < _WORD:
-        (whole,) = _multiply(factors)
-        return [int(one) for one in np.add.reduceat(whole.values, starts)]
+        sums: NDArray[Any] = add(*(values for values, _ in factors))
+        return sums
     if most > _MOST:
         raise OverflowError("the sums of products are too large")
-    *rest, (values, size) = sorted(factors, key=lambda one: one.size)
+    parts = [*factors]
+    place = max(range(len(parts)), key=lambda i: parts[i][1])
+    values, size = parts[place]
     bits = size.bit_length() // 2
-    low = _sum([*rest, Factor(values & (1 << bits) - 1, 1 << bits)], starts)
-    high = _sum([*rest, Factor(values >> bits, (size >> bits) + 1)], starts)
-    return [below + (above << bits) for below, above in zip(low, high, strict=True)]
+    # One half after the other, as both would leave the processor's cache.
+    parts[place] = values & (1 << bits) - 1, 1 << bits
+    sums = _add_exactly(add, parts, terms).astype(object)
+    parts[place] = values >> bits, (size >> bits) + 1
+    sums += _add_exactly(add, parts, terms).astype(object) * (1 << bits)
+    return sums
 
 
 ByStretch = Sequence[Mapping[str, Moments]]
@@ -141,7 +158,6 @@ SEGMENT = "segment:"
 BALANCE = "balance"
 KNOWN = "known"
 
-COVARIATES = "covariates"
 BUCKET = "bucket"
 BUCKETS = 256
 """Sub-buckets are grouped into this many for resampling."""
@@ -224,36 +240,6 @@ def heavy_units(row: Row) -> list[list[int]]:
     return [list(map(int, values)) for values in json.loads(str(row[-1] or "[]"))]
 
 
-def joined(pairs: Mapping[tuple[int, ...], Row], scales: Sequence[float]) -> Moments:
-    """Make moments of y, x, every covariate and newness from those of pairs of covariates.
-
-    `scales` are of all covariates; those without a pair are constant, and left out.
-    """
-    varying = sorted({covariate for pair in pairs for covariate in pair})
-    scales = [*scales[:2], *(scales[2 + covariate] for covariate in varying), scales[-1]]
-    variables: list[str | int] = ["y", "x", *varying, "z"]
-
-    def of(*wanted: str | int) -> int:
-        pair = next(p for p in pairs if {v for v in wanted if isinstance(v, int)} <= {*p})
-        called: dict[str | int, str] = {pair[0]: "y0", pair[1]: "x0"}
-        return total(pairs[pair], *(called.get(v, str(v)) for v in wanted))
-
-    # The pairs are of the same units in the same order.
-    heavy = {pair: np.array(heavy_units(row)).reshape(-1, 5) for pair, row in pairs.items()}
-
-    def heavy_column(wanted: str | int) -> Whole:
-        pair = next(p for p in pairs if isinstance(wanted, str) or wanted in p)
-        return heavy[pair][:, {"y": 0, "x": 1, pair[0]: 2, pair[1]: 3, "z": 4}[wanted]]
-
-    return Moments.from_sums(
-        total(next(iter(pairs.values())), "units"),
-        [of(v) for v in variables],
-        [[of(v, w) for w in variables] for v in variables],
-        scales,
-        heavy=np.stack([heavy_column(v) for v in variables], axis=1).tolist(),
-    )
-
-
 Variable = int | NDArray[np.integer]
 """The values of units, or 0 or 1 for all of them."""
 
@@ -322,6 +308,31 @@ def sums_of(slices: Sequence[Slice], groups: Groups) -> list[Row]:
     return [*chain(*rows)]
 
 
+def moments_of(
+    values: Sequence[Variable],
+    scales: Sequence[float],
+    groups: Groups,
+    chosen: NDArray[np.bool_] | None,
+) -> dict[Group, Moments]:
+    """Return moments of values of chosen units by group: y, x, covariates and newness."""
+    order, starts = _ordered(Slice("", WHOLE, Terms(0), of=chosen), groups)
+    first = order[starts]
+    if groups.cluster is not None:
+        total, order, starts = _total_clusters(groups.cluster, order, starts)
+        values = [*map(total, values[:-1]), 0]
+    ordered = (value if isinstance(value, int) else value[order] for value in values)
+    columns = np.stack([np.broadcast_to(value, len(order)) for value in ordered])
+    moments = dict[Group, Moments]()
+    for unit, own in zip(first.tolist(), np.split(columns, starts[1:], axis=1), strict=True):
+        (n, *totals), *products = exact_gram([np.ones_like(own[0]), *own]).tolist()
+        heavy = own[:, are_heavy(own[1].astype(np.float64), n, float(totals[1]))]
+        rows = [] if isinstance(values[1], int) else heavy.T.tolist()
+        group = Group(groups.variants[groups.variant[unit]], int(groups.stretch[unit]))
+        squares = [row[1:] for row in products]
+        moments[group] = Moments.from_sums(n, totals, squares, scales, heavy=rows)
+    return moments
+
+
 def _of_alike(slices: Sequence[Slice], groups: Groups) -> list[list[Row]]:
     """Return the rows of slices of the same units in the same cells."""
     order, starts = _ordered(slices[0], groups)
@@ -337,7 +348,9 @@ def _of_alike(slices: Sequence[Slice], groups: Groups) -> list[list[Row]]:
 
     terms = [one.terms for one in slices]
     if groups.cluster is not None:
-        terms, order, starts = _of_clusters(terms, groups.cluster, order, starts)
+        total, order, starts = _total_clusters(groups.cluster, order, starts)
+        # Newness is of a unit: clusters were all there before.
+        terms = [Terms(*map(total, one[:4])) for one in terms]
     products = [_products(one, place) for one in terms]
     wanted = dict.fromkeys(p for of_slice in products for p in of_slice if p)
     try:
@@ -388,13 +401,10 @@ def _heavy_rows(terms: Terms, places: Sequence[NDArray[np.intp]]) -> list[str]:
     return [json.dumps(own.tolist()) for own in np.split(rows, ends)[:-1]]
 
 
-def _of_clusters(
-    terms: Sequence[Terms],
-    cluster: NDArray[np.integer],
-    order: NDArray[np.intp],
-    starts: NDArray[np.intp],
-) -> tuple[list[Terms], NDArray[np.intp], NDArray[np.intp]]:
-    """Return totals of the clusters of each group in place of the values of its units."""
+def _total_clusters(
+    cluster: NDArray[np.integer], order: NDArray[np.intp], starts: NDArray[np.intp]
+) -> tuple[Callable[[Variable], Variable], NDArray[np.intp], NDArray[np.intp]]:
+    """Return what adds up values of units by cluster, and the clusters of each group."""
     group = runs(starts, len(order))
     order = order[np.lexsort((cluster[order], group))]
     first = heads(np.stack([group, cluster[order]], axis=1))
@@ -406,9 +416,7 @@ def _of_clusters(
             totals[key] = added(np.asarray(value)[order], first)
         return totals[key]
 
-    # Newness is of a unit: clusters were all there before.
-    of_clusters = [Terms(*map(total, one[:4])) for one in terms]
-    return of_clusters, np.arange(len(first)), np.searchsorted(first, starts)
+    return total, np.arange(len(first)), np.searchsorted(first, starts)
 
 
 def _ordered(one: Slice, groups: Groups) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
@@ -445,5 +453,5 @@ def _products(terms: Terms, place: Callable[[NDArray[np.integer]], int]) -> list
 
 def _largest(one: Slice) -> int:
     """Return the largest size of a value."""
-    arrays = [value for value in one.terms if not isinstance(value, int)]
-    return max((max(-int(own.min()), int(own.max())) for own in arrays), default=0)
+    arrays = (value for value in one.terms if not isinstance(value, int) and len(value))
+    return max((_measure(values.astype(np.int64))[1] for values in arrays), default=0)

@@ -189,7 +189,7 @@ class LoadedExperiment:
         from abeval.aggregates.collect import collect_prepared
         from abeval.inference.compare import Analysis
         from abeval.inference.power import Target, plan
-        from abeval.time.time_sums import growths_of
+        from abeval.time.time_sums import growth_by_metric
 
         if mde is not None and days is not None:
             raise ExperimentError("give mde or days, not both: each follows from the other")
@@ -210,7 +210,7 @@ class LoadedExperiment:
             chosen = [m for m in chosen if m.role != "diagnostic"]
         with opened(self.experiment, inputs) as run:
             collected = collect_prepared(run, chosen, by_bucket=True, by_day=True, units_read=False)
-            growths = growths_of(collected, chosen)
+            growths = growth_by_metric(collected, chosen)
         analysis = Analysis(self.experiment, chosen, collected.aggregates)
         return plan(analysis, growths, Target(mde, days, power))
 

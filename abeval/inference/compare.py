@@ -89,8 +89,7 @@ def compare(analysis: Analysis, metric: Metric, arms: Arms) -> Comparison:
     # Skewed values are adjusted by their own past alone: three covariates have no known product.
     if not metric.covariates or own.is_skewed:
         return own
-    moments = aggregates.with_covariates(metric.name, definition.covariate_scales(metric))
-    return means.compare_within(metric, moments, arms, rule)
+    return means.compare_within(metric, aggregates.with_covariates(metric.name), arms, rule)
 
 
 def compare_total(analysis: Analysis, metric: Metric, arms: Arms) -> Comparison:

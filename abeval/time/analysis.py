@@ -4,6 +4,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
 
+from abeval.aggregates.metric_queries import ReadLogs
 from abeval.inference.context import ramps
 from abeval.inference.trust.groups import balance
 from abeval.inference.trust.split import unexplained_words
@@ -24,7 +25,15 @@ from abeval.results.windows import (
 from abeval.stats.records import Refusal
 from abeval.time import change, cut, peeking
 from abeval.time import windows as axes
-from abeval.time.time_sums import By, OpenLogs, Timeline, open_logs, timed, timeline_of
+from abeval.time.time_sums import (
+    By,
+    Timeline,
+    build_timeline,
+    find_stretches,
+    load_days,
+    read_logs,
+    split_given,
+)
 
 _NOTES = table_beside(__file__, "notes.toml")
 
@@ -46,27 +55,27 @@ def windows(
     widths: Sequence[int],
     looks: Sequence[int],
     by: Sequence[By] = (),
-    logs: OpenLogs | None = None,
+    read: ReadLogs | None = None,
 ) -> TimeResult:
-    """Analyse an experiment over time; `logs` may be open already."""
+    """Analyse an experiment over time; its logs may be read already."""
     # Of sources without days only those of `time/cut.py` have windows.
     dated = [m for m in metrics if m.source.no_days is None or m.source in (QUANTILE, CATALOGUE)]
-    logs = logs or open_logs(run, metrics, dated, by_day=True)
-    words = ""
+    read = read or read_logs(run, metrics, dated, by_day=True)
+    (given, refused), words = split_given(read, metrics), ""
     if run.experiment.design is not None:
         words = _NOTES["clustered"]
-    elif logs.stretches and not knows_assignment(run.experiment):
-        words = f"split_changed: {unexplained_words(run.experiment, logs.stretches)}"
+    elif not knows_assignment(run.experiment) and (stretches := find_stretches(read)):
+        words = f"split_changed: {unexplained_words(run.experiment, stretches)}"
     if words:
-        refused = dict.fromkeys((metric.name for metric in logs.metrics), words)
-        logs = replace(logs, metrics=(), refused={**logs.refused, **refused})
-    read = timed(logs, run.step)
-    clocks = [cut.CLOCKS[one](read, run.step) for one in cut.CLOCKS if one in by]
-    cuts = cut.cut_windows(read, widths, run.step)
+        refused |= {metric.name: words for metric in given}
+        given = ()
+    daily = load_days(read, given, refused, run.step)
+    clocks = [cut.CLOCKS[one](daily, run.step) for one in cut.CLOCKS if one in by]
+    cuts = cut.cut_windows(daily, widths, run.step)
     run.step("windows")
-    line = replace(timeline_of(read), widths=widths, looks=looks, cuts=cuts, clocks=clocks)
+    line = replace(build_timeline(daily), widths=widths, looks=looks, cuts=cuts, clocks=clocks)
     # The cells of the log are large, and nothing reads them any more.
-    del logs, read
+    del read, daily
     return time_result(line, metrics)
 
 
@@ -104,7 +113,7 @@ def metric_over_time(line: Timeline, metric: Metric) -> list[MetricOverTime]:
     control, strata, by_day = line.experiment.control, line.strata, line.metrics.get(metric.name)
     if by_day is None:
         # Its days do not add up, and have no known covariance.
-        axis = axes.calendar({}, control, strata, line.days, line.partial)
+        axis = axes.calendar(None, control, strata, line.days, line.partial)
         own = {key: windows for key, windows in line.cuts.items() if key[0] == metric.name}
         return [
             _of_windows(line, axes.Course(metric, variant, axis), windows)
@@ -119,7 +128,7 @@ def metric_over_time(line: Timeline, metric: Metric) -> list[MetricOverTime]:
         since.append((rows, change.find_decay(course)))
     # Sums by days since entry and those of the calendar are large: one is gone before the other.
     del axis, course
-    axis = axes.calendar(by_day.sums(by_day.days), control, strata, line.days, line.partial)
+    axis = axes.calendar(by_day.sum_days(), control, strata, line.days, line.partial)
     courses = [axes.Course(metric, name, axis, of_variant) for name, of_variant in known.items()]
     return [_on_calendar(line, *one) for one in zip(courses, since, strict=True)]
 

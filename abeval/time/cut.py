@@ -17,7 +17,7 @@ from abeval.aggregates.sums import sums_of
 from abeval.inference.compare import Analysis, compare_all
 from abeval.inference.comparison import MIN_UNITS, Key
 from abeval.logs.cells import HOURS
-from abeval.logs.unit_arrays import NO_DAY, NONE
+from abeval.logs.unit_arrays import NO_DAY, NONE, Groups
 from abeval.metrics.definition import CATALOGUE, QUANTILE, UNIT_DAY, Metric, RowTerm, Source
 from abeval.progress import Step
 from abeval.results.windows import Rhythm, WindowRow
@@ -25,24 +25,24 @@ from abeval.stats import shapes
 from abeval.stats.records import Refusal
 from abeval.time import time_sums
 from abeval.time.change import has_effect
-from abeval.time.day_sums import MetricDays, Panel, Places, Span
+from abeval.time.daily_table import MetricDays, Places, Span
 from abeval.time.windows import Axis, Course, Window, row_of, spans
 
 
 def cut_windows(
-    timed: time_sums.TimedLogs, widths: Sequence[int], step: Step
+    daily: time_sums.DailyLogs, widths: Sequence[int], step: Step
 ) -> dict[Key, tuple[Window, ...]]:
     """Return windows of metrics that are no sums over days.
 
     These are such as have no sums, are capped or adjusted, or leave units without a value out.
     """
     windows: dict[Key, list[Window]] = {}
-    experiment = timed.logs.read.experiment.at_one_look
+    experiment = daily.read.experiment.at_one_look
     # Where the split changed, only sums over units are compared.
-    of_rows = () if timed.logs.stretches else ("quantile", "catalogue")
+    of_rows = () if daily.stretches else ("quantile", "catalogue")
     own = [
         m
-        for m in timed.logs.metrics
+        for m in daily.metrics
         if m.kind in of_rows
         or (m.cap is not None and m.source.capped)
         or (m.known is not None and m.source.daily)
@@ -50,12 +50,12 @@ def cut_windows(
     ]
     for source, group in grouped(own, lambda metric: metric.source).items():
         step(f"windows of {source}, one by one")
-        read = _READERS.get(source, _totals)(timed, group)
+        read = _READERS.get(source, _totals)(daily, group)
         # Items × groups in every window are many: the catalogue has no rolling ones.
-        by_kind = spans(len(timed.days), () if source is CATALOGUE else widths)
+        by_kind = spans(len(daily.days), () if source is CATALOGUE else widths)
         for kind, span in [(kind, span) for kind, own in by_kind.items() for span in own]:
-            units = _units_of(timed, span, by_entry=kind == "cumulative")
-            window = read(_of_units(timed, units), span, units)
+            units = _units_of(daily, span, by_entry=kind == "cumulative")
+            window = read(_of_units(daily, units), span, units)
             # Catalogue metrics are tested by the jackknife, not by permutations.
             comparisons = compare_all(Analysis(experiment, group, window), permutations=0)
             for key, comparison in comparisons.items():
@@ -63,23 +63,23 @@ def cut_windows(
     return {key: tuple(of_key) for key, of_key in windows.items()}
 
 
-def _units_of(timed: time_sums.TimedLogs, span: Span, by_entry: bool) -> Places:
+def _units_of(daily: time_sums.DailyLogs, span: Span, by_entry: bool) -> Places:
     """Return the units active in a window; by entry, also those that entered by its end."""
-    panel = timed.panel
-    chosen = np.zeros(len(panel.entry), dtype=bool)
-    chosen[panel.unit[panel.within(span)]] = True
-    return np.flatnonzero(chosen | (by_entry & (panel.entry <= span[1])))
+    table = daily.table
+    chosen = np.zeros(len(table.entry), dtype=bool)
+    chosen[table.unit[table.within(span)]] = True
+    return np.flatnonzero(chosen | (by_entry & (table.entry <= span[1])))
 
 
-def _of_units(timed: time_sums.TimedLogs, units: Places) -> Aggregates:
+def _of_units(daily: time_sums.DailyLogs, units: Places) -> Aggregates:
     """Return aggregates with nothing but unit counts."""
-    variants = timed.variants
-    counts = np.bincount(timed.panel.units.variant[units], minlength=len(variants)).tolist()
+    variants = daily.table.variants
+    counts = np.bincount(daily.table.variant[units], minlength=len(variants)).tolist()
     return Aggregates(
         units=dict(zip(variants, counts, strict=True)),
         # Not counted in a window: 1 says that there are some.
         facts={"clicks": 1, "scored": 1},
-        stretches=timed.logs.stretches,
+        stretches=daily.stretches,
     )
 
 
@@ -87,17 +87,17 @@ Reader = Callable[[Aggregates, Span, Places], Aggregates]
 """Adds the sums of a window to its unit counts, from its days and its units."""
 
 
-def _catalogue(timed: time_sums.TimedLogs, metrics: Sequence[Metric]) -> Reader:
+def _catalogue(daily: time_sums.DailyLogs, metrics: Sequence[Metric]) -> Reader:
     """Read who was shown what in a window."""
-    catalogue = timed.logs.read.rows.catalogue
+    catalogue = daily.read.rows.catalogue
 
     def reach(span: Span) -> Reach:
-        return catalogue.of_days(*(timed.first + day for day in span))
+        return catalogue.of_days(*(daily.first + day for day in span))
 
     # Items that could have been shown, over the whole log.
-    whole = reach((0, len(timed.days) - 1))
+    whole = reach((0, len(daily.days) - 1))
     shown = {whole.items[item] for item in np.unique(whole.item).tolist()}
-    size = len(listed_items(timed.logs.read) | shown)
+    size = len(listed_items(daily.read) | shown)
 
     def read(window: Aggregates, span: Span, units: Places) -> Aggregates:
         groups = catalogue.group_units(units)
@@ -106,30 +106,31 @@ def _catalogue(timed: time_sums.TimedLogs, metrics: Sequence[Metric]) -> Reader:
     return read
 
 
-def _quantiles(timed: time_sums.TimedLogs, metrics: Sequence[Metric]) -> Reader:
+def _quantiles(daily: time_sums.DailyLogs, metrics: Sequence[Metric]) -> Reader:
     """Read the quantiles of a window."""
-    events = values_of(timed.logs.read, metrics)
+    events = values_of(daily.read, metrics)
 
     def read(window: Aggregates, span: Span, units: Places) -> Aggregates:
-        first, last = (timed.first + day for day in span)
+        first, last = (daily.first + day for day in span)
         values = [one.of_days(units, first, last) for one in events]
         return replace(window, quantiles=quantiles_of(metrics, values))
 
     return read
 
 
-def _totals(timed: time_sums.TimedLogs, metrics: Sequence[Metric]) -> Reader:
+def _totals(daily: time_sums.DailyLogs, metrics: Sequence[Metric]) -> Reader:
     """Read the totals by unit of a window, with what the units did before the period."""
-    panel = timed.panel
-    by_day, whole = timed.sources[metrics[0].source]
-    columns = time_sums.columns_of(timed.logs.read, metrics)
-    size = len(panel.entry)
+    table = daily.table
+    source = metrics[0].source
+    by_day, whole = daily.by_day[source], daily.whole[source]
+    columns = time_sums.columns_of(daily.read, metrics)
+    size = len(table.entry)
     # Windows do not say what is left out.
     counted = [replace(metric, left_out=(), lacking=()) for metric in metrics]
 
     def read(window: Aggregates, span: Span, units: Places) -> Aggregates:
-        rows = panel.within(span)
-        unit = panel.unit[rows]
+        rows = table.within(span)
+        unit = table.unit[rows]
         now = {name: by_unit(unit, by_day.now[name][rows], size)[units] for name in columns}
         before = {name: whole.before[name][units] for name in columns}
         values = whole.at(units, now, before)
@@ -137,6 +138,7 @@ def _totals(timed: time_sums.TimedLogs, metrics: Sequence[Metric]) -> Reader:
         return replace(
             window,
             moments=sums_of(slices, values.groups),
+            covariates={m.name: values.covariate_moments(m) for m in metrics if m.covariates},
             caps={m.name: values.caps(m) for m in metrics if m.cap is not None},
         )
 
@@ -148,10 +150,10 @@ _READERS = {CATALOGUE: _catalogue, QUANTILE: _quantiles}
 _NAMES = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
 
 
-def _hours(timed: time_sums.TimedLogs, step: Step) -> time_sums.ClockSums:
+def _hours(daily: time_sums.DailyLogs, step: Step) -> time_sums.ClockSums:
     """Sum the metrics that are sums over impressions by local hour of the day."""
     step("hours of the day")
-    read, known = timed.logs.read, timed.logs.metrics
+    read, known = daily.read, daily.metrics
     metrics = [m for m in known if m.source is UNIT_DAY and _of_rows(m)]
     cells = read.prepared.cells
     unit = read.prepared.placed.unit_of[cells.unit]
@@ -161,29 +163,29 @@ def _hours(timed: time_sums.TimedLogs, step: Step) -> time_sums.ClockSums:
     return time_sums.ClockSums(
         by="hour",
         labels=tuple(f"{hour:02d}:00" for hour in range(HOURS)),
-        days=(len(timed.days),) * HOURS,
-        partial=(bool(timed.partial),) * HOURS,
-        metrics=_clock(timed, metrics, hours, {UNIT_DAY: columns}),
+        days=(len(daily.days),) * HOURS,
+        partial=(bool(daily.partial),) * HOURS,
+        metrics=_clock(daily, metrics, hours, {UNIT_DAY: columns}),
         refused=[metric.name for metric in known if metric not in metrics],
     )
 
 
-def _weekdays(timed: time_sums.TimedLogs, step: Step) -> time_sums.ClockSums:
+def _weekdays(daily: time_sums.DailyLogs, step: Step) -> time_sums.ClockSums:
     """Sum every metric that has days by weekday."""
-    weekday = np.array([date.fromisoformat(day).weekday() for day in timed.days])
-    metrics = [m for m in timed.logs.metrics if m.source in timed.sources]
-    columns = {source: sums.by_day.now for source, sums in timed.sources.items()}
-    panel, partial = timed.panel, {date.fromisoformat(day).weekday() for day in timed.partial}
+    weekday = np.array([date.fromisoformat(day).weekday() for day in daily.days])
+    metrics = [m for m in daily.metrics if m.source in daily.by_day]
+    columns = {source: values.now for source, values in daily.by_day.items()}
+    table, partial = daily.table, {date.fromisoformat(day).weekday() for day in daily.partial}
     return time_sums.ClockSums(
         by="weekday",
         labels=_NAMES,
         days=tuple(np.bincount(weekday, minlength=7).tolist()),
         partial=tuple(place in partial for place in range(7)),
-        metrics=_clock(timed, metrics, (panel.unit, weekday[panel.day], 7), columns),
+        metrics=_clock(daily, metrics, (table.unit, weekday[table.day], 7), columns),
     )
 
 
-CLOCKS: Mapping[time_sums.By, Callable[[time_sums.TimedLogs, Step], time_sums.ClockSums]] = {
+CLOCKS: Mapping[time_sums.By, Callable[[time_sums.DailyLogs, Step], time_sums.ClockSums]] = {
     "hour": _hours,
     "weekday": _weekdays,
 }
@@ -194,7 +196,7 @@ def _of_rows(metric: Metric) -> bool:
 
 
 def _clock(
-    timed: time_sums.TimedLogs,
+    daily: time_sums.DailyLogs,
     metrics: Sequence[Metric],
     rows: tuple[NDArray[np.integer], NDArray[np.integer], int],
     columns: Mapping[Source, Mapping[str, NDArray[np.integer]]],
@@ -203,20 +205,16 @@ def _clock(
     if not metrics:
         return {}
     unit, place, size = rows
-    cell = unit.astype(np.int64) * size + place
-    order = np.argsort(cell, kind="stable")
-    cells, starts = np.unique(cell[order], return_index=True)
-    of_cells = (cells // size).astype(np.int32), (cells % size).astype(np.int32)
-    panel = Panel(timed.panel.units, timed.panel.entry, *of_cells, size)
-    presences = panel.presences(timed.variants, len(timed.days))
+    groups = Groups.of(unit.astype(np.int64) * size + place)
+    unit, place = (of[groups.first].astype(np.int32) for of in (unit, place))
+    table = replace(daily.table, unit=unit, day=place, days=size)
     values = {
-        source: timed.sources[source].whole.at(
-            panel.unit,
-            {name: np.add.reduceat(column[order], starts) for name, column in own.items()},
+        source: daily.whole[source].at(
+            table.unit, {name: groups.sum(column) for name, column in own.items()}
         )
         for source, own in columns.items()
     }
-    return {m.name: time_sums.metric_days(m, values[m.source], presences, {}) for m in metrics}
+    return {m.name: time_sums.metric_days(m, values[m.source], table) for m in metrics}
 
 
 def clock_rows(
@@ -230,16 +228,14 @@ def clock_rows(
     last_cohort = (len(line.days) - 1,) * len(places)
     control = line.experiment.control
     for metric in (m for m in metrics if m.name in clock.metrics):
-        of = clock.metrics[metric.name]
-        sums = of.sums(of.days)
+        sums = clock.metrics[metric.name].sum_days()
         axis = Axis(clock.by, clock.labels, sums, control, line.strata, last_cohort, clock.partial)
         for variant in line.experiment.treatments:
             course = Course(metric, variant, axis, line.known(metric, variant))
-            effects = course.effects([(place, place) for place in places], line.rule)
-            rows += [
-                replace(row_of(course, "recurring", span, effect), days=days)
-                for days, (span, effect) in zip(clock.days, effects, strict=True)
-            ]
+            for place, days in enumerate(clock.days):
+                span = place, place
+                row = row_of(course, "recurring", span, course.effect(span, line.rule))
+                rows.append(replace(row, days=days))
             tests.append(_rhythm_of(course))
     return rows, tests
 

@@ -1,11 +1,10 @@
 """Open logs and sum their days: what windows, growth and A/A replays are computed from."""
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date, timedelta
 from functools import cached_property
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 
@@ -14,7 +13,7 @@ from abeval.aggregates.collect import Collected, unit_counts
 from abeval.aggregates.metric_queries import ReadLogs
 from abeval.aggregates.row_pass import KERNELS, row_sums
 from abeval.aggregates.source_values import Caps, SourceValues, rows_of
-from abeval.aggregates.sums import DAY, WHOLE, ByStretch, Row, by_stretch, slices_of, sums_of
+from abeval.aggregates.sums import DAY, WHOLE, ByStretch, Group, Row, by_stretch, slices_of, sums_of
 from abeval.aggregates.wanted import refusals, wanted_of
 from abeval.bounds import MAX_WINDOW_DAYS
 from abeval.engines.builders import local_ms
@@ -30,52 +29,29 @@ from abeval.logs.accounting import accounts, check_all_counted, check_some_left,
 from abeval.logs.placing import Stretches, entry_stretches
 from abeval.logs.prepare import Prepared, prepare
 from abeval.logs.run import Run
-from abeval.logs.unit_arrays import NO_DAY, NO_FIRST, Labels, Whole
+from abeval.logs.unit_arrays import NO_DAY, NO_FIRST, Groups, Labels, Whole, key_of
 from abeval.logs.units import sub_buckets
 from abeval.metrics.definition import CATALOGUE, Metric, Source, UnitTerm, scales
 from abeval.progress import Step
 from abeval.results.trust import AAResult
 from abeval.stats.moments import Moments
 from abeval.stats.records import Floats, Refusal
-from abeval.time import day_sums
-from abeval.time.day_sums import DaySums, MetricDays, Panel, Presence, Thirds
-
-if TYPE_CHECKING:
-    from abeval.time.windows import Window
+from abeval.time.daily_table import DailyTable, DaySums, MetricDays
+from abeval.time.windows import (
+    SkewnessInputs,
+    Strata,
+    ThirdMoments,
+    Window,
+    skewness_inputs,
+    strata_of,
+)
 
 _DAY_MS = 86_400_000
 
 
-@dataclass(frozen=True)
-class OpenLogs:
-    """Logs that are read, and the metrics that they can give.
-
-    Attributes:
-        refused: Metric → why the logs cannot give it.
-        stretches: Stretches of entry days of one split each; none where it did not change.
-    """
-
-    read: ReadLogs
-    metrics: tuple[Metric, ...]
-    refused: Mapping[str, str]
-    stretches: Stretches = ()
-
-    @classmethod
-    def of(cls, read: ReadLogs, metrics: Sequence[Metric]) -> "OpenLogs":
-        """Open logs that were read for these metrics, among others."""
-        experiment = read.experiment
-        lacks = refusals(metrics, read.shape.needs_met(experiment.unit))
-        return cls(
-            read,
-            tuple(metric for metric in metrics if metric.name not in lacks),
-            {name: f"the logs lack {', '.join(columns)}" for name, columns in lacks.items()},
-            entry_stretches(experiment, read.prepared.placed.entered),
-        )
-
-
-def open_logs(
+def read_logs(
     run: Run, metrics: Sequence[Metric], of_rows: Sequence[Metric], by_day: bool = False
-) -> OpenLogs:
+) -> ReadLogs:
     """Read the logs, and for some metrics single impressions; with days if windows are computed.
 
     Raises:
@@ -89,45 +65,51 @@ def open_logs(
     bucket = np.zeros(0, dtype=np.int16)
     if CATALOGUE in wanted.sources:
         bucket = sub_buckets(run.engine, run.experiment, prepared.placed.units.hash)
-    rows = row_sums(run, prepared, wanted, bucket, by_day)
-    return OpenLogs.of(ReadLogs(run, prepared, rows), metrics)
+    return ReadLogs(run, prepared, row_sums(run, prepared, wanted, bucket, by_day))
+
+
+def split_given(
+    read: ReadLogs, metrics: Sequence[Metric]
+) -> tuple[tuple[Metric, ...], dict[str, str]]:
+    """Return the metrics that the logs can give, and why they cannot give others."""
+    lacks = refusals(metrics, read.shape.needs_met(read.experiment.unit))
+    why = {name: f"the logs lack {', '.join(columns)}" for name, columns in lacks.items()}
+    return tuple(metric for metric in metrics if metric.name not in why), why
+
+
+def find_stretches(read: ReadLogs) -> Stretches:
+    """Find the stretches of entry days of one split each; none where it did not change."""
+    return entry_stretches(read.experiment, read.prepared.placed.entered)
 
 
 By = Literal["hour", "weekday"]
 
 
-class SourceSums(NamedTuple):
-    """What units are in the columns of a source: on each row of a `Panel`, and over the period.
-
-    A row is 0 where the source knows nothing of the day; the period comes with what was before it.
-    """
-
-    by_day: SourceValues
-    whole: SourceValues
-
-
-class TimedLogs(NamedTuple):
-    """Open logs with their days.
+class DailyLogs(NamedTuple):
+    """Logs that are read, with what their units do each day.
 
     Attributes:
+        metrics: Those that the logs can give; `refused` says why not others.
+        stretches: Stretches of entry days of one split each; none where it did not change.
         days: Every day from the first with an impression to the last (ISO).
         first: The first of them, counted from 1970.
         partial: Days that the log covers only in part, or not at all.
-        panel: The units, and when they are active.
-        sources: What units add up to, of the sources that have days.
+        table: The units, and when they are active.
+        by_day: Source → what units are in its columns on each row of the table; 0 where the source
+            knows nothing of the day. Only sources that have days.
+        whole: Source → the same over the period, with what was before it.
     """
 
-    logs: OpenLogs
+    read: ReadLogs
+    metrics: Sequence[Metric]
+    refused: Mapping[str, str]
+    stretches: Stretches
     days: tuple[str, ...]
     first: int
     partial: frozenset[str]
-    panel: Panel
-    sources: Mapping[Source, SourceSums]
-
-    @property
-    def variants(self) -> list[str]:
-        """Return the variants, in their order."""
-        return [*self.logs.read.experiment.variants]
+    table: DailyTable
+    by_day: dict[Source, SourceValues]
+    whole: dict[Source, SourceValues]
 
 
 class ClockSums(NamedTuple):
@@ -172,69 +154,77 @@ class Timeline:
     refused: Mapping[str, str] = field(default_factory=dict)
     before: Mapping[str, ByStretch] = field(default_factory=dict)
     stretches: Stretches = ()
-    thirds: Mapping[str, Thirds] = field(default_factory=dict)
+    thirds: Mapping[str, ThirdMoments] = field(default_factory=dict)
     widths: Sequence[int] = ()
     looks: Sequence[int] = ()
-    cuts: Mapping[Key, Sequence["Window"]] = field(default_factory=dict)
+    cuts: Mapping[Key, Sequence[Window]] = field(default_factory=dict)
     clocks: Sequence[ClockSums] = ()
 
     @cached_property
-    def strata(self) -> day_sums.Strata:
+    def strata(self) -> Strata:
         """Groups of entry days whose traffic was split at the same shares."""
-        return day_sums.strata_of(self.stretches, self.days)
+        return strata_of(self.stretches, self.days)
 
     @property
     def rule(self) -> Rule:
         """Return how effects are judged: at a fixed horizon, without adjustment."""
         return Rule(self.experiment.alpha, self.experiment.inference.relative)
 
-    def known(self, metric: Metric, variant: str) -> day_sums.Known | None:
+    def known(self, metric: Metric, variant: str) -> SkewnessInputs | None:
         """Return how skewed a metric is in a variant and control, None where not known."""
         thirds, arms = self.thirds.get(metric.name), Arms(self.experiment.control, variant)
-        return None if thirds is None else day_sums.known_of(metric, thirds, arms, self.days)
+        return None if thirds is None else skewness_inputs(metric, thirds, arms, self.days)
 
 
-def timed(logs: OpenLogs, step: Step) -> TimedLogs:
-    """Read the days of open logs.
+def load_days(
+    read: ReadLogs, metrics: Sequence[Metric], refused: Mapping[str, str], step: Step
+) -> DailyLogs:
+    """Load what units do each day for some metrics; others are refused.
 
     Raises:
         LogError: The log has no time.
         QueryError: The engine could not run a query.
     """
-    read, prepared, units = logs.read, logs.read.prepared, logs.read.units
+    experiment, units = read.experiment, read.units
     if not read.shape.has_time:
         raise LogError(
             "windows need a time, but the impressions log has no column `ts`",
             'map it: [logs.impressions] columns = { ts = "..." }',
         )
-    days, partial = _days(read.experiment, prepared)
+    days, partial = _days(experiment, read.prepared)
     first = (date.fromisoformat(days[0]) - date(1970, 1, 1)).days
     entry = np.full(len(units.hash), NO_DAY, dtype=np.int64)
-    known = units.first_ms != NO_FIRST
-    entry[known] = local_ms(units.first_ms[known], read.experiment.timezone) // _DAY_MS
-    active = prepared.days
-    rows = np.flatnonzero(active.in_period & (active.day != NO_DAY))
-    panel = Panel(units, entry - first, active.unit[rows], active.day[rows] - first, len(days))
-    sources = {}
-    for source, group in aggregates.grouped(logs.metrics, lambda metric: metric.source).items():
-        if source.no_days is None:
-            step(f"days of {source}")
-            sources[source] = _source_sums(read, panel, source, group, first)
-    return TimedLogs(logs, days, first, partial, panel, sources)
-
-
-def _source_sums(
-    read: ReadLogs, panel: Panel, source: Source, metrics: Sequence[Metric], first: int
-) -> SourceSums:
-    """Sum a source on the rows of a panel whose first day is this one."""
-    days = read.days(source, metrics, by_day=True)
-    names = columns_of(read, metrics)
-    days = days._replace(columns={name: days.columns[name] for name in names})
-    rows = rows_of(days, panel.unit, panel.day + first)
-    by_day = {name: np.append(column, 0)[rows] for name, column in days.columns.items()}
-    whole = read.values(days)
-    whole.check_none_missing(metrics)
-    return SourceSums(whole.at(panel.unit, by_day), whole)
+    has_entry = units.first_ms != NO_FIRST
+    entry[has_entry] = local_ms(units.first_ms[has_entry], experiment.timezone) // _DAY_MS
+    active = read.prepared.days
+    chosen = np.flatnonzero(active.in_period & (active.day != NO_DAY))
+    table = DailyTable(
+        variants=[*experiment.variants],
+        variant=units.variant,
+        entry=entry - first,
+        unit=active.unit[chosen],
+        day=active.day[chosen] - np.int32(first),
+        days=len(days),
+        cohorts=len(days),
+        # A partial last day is no day since entry that was observed.
+        observed=len(days) - (len(days) > 1 and days[-1] in partial),
+    )
+    by_day, whole = dict[Source, SourceValues](), dict[Source, SourceValues]()
+    for source, group in aggregates.grouped(metrics, lambda metric: metric.source).items():
+        if source.no_days is not None:
+            continue
+        step(f"days of {source}")
+        of_source, names = read.days(source, group, by_day=True), columns_of(read, group)
+        of_source = of_source._replace(columns={name: of_source.columns[name] for name in names})
+        rows = rows_of(of_source, table.unit, active.day[chosen])
+        columns = {name: np.append(own, 0)[rows] for name, own in of_source.columns.items()}
+        whole[source] = read.values(of_source)
+        whole[source].check_none_missing(group)
+        by_day[source] = whole[source].at(table.unit, columns)
+    stretches = find_stretches(read)
+    return DailyLogs(
+        read, metrics, refused, stretches, days, first, partial, table, by_day=by_day, whole=whole
+    )
 
 
 def columns_of(read: ReadLogs, metrics: Sequence[Metric]) -> list[str]:
@@ -255,70 +245,59 @@ def columns_of(read: ReadLogs, metrics: Sequence[Metric]) -> list[str]:
     return list(dict.fromkeys(read.shape.component(t, v) for t in logged for v in variants))
 
 
-def timeline_of(timed: TimedLogs) -> Timeline:
+def build_timeline(daily: DailyLogs) -> Timeline:
     """Sum what effects are computed from."""
-    logs, days = timed.logs, timed.days
-    presences = timed.panel.presences(timed.variants, len(days))
-    # A partial last day is no day since entry that was observed.
-    observed = len(days) - (len(days) > 1 and days[-1] in timed.partial)
-    ages = {name: one.by_age(observed) for name, one in presences.items()}
-    no_days = {m.name: m.source.no_days for m in logs.metrics if m.source.no_days is not None}
-    before, thirds = dict[str, ByStretch](), dict[str, Thirds]()
-    for source, sums in timed.sources.items():
-        metrics = [m for m in logs.metrics if m.source == source and source.daily]
-        if logs.read.experiment.pre_period is not None:
-            before |= _before(logs, sums.whole, metrics)
-        if not logs.stretches:
-            thirds |= _thirds(timed, sums, metrics)
+    metrics, experiment, table = daily.metrics, daily.read.experiment, daily.table
+    of_days = [metric for metric in metrics if metric.source in daily.by_day]
+    no_days = {m.name: m.source.no_days for m in metrics if m.source.no_days is not None}
+    before, thirds = dict[str, ByStretch](), dict[str, ThirdMoments]()
+    for source, whole in daily.whole.items():
+        group = [metric for metric in of_days if metric.source == source and source.daily]
+        if experiment.pre_period is not None:
+            before |= _sum_before(daily, whole, group)
+        if not daily.stretches:
+            thirds |= _sum_thirds(daily, source, group)
     return Timeline(
-        logs.read.experiment,
-        days,
-        timed.partial,
-        entered={name: one.entered for name, one in presences.items()},
-        metrics={
-            metric.name: metric_days(metric, timed.sources[metric.source].by_day, presences, ages)
-            for metric in logs.metrics
-            if metric.source in timed.sources
-        },
-        refused={**logs.refused, **no_days},
+        experiment,
+        daily.days,
+        daily.partial,
+        entered=dict(zip(table.variants, table.entered, strict=True)),
+        metrics={m.name: metric_days(m, daily.by_day[m.source], table) for m in of_days},
+        refused={**daily.refused, **no_days},
         before=before,
-        stretches=logs.stretches,
+        stretches=daily.stretches,
         thirds=thirds,
     )
 
 
-def metric_days(
-    metric: Metric,
-    values: SourceValues,
-    days: Mapping[str, Presence],
-    ages: Mapping[str, Presence],
-) -> MetricDays:
-    """Return the values of a metric on the rows of a panel."""
-    y, x = (
-        np.broadcast_to(one, len(values.units.variant)) for one in values.pair(metric, values.now)
-    )
-    among = values.among(metric)
-    if among is not None:
-        days, ages = ({name: one.among(among) for name, one in of.items()} for of in (days, ages))
-    return MetricDays(days, ages, y, x, scales(metric), metric.per is None)
+def metric_days(metric: Metric, values: SourceValues, table: DailyTable) -> MetricDays:
+    """Return the values of a metric on the rows of a table."""
+    among, size = values.among(metric), len(table.unit)
+    y, x = (np.broadcast_to(value, size) for value in values.pair(metric, values.now))
+    kept = table if among is None else table.restrict_to(among)
+    return MetricDays(kept, y, x, scales(metric), per_unit=metric.per is None)
 
 
-def _before(logs: OpenLogs, whole: SourceValues, metrics: Sequence[Metric]) -> dict[str, ByStretch]:
+def _sum_before(
+    daily: DailyLogs, whole: SourceValues, metrics: Sequence[Metric]
+) -> dict[str, ByStretch]:
     """Return moments of (y, x) before the period by metric."""
-    rows, places = slices_of(whole.by_cell(metrics, WHOLE, before=True)), len(logs.stretches) or 1
+    rows, places = slices_of(whole.by_cell(metrics, WHOLE, before=True)), len(daily.stretches) or 1
     return {m.name: by_stretch(rows[m.name, WHOLE][""], places, scales(m), 2) for m in metrics}
 
 
-def _thirds(timed: TimedLogs, sums: SourceSums, metrics: Sequence[Metric]) -> dict[str, Thirds]:
+def _sum_thirds(
+    daily: DailyLogs, source: Source, metrics: Sequence[Metric]
+) -> dict[str, ThirdMoments]:
     """Return third moments by metric, of a split that did not change."""
-    days = sums.by_day.by_cell(metrics, DAY, Labels(timed.panel.day, timed.days))
-    rows = slices_of([*days, *sums.whole.by_cell(metrics, WHOLE)])
+    days = daily.by_day[source].by_cell(metrics, DAY, Labels(daily.table.day, daily.days))
+    rows = slices_of([*days, *daily.whole[source].by_cell(metrics, WHOLE)])
 
     def moments(metric: Metric, name: str) -> dict[str, Mapping[str, Moments]]:
         cells = rows.get((metric.name, name), {})
         return {cell: by_stretch(own, 1, scales(metric), 2)[0] for cell, own in cells.items()}
 
-    return {m.name: Thirds(moments(m, DAY), moments(m, WHOLE)[""]) for m in metrics}
+    return {m.name: ThirdMoments(moments(m, DAY), moments(m, WHOLE)[""]) for m in metrics}
 
 
 def _days(experiment: Experiment, prepared: Prepared) -> tuple[tuple[str, ...], frozenset[str]]:
@@ -340,120 +319,126 @@ def _days(experiment: Experiment, prepared: Prepared) -> tuple[tuple[str, ...], 
     return days, frozenset(partial_days(experiment, with_units) | ({*days} - {*known}))
 
 
-def growths_of(collected: Collected, metrics: Sequence[Metric]) -> dict[str, Growth]:
+def growth_by_metric(collected: Collected, metrics: Sequence[Metric]) -> dict[str, Growth]:
     """Return the growth of each metric whose days add up; none of logs without time."""
     if not len(collected.aggregates.days):
         return {}
     if collected.aggregates.clusters is not None:
-        return _of_clusters(collected, metrics)
-    line = timeline_of(timed(OpenLogs.of(collected.logs, metrics), collected.logs.run.step))
-    days, control = len(line.days), line.experiment.control
-    ended = days - (days > 1 and line.days[-1] in line.partial)
+        return _growth_of_clusters(collected, metrics)
+    read = collected.logs
+    line = build_timeline(load_days(read, *split_given(read, metrics), read.run.step))
+    units = np.cumsum(sum(line.entered.values())).astype(float).tolist()
+    ended = len(units) - (len(units) > 1 and line.days[-1] in line.partial)
     growths = dict[str, Growth]()
     for metric in (m for m in metrics if m.name in line.metrics):
-        of_days = line.metrics[metric.name]
-        sums = of_days.sums({control: of_days.days[control]})[control]
-        one = growth(metric, sums, line.entered)
-        if one is not None:
-            growths[metric.name] = one._replace(ended=ended)
+        sums = line.metrics[metric.name].sum_days()
+        growths |= find_growth(metric, sums, line.experiment.control, units, ended)
     return growths
 
 
-def _of_clusters(collected: Collected, metrics: Sequence[Metric]) -> dict[str, Growth]:
+def _growth_of_clusters(collected: Collected, metrics: Sequence[Metric]) -> dict[str, Growth]:
     """Return the growth of each metric whose days add up: the clusters stay, and see more."""
-    logs, of = collected.logs, collected.aggregates
-    own, dates = logs.units.clusters, dates_of(of)
-    if own is None:
+    read, of = collected.logs, collected.aggregates
+    experiment, clusters, dates = read.experiment, read.units.clusters, dates_of(of)
+    if clusters is None:
         return {}
-    shape = len(own.variant), len(dates)
-    in_control = own.variant == [*logs.experiment.variants].index(logs.experiment.control)
-    ended = shape[1] - (shape[1] > 1 and dates[-1] in partial_days(logs.experiment, of.days))
-    first_day = np.datetime64(dates[0]).astype(np.int64)
+    size, units = len(dates), [float(len(clusters.variant))] * len(dates)
+    ended = size - (size > 1 and dates[-1] in partial_days(experiment, of.days))
     growths = dict[str, Growth]()
     wanted = [m for m in metrics if m.source.daily and m.name not in of.refused]
     for source, group in aggregates.grouped(wanted, lambda metric: metric.source).items():
-        days = logs.days(source, group)
+        days = read.days(source, group)
         rows = np.flatnonzero(days.in_period & (days.day != NO_DAY))
-        unit = days.unit[rows]
-        cell = own.of_unit[unit] * shape[1] + days.day[rows].astype(np.int64) - first_day
+        cluster = clusters.of_unit[days.unit[rows]]
+        day = days.day[rows] - np.datetime64(dates[0]).astype(np.int32)
+        cells = Groups.of(key_of(cluster, day))
+        table = DailyTable(
+            variants=[*experiment.variants],
+            variant=clusters.variant,
+            entry=np.zeros(len(clusters.variant), dtype=np.int64),
+            unit=cluster[cells.first],
+            day=day[cells.first],
+            days=size,
+            cohorts=1,
+            observed=size,
+        )
         # A unit counts from its first day on.
-        is_first = np.append(True, unit[1:] != unit[:-1])
+        is_first = np.append(True, np.diff(days.unit[rows]) != 0)
         for metric in group:
-            pair = logs.values(days).pair(metric, days.columns)
+            pair = read.values(days).pair(metric, days.columns)
             values = (is_first * v if isinstance(v, int) else v[rows] for v in pair)
-            tables = [np.bincount(cell, v, math.prod(shape)).reshape(shape) for v in values]
-            totals = [table.cumsum(axis=1)[in_control].T for table in tables]
-            daily = [Moments.of(y, x) for y, x in zip(*totals, strict=True)]
-            one = _grown(metric, daily, [float(shape[0])] * shape[1])
-            growths |= {} if one is None else {metric.name: one._replace(ended=ended)}
+            y, x = (cells.sum(value) for value in values)
+            sums = MetricDays(table, y, x).sum_days()
+            growths |= find_growth(metric, sums, experiment.control, units, ended)
     return growths
 
 
-def growth(metric: Metric, control: DaySums, entered: Mapping[str, Whole]) -> Growth | None:
-    """Return the growth of one metric from its sums in control, None where it has no spread.
+def find_growth(
+    metric: Metric, sums: DaySums, control: str, units: Sequence[float], ended: int | None
+) -> dict[str, Growth]:
+    """Return the growth of one metric from its sums in control by name, if it has a spread.
 
-    Days at the start without an estimate take that of the first day that has one.
+    `units` are those of all variants up to the end of each day. Days at the start without an
+    estimate take that of the first day that has one.
     """
-    days = control.presence.days
-    windows = [(range(day + 1), (0, day)) for day in range(days)]
-    units = np.cumsum(sum(entered.values())).astype(float).tolist()
-    return _grown(metric, control.windows(windows, entered=True), units)
-
-
-def _grown(metric: Metric, control: Sequence[Moments], units: list[float]) -> Growth | None:
-    """Return the growth from control's moments up to the end of each day."""
-    estimates = [_relative(metric, one) for one in control]
-    known = [one for one in estimates if one is not None]
+    days, cohorts = range(sums.table.days), sums.table.cohorts
+    windows = (
+        sums.window(control, range(min(day + 1, cohorts)), (0, day), entered=True) for day in days
+    )
+    estimates = [_relative(metric, moments) for moments in windows]
+    known = [estimate for estimate in estimates if estimate is not None]
     if not known:
-        return None
+        return {}
     filled: list[tuple[float, float]] = []
-    for one in estimates:
-        filled.append(one or (filled[-1] if filled else known[0]))
+    for relative in estimates:
+        filled.append(relative or (filled[-1] if filled else known[0]))
     values, spreads = zip(*filled, strict=True)
-    return Growth(units, values, spreads, is_total=metric.per is None)
+    is_total = metric.per is None
+    return {metric.name: Growth([*units], values, spreads, is_total=is_total, ended=ended)}
 
 
 def _relative(metric: Metric, control: Moments) -> tuple[float, float] | None:
     """Return control's value, and its variance between units over its square."""
     try:
-        one = estimate(metric, control)
+        value, variance, units, _ = estimate(metric, control)
     except Refusal:
         return None
-    if one.value == 0 or not one.variance > 0:
-        return None
-    return one.value, one.variance * one.units / one.value**2
+    return (value, variance * units / value**2) if value != 0 and variance > 0 else None
 
 
 def aa(
-    run: Run, metrics: Sequence[Metric], runs: int, seed: int, logs: OpenLogs | None = None
+    run: Run, metrics: Sequence[Metric], runs: int, seed: int, read: ReadLogs | None = None
 ) -> AAResult:
-    """Replay A/A tests of an experiment's metrics on its own logs, which may be open already."""
+    """Replay A/A tests of an experiment's metrics on its own logs, which may be read already."""
     replayed = [metric for metric in metrics if metric.source.no_replays is None]
-    logs = logs or open_logs(run, metrics, replayed)
-    units, refused = logs.read.units, dict(logs.refused)
+    read = read or read_logs(run, metrics, replayed)
+    units, (given, refused) = read.units, split_given(read, metrics)
     counts = unit_counts(run.experiment, units)
     by_units = aggregates.deals_units(sum(counts.values()))
     bucket = None if by_units else sub_buckets(run.engine, run.experiment, units.hash)
     sums, moments = dict[str, aggregates.BucketSums](), list[Row]()
     known, clusters = dict[str, Caps](), dict[str, Floats]()
-    for source, group in aggregates.grouped(logs.metrics, lambda metric: metric.source).items():
+    covariates = dict[str, dict[Group, Moments]]()
+    for source, group in aggregates.grouped(given, lambda metric: metric.source).items():
         if source.no_replays is not None:
             refused |= dict.fromkeys((m.name for m in group), source.no_replays)
             continue
         run.step(f"sums per sub-bucket of {source}")
-        values = logs.read.values(logs.read.days(source, group))
+        values = read.values(read.days(source, group))
         sums |= {m.name: values.buckets(m, bucket).scaled(*scales(m)) for m in group}
         moments += sums_of([one for m in group for one in values.slices(m)], values.groups)
+        covariates |= {m.name: values.covariate_moments(m) for m in group if m.covariates}
         known |= {m.name: values.caps(m) for m in group if m.cap is not None}
         clusters |= {m.name: values.of_clusters(m) for m in group}
     run.step("replays")
     ordered = [metric for metric in metrics if metric.name in sums]
     counted = aggregates.Aggregates(
         moments=moments,
+        covariates=covariates,
         units=counts,
         caps=known,
         facts={"clicks": 1, "scored": 1},
-        stretches=logs.read.prepared.placed.stretches,
+        stretches=read.prepared.placed.stretches,
         clusters=units.clusters,
         cluster_sums=clusters,
     )

@@ -1,17 +1,101 @@
 """Compare one metric in one variant on an axis of days: daily, cumulative and rolling windows."""
 
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
 from abeval.aggregates.sums import ByStretch
 from abeval.inference import means_and_ratios
+from abeval.inference.aa import skewness_of
 from abeval.inference.comparison import Arms, Comparison, Rule
+from abeval.inference.special_tests import Shape
+from abeval.logs.placing import Stretches
 from abeval.metrics.definition import Metric
 from abeval.results.windows import AxisName, WindowRow
+from abeval.stats import skewed
 from abeval.stats.moments import Moments
 from abeval.stats.records import Refusal
-from abeval.time.day_sums import DaySums, Known, MetricDays, Span, Strata
+from abeval.stats.skewed import Skewed
+from abeval.time.daily_table import DaySums, MetricDays, Span
+
+Strata = tuple[tuple[int, ...], ...]
+"""Places of entry days, in groups of one traffic split each: units are compared within them."""
+
+
+def strata_of(stretches: Stretches, days: Sequence[str]) -> Strata:
+    """Return the entry days of each stretch; one group of all days where the split did not change.
+
+    A day within which the split changed, by a schedule, is a group of its own.
+
+    Example:
+        >>> from abeval.logs.placing import Stretch
+        >>> first = Stretch("2026-01-01", "2026-01-02", {}, None)
+        >>> second = Stretch("2026-01-03", "2026-01-03", {}, None)
+        >>> strata_of((first, second), ["2026-01-01", "2026-01-02", "2026-01-03"])
+        ((0, 1), (2,))
+    """
+    begins = [stretch.start for stretch in stretches[1:]]
+    groups: dict[tuple[int, int], list[int]] = {}
+    for place, day in enumerate(days):
+        # Local times sort after their day, so that a day which a split divides has two numbers.
+        at_dawn = sum(start <= day for start in begins)
+        at_night = sum(start[:10] <= day for start in begins)
+        groups.setdefault((at_dawn, at_night), []).append(place)
+    return tuple(tuple(places) for places in groups.values())
+
+
+ByVariant = Mapping[str, Moments]
+"""Variant → moments of (y, x), with third ones."""
+
+
+@dataclass(frozen=True)
+class ThirdMoments:
+    """One metric's moments with third ones: of each day, and of all days together."""
+
+    days: Mapping[str, ByVariant]
+    whole: ByVariant
+
+
+class SkewnessInputs(NamedTuple):
+    """What is known of a metric's skewness in a variant and control.
+
+    `windows` are moments of both in days of the calendar, whether units count from entry;
+    `shape` says how skewed values are in others.
+    """
+
+    windows: Mapping[tuple[Span, bool], tuple[Moments, Moments]]
+    shape: Shape
+
+
+def skewness_inputs(
+    metric: Metric, thirds: ThirdMoments, arms: Arms, days: Sequence[str]
+) -> SkewnessInputs | None:
+    """Return what is known of a metric's skewness in two variants; None where nothing is."""
+    whole = ((0, len(days) - 1), True)
+    moments = {((i, i), False): thirds.days.get(day, {}) for i, day in enumerate(days)}
+    windows = {
+        key: (of_arms[arms.control], of_arms[arms.treatment])
+        for key, of_arms in {**moments, whole: thirds.whole}.items()
+        if all(name in of_arms for name in arms)
+    }
+    compared = {key: _compare_skewed(metric, *pair) for key, pair in windows.items()}
+    of_all = compared.pop(whole, None)
+    of_days = [day for day in compared.values() if day is not None]
+    if of_all is None or not of_days:
+        return None
+    units = sum(day.units for day in of_days)
+    of_day = sum(skewness_of(day) * day.units for day in of_days) / units
+    scaled = of_all.scaled and all(day.scaled for day in of_days)
+    return SkewnessInputs(windows, Shape(of_day, skewness_of(of_all), len(days), scaled))
+
+
+def _compare_skewed(metric: Metric, control: Moments, treatment: Moments) -> Skewed | None:
+    terms = (0,) if metric.kind == "mean" else (0, 1)
+    compare = skewed.means if metric.kind == "mean" else skewed.ratios
+    try:
+        return compare(control.pick(*terms), treatment.pick(*terms))
+    except Refusal:
+        return None
 
 
 @dataclass(frozen=True)
@@ -21,7 +105,7 @@ class Axis:
     Attributes:
         name: `calendar` or `exposure`; `hour` or `weekday`, whose places are no days in a row.
         labels: Name of each day: its date, or the number of days since entry.
-        sums: Variant → its sums by cohort and day of this axis.
+        sums: The values of its units on these days; None where windows have sums of their own.
         strata: Groups of cohorts whose traffic was split at the same shares.
         last_cohort: For each day, the last cohort that was observed to its end.
         partial: Whether the log covers each day only partly.
@@ -29,51 +113,39 @@ class Axis:
 
     name: AxisName
     labels: tuple[str, ...]
-    sums: Mapping[str, DaySums]
+    sums: DaySums | None
     control: str
     strata: Strata
     last_cohort: tuple[int, ...]
     partial: tuple[bool, ...]
     # Every variant is compared with the same control: all are summed once.
-    _summed: dict[tuple[object, ...], list[ByStretch]] = field(
+    _summed: dict[tuple[object, ...], ByStretch] = field(
         default_factory=dict, init=False, repr=False
     )
 
-    def windows(self, spans: tuple[Span, ...], strata: Strata, entered: bool) -> list[ByStretch]:
-        """Return moments of (y, x) in each window, by group of cohorts and variant.
+    def window(self, span: Span, entered: bool) -> ByStretch:
+        """Return moments of (y, x) in a window, by group of cohorts and variant."""
+        return self._sum_cohorts(DaySums.window, span[1], span, entered)
 
-        Days since entry take only the cohorts that were observed to the window's end, so that
-        all its units had the same time.
+    def by_day(self, days: tuple[int, ...]) -> ByStretch:
+        """Return moments of the days' y and x, by group of cohorts and variant."""
+        last = min(days) if self.name == "exposure" else max(days)
+        return self._sum_cohorts(DaySums.by_day, last, days)
+
+    def _sum_cohorts(self, add: Callable[..., Moments], day: int, *inputs: object) -> ByStretch:
+        """Add up the units of cohorts that were observed to the end of a day, once.
+
+        So all units of a window of days since entry had the same time.
         """
-        key = spans, strata, entered
+        sums, key = self.sums, (add, *inputs)
+        if sums is None:
+            return []
         if key not in self._summed:
-            groups = [self._observed(strata, last) for _, last in spans]
-            boxes = [
-                (cohorts, span)
-                for span, of_span in zip(spans, groups, strict=True)
-                for cohorts in of_span
-            ]
-            moments = {n: iter(sums.windows(boxes, entered)) for n, sums in self.sums.items()}
             self._summed[key] = [
-                [{name: next(each) for name, each in moments.items()} for _ in of_span]
-                for of_span in groups
+                {name: add(sums, name, cohorts, *inputs) for name in sums.table.variants}
+                for cohorts in _kept(self.strata, range(self.last_cohort[day] + 1)) or ((),)
             ]
         return self._summed[key]
-
-    def by_day(self, days: tuple[int, ...], strata: Strata) -> ByStretch:
-        """Return moments of the days' y and x, by group of cohorts and variant."""
-        if (days, strata) not in self._summed:
-            last = min(days) if self.name == "exposure" else max(days)
-            of_cohorts = [
-                {name: sums.by_day(cohorts, days) for name, sums in self.sums.items()}
-                for cohorts in self._observed(strata, last)
-            ]
-            self._summed[days, strata] = [of_cohorts]
-        return self._summed[days, strata][0]
-
-    def _observed(self, strata: Strata, day: int) -> Strata:
-        """Return the cohorts that were observed to the end of a day."""
-        return _kept(strata, range(self.last_cohort[day] + 1)) or ((),)
 
 
 @dataclass(frozen=True)
@@ -86,7 +158,7 @@ class Course:
     metric: Metric
     variant: str
     axis: Axis
-    known: Known | None = None
+    known: SkewnessInputs | None = None
 
     @property
     def arms(self) -> Arms:
@@ -95,8 +167,7 @@ class Course:
 
     def each_day(self) -> list[means_and_ratios.Pair]:
         """Return moments of (y, x) over the units of each day, in control and in the variant."""
-        days = tuple((day, day) for day in range(len(self.axis.labels)))
-        windows = self.axis.windows(days, self.axis.strata, entered=False)
+        windows = (self.axis.window((day, day), False) for day in range(len(self.axis.labels)))
         return [means_and_ratios.pair_of(moments, self.arms) for moments in windows]
 
     def by_day(self, days: Sequence[int]) -> tuple[Moments, Moments]:
@@ -105,32 +176,23 @@ class Course:
         Raises:
             Refusal: `too_few_units` where the two have no stretch of entry days in common.
         """
-        moments = self.axis.by_day(tuple(days), self.axis.strata)
-        control, treatment = means_and_ratios.pair_of(moments, self.arms)
+        control, treatment = means_and_ratios.pair_of(self.axis.by_day(tuple(days)), self.arms)
         if control is None or treatment is None:
             why = f"{self.axis.control} and {self.variant} have no units at the same share"
             raise Refusal("too_few_units", why)
         return control, treatment
 
-    def effects(
-        self, spans: Sequence[Span], rule: Rule, entered: bool = False
-    ) -> list[tuple[Span, Comparison]]:
-        """Return each window with the effect in it, or why there is none.
+    def effect(self, span: Span, rule: Rule, entered: bool = False) -> Comparison:
+        """Return the effect in a window, or why there is none.
 
         If `entered`, units count from their entry on, instead of those active in it.
         """
-        windows = self.axis.windows(tuple(spans), self.axis.strata, entered)
-        return [
-            (span, self._effect(span, window, rule, entered))
-            for span, window in zip(spans, windows, strict=True)
-        ]
-
-    def _effect(self, span: Span, window: ByStretch, rule: Rule, entered: bool) -> Comparison:
         metric, known = self.metric, self.known
+        if known is not None and self.axis.name == "calendar" and (span, entered) in known.windows:
+            return means_and_ratios.compare_moments(metric, *known.windows[span, entered], rule)
+        window = self.axis.window(span, entered)
         if known is None:
             return means_and_ratios.compare_within(metric, window, self.arms, rule)
-        if self.axis.name == "calendar" and (span, entered) in known.windows:
-            return means_and_ratios.compare_moments(metric, *known.windows[span, entered], rule)
         days = 1 if self.axis.name in ("hour", "weekday") else span[1] - span[0] + 1
         pair = means_and_ratios.pair_of(window, self.arms)
         skewness = known.shape.skewness(days), known.shape.scaled
@@ -138,7 +200,7 @@ class Course:
 
 
 def calendar(
-    sums: Mapping[str, DaySums],
+    sums: DaySums | None,
     control: str,
     strata: Strata,
     days: Sequence[str],
@@ -151,12 +213,11 @@ def calendar(
 
 def since_entry(metric: MetricDays, control: str, strata: Strata) -> Axis:
     """Return days since each unit's entry, 0 the day of entry, as far as they were observed."""
-    sums = metric.sums(metric.ages)
-    observed = sums[control].presence.days
+    observed = metric.table.observed
     return Axis(
         name="exposure",
         labels=tuple(str(age) for age in range(observed)),
-        sums=sums,
+        sums=metric.sum_days_since_entry(),
         control=control,
         strata=_kept(strata, range(observed)),
         last_cohort=tuple(observed - 1 - age for age in range(observed)),
@@ -202,10 +263,9 @@ class Window(NamedTuple):
 def windows_of(course: Course, rule: Rule, widths: Sequence[int]) -> tuple[Window, ...]:
     """Return every window of a metric on one axis."""
     return tuple(
-        Window(kind, span, comparison)
-        for kind, own in spans(len(course.axis.labels), widths).items()
-        if own
-        for span, comparison in course.effects(own, rule, entered=kind == "cumulative")
+        Window(kind, span, course.effect(span, rule, entered=kind == "cumulative"))
+        for kind, of_kind in spans(len(course.axis.labels), widths).items()
+        for span in of_kind
     )
 
 

@@ -33,7 +33,7 @@ from abeval.stats import design
 from abeval.stats.distributions import two_sided_quantile
 from abeval.stats.moments import Moments
 from abeval.stats.records import Floats, Integers
-from abeval.time.time_sums import growth
+from abeval.time.time_sums import find_growth
 from benchmarks.calibration.worlds import Arm, metric_days
 
 PEOPLE, LOG_DAYS, LAST = 20_000, 14, 28
@@ -144,11 +144,9 @@ def growths(seed: int, users: str) -> dict[Metric, Growth]:
         y, x = parts(metric, logged)
         arm = Arm(entry, on, y, on if x is None else x)
         days = metric_days({"control": arm}, per_unit=x is None)
-        control = days.sums(days.days)["control"]
-        one = growth(metric, control, {"control": control.presence.entered})
-        if one is None:
-            raise ValueError(f"{metric.name} does not vary")
-        found[metric] = one
+        units = np.cumsum(days.table.entered[0]).astype(float).tolist()
+        growths = find_growth(metric, days.sum_days(), "control", units, None)
+        found[metric] = growths[metric.name]
     return found
 
 

@@ -18,8 +18,8 @@ from abeval.inference.comparison import Arms, Comparison, Rule
 from abeval.metrics.definition import Metric
 from abeval.stats.moments import Moments
 from abeval.stats.records import Bools, Floats, Integers
-from abeval.time.day_sums import Span, Thirds, known_of
-from abeval.time.windows import Course, calendar, since_entry
+from abeval.time.daily_table import Span
+from abeval.time.windows import Course, ThirdMoments, calendar, since_entry, skewness_inputs
 from benchmarks.calibration.logs import Split
 from benchmarks.calibration.worlds import Arm, metric_days
 
@@ -89,14 +89,16 @@ def courses(control: Units, treatment: Units, known: bool = True) -> tuple[Cours
         True,
     )
     strata = ((*range(DAYS),),)
-    axis = calendar(by_day.sums(by_day.days), "a", strata, labels, frozenset())
-    what = known_of(METRIC, _thirds(arms, labels), Arms("a", "b"), labels) if known else None
+    axis = calendar(by_day.sum_days(), "a", strata, labels, frozenset())
+    what = None
+    if known:
+        what = skewness_inputs(METRIC, _thirds(arms, labels), Arms("a", "b"), labels)
     return Course(METRIC, "b", axis, what), Course(
         METRIC, "b", since_entry(by_day, "a", strata), what
     )
 
 
-def _thirds(arms: Mapping[str, Units], labels: tuple[str, ...]) -> Thirds:
+def _thirds(arms: Mapping[str, Units], labels: tuple[str, ...]) -> ThirdMoments:
     def moments(values: Floats) -> Moments:
         return Moments.with_third(values, np.ones(len(values)))
 
@@ -104,7 +106,7 @@ def _thirds(arms: Mapping[str, Units], labels: tuple[str, ...]) -> Thirds:
         label: {name: moments(one.spent[one.active[:, d], d]) for name, one in arms.items()}
         for d, label in enumerate(labels)
     }
-    return Thirds(days, {name: moments(one.spent.sum(axis=1)) for name, one in arms.items()})
+    return ThirdMoments(days, {name: moments(one.spent.sum(axis=1)) for name, one in arms.items()})
 
 
 def judged(control: Units, treatment: Units) -> dict[str, tuple[Comparison, Comparison]]:
@@ -112,7 +114,7 @@ def judged(control: Units, treatment: Units) -> dict[str, tuple[Comparison, Comp
     both = courses(control, treatment), courses(control, treatment, known=False)
     windows = {}
     for name, (by_age, span, entered) in WINDOWS.items():
-        ((_, now),), ((_, before),) = (one[by_age].effects([span], RULE, entered) for one in both)
+        now, before = (one[by_age].effect(span, RULE, entered) for one in both)
         windows[name] = now, before
     return windows
 

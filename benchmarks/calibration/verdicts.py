@@ -94,9 +94,7 @@ def looks_of(seed: int, units: int = 3000) -> list[tuple[bool, bool, bool]]:
     for metric in (CLICKS, CTR):
         by_day = days_of(simulated, per_unit=metric.kind == "mean")
         labels = [str(day) for day in range(DAYS)]
-        axis = calendar(
-            by_day.sums(by_day.days), "control", (tuple(range(DAYS)),), labels, frozenset()
-        )
+        axis = calendar(by_day.sum_days(), "control", (tuple(range(DAYS)),), labels, frozenset())
         windows = windows_of(Course(metric, "treatment", axis), Rule(), ())
         held = follow(snapshots(metric, windows), 0.05)
         p_values = [snapshot.effect.p_value for snapshot, _, _ in held]

@@ -12,7 +12,7 @@ from abeval.experiment.model import Experiment
 from abeval.logs.placing import Entered, entry_stretches
 from abeval.results.windows import StabilityVerdict
 from abeval.stats.records import Bools, Floats, Integers
-from abeval.time.day_sums import MetricDays, Presence
+from abeval.time.daily_table import DailyTable, MetricDays
 from abeval.time.time_sums import Timeline
 
 DAYS = 28
@@ -108,29 +108,25 @@ class Arm(NamedTuple):
     x: Integers
 
 
-def presence_of(cohort: Integers, active: Bools, first: int = 0) -> Presence:
-    """When units are active, whose values by day are in rows of units from a first one on."""
-    order, days = np.argsort(cohort, kind="stable"), active.shape[1]
-    unit, day = np.nonzero(active[order])
-    return Presence(cohort[order], unit, day, first + order[unit] * days + day, days, days)
-
-
 def metric_days(
     arms: Mapping[str, Arm], per_unit: bool = False, observed: int | None = None
 ) -> MetricDays:
     """The values of a metric by day, of which the last days may be observed in part."""
-    firsts = np.cumsum([0, *(arm.active.size for arm in arms.values())]).tolist()
-    days = {
-        name: presence_of(arm.cohort, arm.active, first)
-        for first, (name, arm) in zip(firsts, arms.items(), strict=False)
-    }
-    return MetricDays(
+    whole = Arm(*map(np.concatenate, zip(*arms.values(), strict=True)))
+    unit, day = np.nonzero(whole.active)
+    days = whole.active.shape[1]
+    table = DailyTable(
+        variants=[*arms],
+        variant=np.repeat(np.arange(len(arms)), [len(arm.cohort) for arm in arms.values()]),
+        entry=whole.cohort,
+        unit=unit.astype(np.int32),
+        day=day.astype(np.int32),
         days=days,
-        ages={name: one.by_age(observed or one.days) for name, one in days.items()},
-        y=np.concatenate([arm.y.astype(np.int64).ravel() for arm in arms.values()]),
-        x=np.concatenate([arm.x.astype(np.int64).ravel() for arm in arms.values()]),
-        per_unit=per_unit,
+        cohorts=days,
+        observed=observed or days,
     )
+    y, x = (values.astype(np.int64)[unit, day] for values in (whole.y, whole.x))
+    return MetricDays(table, y, x, per_unit=per_unit)
 
 
 def days_of(units: Units, per_unit: bool = False) -> MetricDays:
@@ -162,7 +158,7 @@ def time_sums(units: Units, name: str = "ctr") -> Timeline:
     clicks = days_of(units)
     first = date(2027, 3, 1)
     days = tuple(str(first + timedelta(days=i)) for i in range(units.shown.shape[1]))
-    entered = {variant: one.entered for variant, one in clicks.days.items()}
+    entered = dict(zip(clicks.table.variants, clicks.table.entered, strict=True))
     rows = [
         Entered(0, day, 12, variant, int(of_variant[i]))
         for variant, of_variant in entered.items()

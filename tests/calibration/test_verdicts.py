@@ -91,8 +91,8 @@ def test_a_ramp_is_found_and_its_paradox_undone():
     lifts = {}
     for name, groups in (("naive", (tuple(range(DAYS)),)), ("by share", strata)):
         ctr = sums.metrics["ctr"]
-        axis = calendar(ctr.sums(ctr.days), "control", groups, sums.days, frozenset())
-        ((_, effect),) = Course(CTR, "treatment", axis).effects([(0, DAYS - 1)], Rule(), True)
+        axis = calendar(ctr.sum_days(), "control", groups, sums.days, frozenset())
+        effect = Course(CTR, "treatment", axis).effect((0, DAYS - 1), Rule(), entered=True)
         lifts[name] = effect.lift
     assert lifts["naive"].high < 0.10
     assert lifts["by share"].low < 0.10 < lifts["by share"].high
@@ -162,7 +162,7 @@ def test_a_real_effect_is_declared_by_looks():
     made = units_of(NAMED["constant"], 11, 16_000)
     by_day = days_of(made)
     strata = (tuple(range(DAYS)),)
-    axis = calendar(by_day.sums(by_day.days), "control", strata, [""] * DAYS, frozenset())
+    axis = calendar(by_day.sum_days(), "control", strata, [""] * DAYS, frozenset())
     windows = windows_of(Course(CTR, "treatment", axis), Rule(), ())
     _, looks, information = zip(*follow(snapshots(CTR, windows), 0.05), strict=True)
     assert looks[-1].p_value < 0.01

@@ -44,7 +44,7 @@ def analysed(log, salt, more=0.0):
         for name, rows in (("control", ~treated), ("treatment", treated))
     }
     by_day = metric_days(arms, observed=len(DAYS) - 1)
-    entered = {name: one.entered for name, one in by_day.days.items()}
+    entered = dict(zip(arms, by_day.table.entered, strict=True))
     line = Timeline(experiment_of(), DAYS, PARTIAL, entered, {"ctr": by_day})
     (result,) = metric_over_time(line, CTR)
     return result

@@ -1,4 +1,4 @@
-"""Windows from sums by cohort and pairs of days, against the units themselves."""
+"""Windows of the daily table, against the units themselves."""
 
 import numpy as np
 import pytest
@@ -20,7 +20,7 @@ def units(seed, n=60, days=6):
 
 def summed(arm, per_unit=False, by_age=False, observed=None):
     of = metric_days({"a": arm}, per_unit, observed)
-    return of.sums(of.ages if by_age else of.days)["a"]
+    return of.sum_days_since_entry() if by_age else of.sum_days()
 
 
 def same(window, y, x):
@@ -46,10 +46,10 @@ def test_windows_of_a_ratio_and_of_a_mean(seed, span, among):
     rows = everybody & arm.active[:, days].any(axis=1)
     chosen = range(among[0], among[1] + 1)
     y, x = (v[:, days].sum(axis=1) for v in (arm.y, arm.x))
-    assert same(summed(arm).windows([(chosen, span)])[0], y[rows], x[rows])
+    assert same(summed(arm).window("a", chosen, span), y[rows], x[rows])
     mean = summed(arm, per_unit=True)
-    assert same(mean.windows([(chosen, span)])[0], y[rows], np.ones(rows.sum()))
-    entered = mean.windows([(chosen, span)], entered=True)[0]
+    assert same(mean.window("a", chosen, span), y[rows], np.ones(rows.sum()))
+    entered = mean.window("a", chosen, span, entered=True)
     assert same(entered, y[everybody], np.ones(everybody.sum()))
 
 
@@ -64,18 +64,18 @@ def test_days_since_entry(seed, span, observed):
     span = (min(span[0], observed - 1), min(span[1], observed - 1))
     days = slice(span[0], span[1] + 1)
     rows = moved[0][:, days].any(axis=1)
-    window = summed(arm, by_age=True, observed=observed).windows([(range(6), span)])[0]
+    window = summed(arm, by_age=True, observed=observed).window("a", range(6), span)
     assert same(window, moved[1][rows][:, days].sum(axis=1), moved[2][rows][:, days].sum(axis=1))
 
 
 def test_no_cohort_has_no_units():
-    assert summed(units(1)).windows([((), (0, 5))], entered=True)[0].n == 0
+    assert summed(units(1)).window("a", (), (0, 5), entered=True).n == 0
 
 
 def test_all_days_at_once_with_their_covariance():
     arm = units(7)
     kept = arm.cohort >= 1
-    found = summed(arm).by_day(range(1, 6), [1, 3, 4])
+    found = summed(arm).by_day("a", range(1, 6), [1, 3, 4])
     expected = Moments.of(*arm.y[kept][:, [1, 3, 4]].T, *arm.x[kept][:, [1, 3, 4]].T)
     np.testing.assert_allclose(found.comoment, expected.comoment, rtol=1e-10, atol=1e-10)
 
@@ -85,7 +85,7 @@ def test_sums_beyond_64_bits_stay_exact(size):
     """Values of any sign, whose squares need one part or several."""
     arm = units(9)
     y = (arm.y - 1) * arm.active * size + arm.active
-    found = summed(arm._replace(y=y)).windows([(range(6), (1, 4))])[0]
+    found = summed(arm._replace(y=y)).window("a", range(6), (1, 4))
     rows = arm.active[:, 1:5].any(axis=1)
     totals = [
         (int(a), int(b)) for a, b in zip(y[rows, 1:5].sum(1), arm.x[rows, 1:5].sum(1), strict=True)

@@ -1,0 +1,210 @@
+"""Keep what each unit does on each day, and sum it over windows of days exactly."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from abeval.aggregates.sums import exact_gram
+from abeval.logs.unit_arrays import Whole
+from abeval.stats.moments import Moments, are_heavy
+from abeval.stats.records import Floats
+
+Places = NDArray[np.int64]
+
+Span = tuple[int, int]
+"""First and last day of a window, as places on its axis."""
+
+_KINDS = (np.int16, np.int32, np.int64)
+"""Totals of units are kept in the fewest bytes."""
+
+
+@dataclass(frozen=True, eq=False)
+class DailyTable:
+    """The days (hours, weekdays) on which each unit is active: a row of each.
+
+    Attributes:
+        variants: Their names.
+        variant: Place of the variant of each unit among them, shape (units,).
+        entry: Day of entry of each, as a place among the days; below 0 where it is not known.
+        unit: Place of the unit of each row, shape (rows,).
+        day: Place of the day of each row; a unit has one row of it.
+        days: How many days there are.
+        cohorts: How many days of entry.
+        observed: So many days since entry are known of the first units.
+        row: Where the values of each row are in a column; None where they are in order.
+        counts: Which units count; None for all.
+    """
+
+    variants: Sequence[str]
+    variant: NDArray[np.integer]
+    entry: Places
+    unit: NDArray[np.int32]
+    day: NDArray[np.int32]
+    days: int
+    cohorts: int
+    observed: int
+    row: Places | None = None
+    counts: NDArray[np.bool_] | None = None
+
+    def within(self, span: Span) -> Places:
+        """Return the rows of some days."""
+        return np.flatnonzero((self.day >= span[0]) & (self.day <= span[1]))
+
+    def restrict_to(self, kept: NDArray[np.bool_]) -> "DailyTable":
+        """Keep some rows, without the units that had rows and have none left."""
+        rows, size = np.flatnonzero(kept), len(self.entry)
+        had, has = (np.bincount(of, minlength=size) > 0 for of in (self.unit, self.unit[rows]))
+        return self._keep(rows, self.day[rows], counts=has | ~had)
+
+    @cached_property
+    def since_entry(self) -> "DailyTable":
+        """Return the same by days since entry."""
+        age = (self.day - self._cohort[self.unit]).astype(np.int32)
+        rows = np.flatnonzero((age >= 0) & (self.day < self.observed))
+        return replace(self._keep(rows, age[rows], self.counts), days=self.observed)
+
+    def _keep(
+        self, rows: Places, day: NDArray[np.int32], counts: NDArray[np.bool_] | None
+    ) -> "DailyTable":
+        row = rows if self.row is None else self.row[rows]
+        return replace(self, unit=self.unit[rows], day=day, row=row, counts=counts)
+
+    @property
+    def _cohort(self) -> Places:
+        """Return the day of entry of each unit; entries may lie beyond active days."""
+        return np.clip(self.entry, 0, self.cohorts - 1)
+
+    @cached_property
+    def _order(self) -> tuple[Places, Places]:
+        """Return the units by variant and day of entry, and where those of each begin and end."""
+        group = self.variant * np.int64(self.cohorts) + self._cohort
+        order = np.argsort(group, kind="stable")
+        order = order if self.counts is None else order[self.counts[order]]
+        return order, np.searchsorted(
+            group[order], np.arange(len(self.variants) * self.cohorts + 1)
+        )
+
+    @property
+    def entered(self) -> Whole:
+        """Return units by day of entry, shape (variants, cohorts)."""
+        return np.diff(self._order[1]).reshape(len(self.variants), self.cohorts)
+
+    def units_of(self, variant: str, cohorts: Sequence[int]) -> slice:
+        """Return the columns of `cumulate` that are of some days of entry in a row."""
+        if not cohorts:
+            return slice(0)
+        first, bounds = self.variants.index(variant) * self.cohorts, self._order[1]
+        return slice(bounds[first + cohorts[0]], bounds[first + cohorts[-1] + 1])
+
+    def cumulate(self, values: NDArray[np.integer]) -> NDArray[np.integer]:
+        """Add up the values of each unit before each day, and of all days: (days + 1, units)."""
+        order, own = self._order[0], values if self.row is None else values[self.row]
+        place = np.empty(len(self.entry), dtype=np.intp)
+        place[order] = np.arange(len(order))
+        largest = np.bincount(self.unit, np.abs(own)).max(initial=0)
+        kind = next((one for one in _KINDS if largest < np.iinfo(one).max), np.int64)
+        table = np.zeros((self.days + 1, len(order)), dtype=kind)
+        table[self.day + 1, place[self.unit]] = own
+        return np.add.accumulate(table, axis=0, dtype=kind, out=table)
+
+
+@dataclass(frozen=True, eq=False)
+class MetricDays:
+    """One metric: the values of its units by day, of which `DaySums` are made when they are needed.
+
+    Attributes:
+        y: Numerators, of which the table says the rows; `x` denominators.
+        scales: What one counted unit of y and of x is worth.
+        per_unit: Whether the metric divides by units instead of by x.
+    """
+
+    table: DailyTable
+    y: NDArray[np.integer]
+    x: NDArray[np.integer]
+    scales: tuple[float, float] = (1.0, 1.0)
+    per_unit: bool = False
+
+    def sum_days(self) -> "DaySums":
+        """Cumulate over the days of the calendar."""
+        return self._cumulate(self.table)
+
+    def sum_days_since_entry(self) -> "DaySums":
+        """Cumulate over the days since each unit's entry."""
+        return self._cumulate(self.table.since_entry)
+
+    def _cumulate(self, table: DailyTable) -> "DaySums":
+        active, y = (table.cumulate(own) for own in (np.ones(len(self.y), np.int8), self.y))
+        x = active if self.per_unit else table.cumulate(self.x)
+        return DaySums(table, self.scales, active, y, x)
+
+
+@dataclass(frozen=True, eq=False)
+class DaySums:
+    """One metric's values of each unit, cumulated over the days of an axis.
+
+    Attributes:
+        active: Days on which a unit is active before each day, shape (days + 1, units).
+        y: Numerators by then.
+        x: Denominators; `active` itself of a metric per unit.
+    """
+
+    table: DailyTable
+    scales: tuple[float, float]
+    active: NDArray[np.integer]
+    y: NDArray[np.integer]
+    x: NDArray[np.integer]
+
+    @property
+    def is_per_unit(self) -> bool:
+        """Tell whether the metric divides by units."""
+        return self.x is self.active
+
+    def window(
+        self, variant: str, cohorts: Sequence[int], span: Span, entered: bool = False
+    ) -> Moments:
+        """Return moments of (y, x) over the units of some days of entry in a window.
+
+        If `entered`, units count from their entry on, instead of those active in the window.
+        """
+        units, (first, last) = self.table.units_of(variant, cohorts), span
+        tables = (self.active,) if self.is_per_unit else (self.active, self.x)
+        y, active, *x = (of[last + 1, units] - of[first, units] for of in (self.y, *tables))
+        is_active = active > 0
+        gram = exact_gram([np.ones_like(is_active) if entered else is_active, y, *x])
+        n, pair = int(gram[0, 0]), [1, 2 if x else 0]
+        sums, products = gram[0, pair].tolist(), gram[np.ix_(pair, pair)].tolist()
+        moments = Moments.from_sums(n, sums, products, self.scales)
+        for below in x:
+            kept = is_active & are_heavy(below.astype(np.float64), n, float(sums[1]))
+            moments = _add_heavy(moments, [y[kept], below[kept]], self.scales)
+        return moments
+
+    def by_day(self, variant: str, cohorts: Sequence[int], days: Sequence[int]) -> Moments:
+        """Return moments of y on each day, then of x on each, over all units of the cohorts."""
+        units, places = self.table.units_of(variant, cohorts), np.array(days)
+        y, x, active = (
+            of[places + 1, units] - of[places, units] for of in (self.y, self.x, self.active)
+        )
+        columns = [*y, *x]
+        gram = exact_gram([np.ones_like(columns[0]), *columns])
+        n, scales = int(gram[0, 0]), np.repeat(self.scales, len(days))
+        moments = Moments.from_sums(n, gram[0, 1:].tolist(), gram[1:, 1:].tolist(), scales.tolist())
+        if self.is_per_unit:
+            return moments
+        totals = gram[0, 1 + len(days) :].tolist()
+        of_days = zip(x.astype(np.float64), totals, strict=True)
+        kept = [are_heavy(values, n, float(total)) for values, total in of_days]
+        some = np.flatnonzero(np.any(kept, axis=0) & np.any(active > 0, axis=0))
+        return _add_heavy(moments, [column[some] for column in columns], scales)
+
+
+def _add_heavy(
+    moments: Moments, values: Sequence[NDArray[np.integer]], scales: Sequence[float] | Floats
+) -> Moments:
+    """Add the values of heavy units to moments; they have none yet."""
+    if not len(values[0]):
+        return moments
+    return replace(moments, heavy=np.array(values).T * scales - moments.mean)
