@@ -511,8 +511,3 @@ def entry_view(experiment: Experiment, shape: LogShape, engine: Engine) -> str:
       cast({engine.local_time("first_ms", zone)} as date) as entry_day
     from units
     """
-
-
-def show_scored(engine: Engine, sql: str) -> None:
-    """Show impressions or candidates (variant, unit_id, score, click) as `scored`."""
-    engine.view("scored", sql)

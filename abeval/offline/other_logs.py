@@ -11,8 +11,15 @@ from abeval.engines.sql import Engine, literal, query, quoted, whole_number
 from abeval.errors import ExperimentError, LogError
 from abeval.logs.mapping import LogColumns, map_columns
 from abeval.logs.run import Run, open_log
-from abeval.offline.candidates import TIE, counted, finite_sql, listed_candidates, write_truth
-from abeval.offline.metrics import OfflineMetric, Ties
+from abeval.offline.candidates import (
+    Accounts,
+    ItemNumber,
+    Number,
+    counted,
+    finite_sql,
+    listed_candidates,
+)
+from abeval.offline.metrics import OfflineMetric
 
 if TYPE_CHECKING:
     from abeval.logs.mapping import LogColumns
@@ -29,7 +36,7 @@ def needs_vectors(metrics: Sequence[OfflineMetric], relevance: str) -> str | Non
 
 
 def write_vectors(engine: Engine, items: LogColumns | None, reader: str) -> None:
-    """Make `item_dimensions` of the item log: each vector scaled to length one, a row a dimension.
+    """Make `vectors` of the item log: each vector scaled to length one, a row a dimension.
 
     An item whose vector is null, of length zero or not finite has none. Messages name `reader`, the
     metric or the relevance that needs the vectors.
@@ -68,7 +75,7 @@ def write_vectors(engine: Engine, items: LogColumns | None, reader: str) -> None
         "dimension": np.tile(np.arange(matrix.shape[1]), len(ids)),
         "value": matrix.ravel(),
     }
-    engine.add_frame("item_dimensions", pd.DataFrame(columns))
+    engine.add_frame("vectors", pd.DataFrame(columns))
 
 
 def write_similar_items(engine: Engine, where: str) -> None:
@@ -78,15 +85,18 @@ def write_similar_items(engine: Engine, where: str) -> None:
         "select unit_id, item_id, max(click) as click from impressions "
         f"where {where} and item_id is not null group by unit_id, item_id",
     )
+    engine.view("item_dimensions", "select * from vectors")
     engine.table("similar_items", query("offline/similar_items"))
 
 
-def rows_without_vector(engine: Engine) -> int:
-    """Count the rows of `analysed_rows` whose item has no vector."""
+def number_vectors(engine: Engine, item: ItemNumber) -> int:
+    """Make `item_dimensions` of `vectors`; count the rows of `kept_rows` whose item has none."""
+    named = f"{item.sql} as item_id, r.dimension, r.value"
+    engine.view("item_dimensions", f"select {named} from vectors r {item.join}")
     return whole_number(
         engine,
-        "select count(*) from analysed_rows r "
-        "anti join item_dimensions d on r.item_id = d.item_id where r.item_id is not null",
+        "select count(*) from kept_rows r "
+        "anti join vectors d on r.item_id = d.item_id where r.item_id is not null",
     )
 
 
@@ -117,8 +127,8 @@ def open_scores(run: Run) -> LogColumns | None:
 
 
 def judge_scores(
-    engine: Engine, log: LogColumns | None, ties: Ties, own: Mapping[str, str]
-) -> tuple[dict[str, str], list[tuple[str, int]]]:
+    engine: Engine, log: LogColumns | None, own: Mapping[str, str], request: Number, item: ItemNumber
+) -> tuple[dict[str, str], Accounts]:
     """Make candidates of the models of the scores log; items that a model leaves out rank last.
 
     `own` has the models with scores in the impressions; no model may be in both.
@@ -132,27 +142,25 @@ def judge_scores(
     if both := [name for name in models if name in own]:
         what = f"model {both[0]!r} has scores in the impressions and in logs.scores"
         raise ExperimentError(what, "rename one of them")
-    write_truth(engine, "select unit_id, request_id, item_id, grade from replay_rows")
-    sql, accounts = {}, list[tuple[str, int]]()
-    tie = TIE["text" if ties == "text" else "item"]
+    engine.view("truth_rows", "select unit_id, request_id, item_id, grade from replay_rows")
+    sql, accounts = {}, Accounts()
+    # Scores have no order of their own.
+    item = item._replace(tie=item.sql) if "position" in item.tie else item
     for i, name in enumerate(models):
-        listed = "select request_id, item_id, score, 0 as place from scores"
-        sql[name] = listed_candidates(engine, i, f"{listed} where model = {literal(name)}", tie)
-        accounts += _left_out(engine, i, name)
+        listed = "select request_id, item_id, score, cast(null as bigint) as position from scores"
+        where = f"where model = {literal(name)}"
+        sql[name], repeated = listed_candidates(engine, i, f"{listed} {where}", request, item)
+        accounts += [(f"{name}: repeated_scores", repeated), *_left_out(engine, i, name)]
     return sql, accounts
 
 
-def _left_out(engine: Engine, number: int, model: str) -> list[tuple[str, int]]:
-    """Count scores of `listed_rows` that were left out or merged."""
-    names = (
-        *("repeated_scores", "unusable_scores"),
-        *("scores_of_unknown_requests", "scored_items_never_shown"),
-    )
+def _left_out(engine: Engine, number: int, model: str) -> Accounts:
+    """Count the scores of a model that were left out."""
+    names = ("unusable_scores", "scores_of_unknown_requests", "scored_items_never_shown")
     return counted(
         engine,
-        "select (select count(*) - count(distinct (request_id, item_id)) from listed_rows), "
-        "(select count(*) - count(score) from listed_rows), (select count(*) from listed_rows l "
-        "anti join replay_rows r on l.request_id = r.request_id), "
+        "select (select count(*) - count(score) from list_rows), (select count(*) from list_rows l "
+        "anti join kept_rows r on l.request_id = r.request_id), "
         f"(select count(*) from judged_{number} l anti join replay_rows r "
         "on l.request_id = r.request_id and l.item_id = r.item_id)",
         *(f"{model}: {name}" for name in names),

@@ -1,7 +1,7 @@
 """Replay an experiment's models on its own log."""
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from abeval.bounds import MAX_BINS, MAX_CURVE, check_between
@@ -11,15 +11,11 @@ from abeval.logs.prepare import prepare
 from abeval.logs.run import Run
 from abeval.logs.shape import LogShape
 from abeval.offline import candidates, curves, impressions, metrics, other_logs
+from abeval.offline.candidates import Accounts
 from abeval.offline.estimates import NOTES, Estimates, result_of
-from abeval.offline.kernels import without_kernel
 from abeval.offline.metrics import NoRelevant, OfflineMetric, Scoring, Ties
-from abeval.offline.rows import Rows, read_rows
 from abeval.offline.sums import Sums, run_models
 from abeval.results.replay import ReplayModel, ReplayResult
-
-Accounts = list[tuple[str, int]]
-"""What was left out or merged, counted."""
 
 _AT_THRESHOLD = ("precision[threshold]", "recall[threshold]", "f1[threshold]")
 
@@ -142,21 +138,19 @@ class ReplayRun:
             LogError: There is no model, or nothing to replay.
         """
         experiment, engine, shape = self.run.experiment, self.run.engine, self.shape
-        impressions.name_impressions(self.run, shape, self.relevance, where)
-        negatives = self.options.kept_negatives
-        scores = impressions.model_scores(experiment, shape, negatives)
-        units = candidates.read_units(engine)
+        units = impressions.write_impressions(self.run, shape, self.relevance, where)
+        scores = impressions.model_scores(experiment, shape, self.options.kept_negatives)
         if not units.ids.size:
             what = "nothing to replay: no unit of a variant has an impression in the period"
             raise LogError(what, "check logs.impressions.path, [period], timezone and [variants]")
-        ties, rows = scoring.policy.ties, self._rows(scores, units)
-        queried = bool(without_kernel(scoring.metrics, rows))
-        accounts = candidates.write_rows(engine, unique=rows is not None, queried=queried)
+        beside = self._beside()
+        sources = [*beside.values(), *([] if self.score_log is None else ["select * from scores"])]
+        request, item, accounts = candidates.write_rows(engine, sources, scoring.policy.ties)
         if other_logs.needs_vectors(scoring.metrics, self.relevance.name):
-            without = other_logs.rows_without_vector(engine)
+            without = other_logs.number_vectors(engine, item)
             accounts.append(("rows_of_items_without_a_vector", without))
-        own = candidates.shown_candidates(scores, ties)
-        listed, left_out = other_logs.judge_scores(engine, self.score_log, ties, own)
+        own = candidates.shown_candidates(scores)
+        listed, left_out = other_logs.judge_scores(engine, self.score_log, own, request, item)
         sql = own | listed
         if not sql:
             raise LogError(
@@ -166,31 +160,25 @@ class ReplayRun:
             )
         # Models of a scores log have one score for an item of a request; so have all, beside them.
         points = {} if listed else candidates.shown_points(scores)
-        judged = candidates.Candidates(sql, *self._beyond(), rows, points)
+        numbered = candidates.number_sources(beside, item)
+        judged = candidates.Candidates(sql, **numbered, points=points)
         sums = run_models(engine, judged, units, scoring, self.run.step)
         return sums, accounts + left_out, tuple(map(ReplayModel, sql))
 
-    def _beyond(self) -> tuple[str | None, str | None]:
-        """Return SQL of clicks of the pre-period and of the catalogue; None where unknown."""
-        history = None
+    def _beside(self) -> dict[str, str]:
+        """Return SQL of clicks of the pre-period and of the catalogue, where they are known."""
+        beside = {}
         if self.run.experiment.pre_period is not None and "item_id" in self.shape.impressions:
             clicked = "not in_period and click = 1 and item_id is not null"
-            history = f"select unit_id, item_id from impressions where {clicked}"
-        return history, None if self.shape.items is None else "select item_id from items"
+            beside["history"] = f"select unit_id, item_id from impressions where {clicked}"
+        if self.shape.items is not None:
+            beside["catalogue"] = "select item_id from items"
+        return beside
 
     def estimates(self, wanted: Sequence[OfflineMetric], where: str = "in_period") -> Estimates:
         """Estimate metrics over the impressions that meet a condition."""
         scoring = replace(self.scoring, metrics=tuple(wanted))
         return Estimates(self.sums(scoring, where)[0], scoring)
-
-    def _rows(self, scores: Mapping[str, str], units: candidates.Units) -> Rows | None:
-        """Read the impressions as arrays; None where only queries will do, as with a scores log."""
-        if self.score_log is not None:
-            return None
-        request = "request_id" if "request_id" in self.shape.impressions else "unit_id"
-        tie = candidates.TIE[self.scoring.policy.ties]
-        rows = read_rows(self.run.engine, "candidate_rows", tie, request, scores)
-        return None if rows is None else rows.of_units(units.ids)
 
 
 def replay(run: Run, options: ReplayOptions, shape: LogShape | None = None) -> ReplayResult:
