@@ -121,6 +121,16 @@ WHOLE_TYPES = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "UTINYINT", "USMALLIN
 """Types of ids that stand for themselves; other ids are numbered."""
 
 
+def name_rows(engine: Engine, sql: str) -> None:
+    """Make `candidate_rows`, with ids as logged: `position`, `category`, `grade`, scores `m_N`."""
+    engine.view("candidate_rows", sql)
+
+
+def write_truth(engine: Engine, sql: str) -> None:
+    """Make the view `truth_rows` of `unit_id, request_id, item_id, grade`, each item once."""
+    engine.view("truth_rows", sql)
+
+
 def number_requests(engine: Engine, keyed: str, *, are_shared: bool = False) -> Number:
     """Number the requests of SQL of `unit_id, request_id`, which has both ids once.
 

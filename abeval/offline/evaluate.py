@@ -262,8 +262,8 @@ def _write_truth(engine: Engine, item: ItemNumber) -> tuple[Number, Accounts]:
     request = candidates.number_requests(
         engine, "select min(unit_id) as unit_id, request_id from truth_once group by request_id"
     )
-    engine.view(
-        "truth_rows",
+    candidates.write_truth(
+        engine,
         f"select r.unit_id, {request.sql} as request_id, {item.sql} as item_id, r.grade "
         f"from truth_once r {request.join} {item.join}",
     )
@@ -395,8 +395,8 @@ def _name(
     unit, grade = quoted(columns.unit), quoted(columns.relevance)
     # Whole numbers stay as they are, which is less to keep.
     grade = grade if has[columns.relevance] in WHOLE_TYPES else finite_sql(grade)
-    engine.view(
-        "candidate_rows",
+    candidates.name_rows(
+        engine,
         f"select {unit} as unit_id, {quoted(request)} as request_id, "
         f"{quoted(columns.item)} as item_id, {position} as position, "
         f"cast(null as varchar) as category, "

@@ -10,7 +10,7 @@ from abeval.logs.mapping import own_name
 from abeval.logs.run import Run
 from abeval.logs.shape import LogShape
 from abeval.metrics.definition import Metric, Need, RowTerm
-from abeval.offline.candidates import UNIT_GROUPS, Units, finite_sql, write_units
+from abeval.offline.candidates import UNIT_GROUPS, Units, finite_sql, name_rows, write_units
 from abeval.offline.other_logs import SIMILARITY, write_similar_items
 
 PLAIN_MODEL = "score"
@@ -125,6 +125,6 @@ def write_impressions(run: Run, shape: LogShape, relevance: Relevance, where: st
             "from similar_items) as s on unit_id = of_unit and item_id = of_item"
         )
     grade = _grade(experiment, shape, relevance)
-    engine.view("candidate_rows", f"{shown}, {grade} as grade from {source} where {where}")
+    name_rows(engine, f"{shown}, {grade} as grade from {source} where {where}")
     group = f"sub_bucket % {UNIT_GROUPS} as unit_group"
     return write_units(engine, f"select unit_id, variant as traffic, {group} from units")

@@ -18,6 +18,7 @@ from abeval.offline.candidates import (
     counted,
     finite_sql,
     listed_candidates,
+    write_truth,
 )
 from abeval.offline.metrics import OfflineMetric
 
@@ -85,14 +86,19 @@ def write_similar_items(engine: Engine, where: str) -> None:
         "select unit_id, item_id, max(click) as click from impressions "
         f"where {where} and item_id is not null group by unit_id, item_id",
     )
-    engine.view("item_dimensions", "select * from vectors")
+    _show_dimensions(engine, "select * from vectors")
     engine.table("similar_items", query("offline/similar_items"))
+
+
+def _show_dimensions(engine: Engine, sql: str) -> None:
+    """Make the view `item_dimensions`, of items as logged or of their numbers."""
+    engine.view("item_dimensions", sql)
 
 
 def number_vectors(engine: Engine, item: ItemNumber) -> int:
     """Make `item_dimensions` of `vectors`; count the rows of `kept_rows` whose item has none."""
     named = f"{item.sql} as item_id, r.dimension, r.value"
-    engine.view("item_dimensions", f"select {named} from vectors r {item.join}")
+    _show_dimensions(engine, f"select {named} from vectors r {item.join}")
     return whole_number(
         engine,
         "select count(*) from kept_rows r "
@@ -142,7 +148,7 @@ def judge_scores(
     if both := [name for name in models if name in own]:
         what = f"model {both[0]!r} has scores in the impressions and in logs.scores"
         raise ExperimentError(what, "rename one of them")
-    engine.view("truth_rows", "select unit_id, request_id, item_id, grade from replay_rows")
+    write_truth(engine, "select unit_id, request_id, item_id, grade from replay_rows")
     sql, accounts = {}, Accounts()
     # Scores have no order of their own.
     item = item._replace(tie=item.sql) if "position" in item.tie else item

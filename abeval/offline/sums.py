@@ -155,7 +155,7 @@ def _count_requests(
     """
     numbers = {model: i for i, model in enumerate(candidates.sql)}
     for model, i in numbers.items():
-        engine.view("model_items", candidates.sql[model])
+        _open_items(engine, candidates.sql[model])
         engine.table(f"requests_{i}", query("offline/requests"))
     _open_requests(engine, numbers)
     rows = engine.rows(query("offline/coverage"))
@@ -168,6 +168,10 @@ def _count_requests(
     engine.table("uncompared_requests", query("offline/uncompared"))
     uncompared = whole_number(engine, "select count(*) from uncompared_requests")
     return coverage, float(largest or 0), uncompared
+
+
+def _open_items(engine: Engine, sql: str) -> None:
+    engine.view("model_items", sql)
 
 
 def _open_requests(engine: Engine, numbers: Mapping[str, int]) -> None:
@@ -207,7 +211,7 @@ def _open(engine: Engine, candidates: Candidates, model: str, is_filtered: bool)
         uncompared = "anti join uncompared_requests u on c.request_id = u.request_id"
         return f"select c.* from ({rows}) c {uncompared}" if is_filtered else rows
 
-    engine.view("model_items", compared(candidates.sql[model]))
+    _open_items(engine, compared(candidates.sql[model]))
     number = list(candidates.sql).index(model)
     engine.view("requests", compared(f"select * from requests_{number}"))
     points = candidates.points.get(model)

@@ -73,11 +73,6 @@ def gini_of_sets(totals: Totals, catalogue_size: int) -> Floats:
     return spread_of_sets(totals, catalogue_size, ["gini"]).ravel()
 
 
-def entropy_of_sets(totals: Totals) -> Floats:
-    """Return entropy of every row, in nats."""
-    return spread_of_sets(totals, totals.shape[1], ["entropy"]).ravel()
-
-
 def spread_of_sets(totals: Totals, catalogue_size: int, functionals: Sequence[Spread]) -> Floats:
     """Evaluate Gini and entropy of every row of impressions by item, shape (functionals, sets).
 
