@@ -511,3 +511,8 @@ def entry_view(experiment: Experiment, shape: LogShape, engine: Engine) -> str:
       cast({engine.local_time("first_ms", zone)} as date) as entry_day
     from units
     """
+
+
+def show_scored(engine: Engine, sql: str) -> None:
+    """Show impressions or candidates (variant, unit_id, score, click) as `scored`."""
+    engine.view("scored", sql)

@@ -7,26 +7,17 @@ from collections.abc import Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Unpack
 
 from abeval.engines.duckdb import DuckDBEngine
 from abeval.engines.sql import Engine, quoted, row_count
 from abeval.errors import ExperimentError, LogError
 from abeval.experiment.sources import LogSource
-from abeval.offline import candidates
-from abeval.offline import metrics as definitions
-from abeval.offline.candidates import (
-    WHOLE_TYPES,
-    Accounts,
-    Candidates,
-    ItemNumber,
-    Number,
-    Units,
-    finite_sql,
-)
+from abeval.offline import candidates, metrics
+from abeval.offline.candidates import Accounts, Candidates, ItemNumber, Number, Units
 from abeval.offline.estimates import result_of
 from abeval.offline.inference import columns_of
-from abeval.offline.metrics import NoRelevant, OfflineMetric, Policy, Scoring, Ties
+from abeval.offline.metrics import EvaluationOptions, OfflineMetric, Policy, Scoring, Ties
 from abeval.offline.sums import Sums, run_models
 from abeval.progress import silent
 from abeval.results.replay import ReplayModel, ReplayResult
@@ -79,6 +70,11 @@ class Evaluation:
         return pd.DataFrame(of_metric, index=sums.units)
 
 
+def _scoring(options: EvaluationOptions, alpha: float) -> Scoring:
+    metrics.check_keywords(options, EvaluationOptions.__annotations__)
+    return metrics.choose_scoring(options, alpha)
+
+
 def _engine(scoring: Scoring) -> closing[DuckDBEngine]:
     """Open an engine, unless a metric needs vectors of items."""
     if any(metric.definition.variant == "vectors" for metric in scoring.metrics):
@@ -112,16 +108,10 @@ def evaluate(
     runs: Mapping[str, object] | object,
     truth: object,
     *,
-    k: Sequence[int] = (1, 5, 10),
-    metrics: Sequence[str] | None = None,
-    compat: str | None = None,
-    ties: Ties | None = None,
-    no_relevant: NoRelevant | None = None,
     alpha: float = 0.05,
-    threshold: float | None = None,
-    bins: int = 10,
     history: object | None = None,
     catalogue: object | None = None,
+    **options: Unpack[EvaluationOptions],
 ) -> Evaluation:
     """Score ranked lists against a ground truth.
 
@@ -129,16 +119,10 @@ def evaluate(
         runs: A frame of `request_id, item_id` and `score` or `rank`, or such a frame by model.
         truth: A frame of `request_id, item_id`, with `grade` where relevance is graded and
             `unit_id` where requests belong to units.
-        k: Cut-offs.
-        metrics: Ids of metrics to compute; None for the default ones.
-        compat: Library whose metrics and policies to use.
-        ties: Overrides the policy on ties.
-        no_relevant: Overrides the policy on requests without a relevant item.
         alpha: Level of the intervals.
-        threshold: Scores from here on predict a click.
-        bins: Bins of the calibration curve and of the calibration error.
         history: A frame of `unit_id, item_id`, a row per earlier choice, for novelty.
         catalogue: A frame of `item_id`: items that could be listed besides those that were.
+        options: Metrics, cut-offs and policies: the keywords of `EvaluationOptions`.
 
     Raises:
         ExperimentError: An unknown metric or preset.
@@ -152,8 +136,7 @@ def evaluate(
         >>> values["mrr@2"], round(values["ndcg@2[lin]"] or 0, 5)
         (0.5, 0.63093)
     """
-    wanted = definitions.metrics_and_policy(compat, k, metrics, ties, no_relevant)
-    scoring = Scoring(*wanted, alpha, threshold, bins)
+    scoring = _scoring(options, alpha)
     named = runs if isinstance(runs, Mapping) else {"model": runs}
     with _engine(scoring) as engine:
         engine.confine([])
@@ -171,7 +154,7 @@ def evaluate(
         sources += _add_runs(engine, named, known)
         item = candidates.number_items(engine, sources, scoring.policy.ties)
         unit = "unit_id" if "unit_id" in known else "request_id"
-        grade = finite_sql("grade") if "grade" in known else "1.0e0"
+        grade = candidates.finite_sql("grade") if "grade" in known else "1.0e0"
         engine.view(
             "judgements",
             f"select {unit} as unit_id, request_id, item_id, {grade} as grade from truth_frame",
@@ -183,7 +166,8 @@ def evaluate(
             lists[model], left_out = _write_list(engine, i, model, request, item)
             accounts += left_out
         numbered = candidates.number_sources(beside, item)
-        return _evaluated(engine, named, Candidates(lists, **numbered), units, accounts, scoring)
+        judged = Candidates(lists, numbered.get("history"), numbered.get("catalogue"))
+        return _evaluated(engine, named, judged, units, accounts, scoring)
 
 
 def _add(
@@ -239,9 +223,7 @@ def _has(columns: Mapping[str, str]) -> str:
     return f"it has: {', '.join(columns)}"
 
 
-def _add_runs(
-    engine: Engine, runs: Mapping[str, object], truth: Mapping[str, str]
-) -> list[str]:
+def _add_runs(engine: Engine, runs: Mapping[str, object], truth: Mapping[str, str]) -> list[str]:
     """Make the relation `run_N` of each run; return SQL of their items."""
     for i, (model, frame) in enumerate(runs.items()):
         columns = _add(engine, f"run_{i}", model, frame)
@@ -253,7 +235,7 @@ def _add_runs(
 
 
 def _write_truth(engine: Engine, item: ItemNumber) -> tuple[Number, Accounts]:
-    """Make `truth_rows` of `judgements`, each item with its highest grade; count what was merged."""
+    """Make `truth_rows` of `judgements`, each item once; count what was merged."""
     engine.table(
         "truth_once",
         "select min(t.unit_id) as unit_id, request_id, item_id, max(grade) as grade "
@@ -280,7 +262,11 @@ def _write_list(
 ) -> tuple[str, Accounts]:
     """Return SQL of a run's candidates, and its rows that were left out or merged, counted."""
     columns, frame = engine.columns(f"run_{number}_frame"), f"run_{number}_frame"
-    score = finite_sql("score") if "score" in columns else f"-{finite_sql(quoted('rank'))}"
+    score = (
+        candidates.finite_sql("score")
+        if "score" in columns
+        else f"-{candidates.finite_sql(quoted('rank'))}"
+    )
     # Row numbers are slow, and only one order of ties needs them.
     position = "row_number() over ()" if "position" in item.tie else "cast(null as bigint)"
     listed = f"select request_id, item_id, {score} as score, {position} as position from {frame}"
@@ -315,14 +301,8 @@ def evaluate_log(
     scores: Sequence[str] | Mapping[str, str],
     *,
     columns: JudgedColumns | None = None,
-    k: Sequence[int] = (1, 5, 10),
-    metrics: Sequence[str] | None = None,
-    compat: str | None = None,
-    ties: Ties | None = None,
-    no_relevant: NoRelevant | None = None,
     alpha: float = 0.05,
-    threshold: float | None = None,
-    bins: int = 10,
+    **options: Unpack[EvaluationOptions],
 ) -> Evaluation:
     """Score the models of one table of judged rows, without an experiment around it.
 
@@ -341,8 +321,7 @@ def evaluate_log(
         >>> evaluate_log(log, ["score"], metrics=["mrr", "gauc[units]"]).values()
         {'mrr': 0.5, 'gauc[units]': 0.5}
     """
-    wanted = definitions.metrics_and_policy(compat, k, metrics, ties, no_relevant)
-    scoring = Scoring(*wanted, alpha, threshold, bins)
+    scoring = _scoring(options, alpha)
     named = scores if isinstance(scores, Mapping) else {name: name for name in scores}
     of_model = {model: f"m_{i}" for i, model in enumerate(named)}
     mapped, by = columns or JudgedColumns(), scoring.policy.ties
@@ -389,12 +368,14 @@ def _name(
         if name not in has:
             raise LogError(f"the log has no column {name!r}", _has(has))
     _check_numbers(engine, "the log", "raw_log", has, columns.relevance, *scores)
-    models = [f"{finite_sql(quoted(name))} as m_{i}" for i, name in enumerate(scores)]
+    models = [f"{candidates.finite_sql(quoted(name))} as m_{i}" for i, name in enumerate(scores)]
     # Row numbers are slow, and only one order of ties needs them.
     position = "row_number() over ()" if ties == "position" else "cast(null as bigint)"
     unit, grade = quoted(columns.unit), quoted(columns.relevance)
     # Whole numbers stay as they are, which is less to keep.
-    grade = grade if has[columns.relevance] in WHOLE_TYPES else finite_sql(grade)
+    grade = (
+        grade if has[columns.relevance] in candidates.WHOLE_TYPES else candidates.finite_sql(grade)
+    )
     candidates.name_rows(
         engine,
         f"select {unit} as unit_id, {quoted(request)} as request_id, "

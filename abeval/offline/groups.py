@@ -129,7 +129,8 @@ class Bins(NamedTuple):
     def of(cls, curve: Columns, groups: int) -> Bins:
         """Sum the curve of one traffic and kind of bin; `predicted` is a multiple of 1e-9."""
         number, group = (np.asarray(curve[c], dtype=np.int64) for c in ("bin", "unit_group"))
-        gap = curve["predicted"] * SCALE - curve["clicks"]
+        predicted, clicks = (np.asarray(curve[c], dtype=float) for c in ("predicted", "clicks"))
+        gap = predicted * SCALE - clicks
         size = int(number.max()) + 1 if number.size else 0
         flat = np.bincount(number * groups + group, gap, size * groups).astype(np.float64)
         rows = np.bincount(group, curve["rows"], groups).astype(np.float64)
@@ -192,16 +193,15 @@ class Listed:
     catalogue: int
 
     @classmethod
-    def of(
-        cls, rows: Columns, total: Floats, units: Floats, equal: int, catalogue: int
-    ) -> Listed:
+    def of(cls, rows: Columns, total: Floats, units: Floats, equal: int, catalogue: int) -> Listed:
         """Take rows of `listed_items.sql` of one traffic and cut-off, in the order of items."""
         edge = starts(rows["item_id"])
         item = np.repeat(np.arange(edge.size - 1), np.diff(edge))
         names = ("lists", "units", "weight", "squared_weight")
-        columns = (np.asarray(rows[name], dtype=np.float64) for name in names)
+        lists, held, weight, squared = (np.asarray(rows[name], dtype=float) for name in names)
         group = np.asarray(rows["unit_group"], dtype=np.int64)
-        return cls(item, group, *columns, total, units, equal, catalogue)
+        sums = (lists, held, weight, squared)
+        return cls(item, group, *sums, total, units, equal, catalogue)
 
     def values(self, name: str) -> tuple[float, Floats] | None:
         """Return what a metric sums (`above`) of all lists, and without each group.

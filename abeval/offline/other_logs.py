@@ -11,15 +11,8 @@ from abeval.engines.sql import Engine, literal, query, quoted, whole_number
 from abeval.errors import ExperimentError, LogError
 from abeval.logs.mapping import LogColumns, map_columns
 from abeval.logs.run import Run, open_log
-from abeval.offline.candidates import (
-    Accounts,
-    ItemNumber,
-    Number,
-    counted,
-    finite_sql,
-    listed_candidates,
-    write_truth,
-)
+from abeval.offline import candidates
+from abeval.offline.candidates import Accounts, ItemNumber, Number
 from abeval.offline.metrics import OfflineMetric
 
 if TYPE_CHECKING:
@@ -127,13 +120,13 @@ def open_scores(run: Run) -> LogColumns | None:
     engine.view(
         "scores",
         f"select {model} as model, {own['request_id']} as request_id, "
-        f"{own['item_id']} as item_id, {finite_sql(score)} as score from raw_scores",
+        f"{own['item_id']} as item_id, {candidates.finite_sql(score)} as score from raw_scores",
     )
     return log
 
 
 def judge_scores(
-    engine: Engine, log: LogColumns | None, own: Mapping[str, str], request: Number, item: ItemNumber
+    engine: Engine, log: LogColumns | None, own: Mapping[str, str], number: Number, item: ItemNumber
 ) -> tuple[dict[str, str], Accounts]:
     """Make candidates of the models of the scores log; items that a model leaves out rank last.
 
@@ -148,14 +141,16 @@ def judge_scores(
     if both := [name for name in models if name in own]:
         what = f"model {both[0]!r} has scores in the impressions and in logs.scores"
         raise ExperimentError(what, "rename one of them")
-    write_truth(engine, "select unit_id, request_id, item_id, grade from replay_rows")
+    candidates.write_truth(engine, "select unit_id, request_id, item_id, grade from replay_rows")
     sql, accounts = {}, Accounts()
     # Scores have no order of their own.
     item = item._replace(tie=item.sql) if "position" in item.tie else item
     for i, name in enumerate(models):
         listed = "select request_id, item_id, score, cast(null as bigint) as position from scores"
         where = f"where model = {literal(name)}"
-        sql[name], repeated = listed_candidates(engine, i, f"{listed} {where}", request, item)
+        sql[name], repeated = candidates.listed_candidates(
+            engine, i, f"{listed} {where}", number, item
+        )
         accounts += [(f"{name}: repeated_scores", repeated), *_left_out(engine, i, name)]
     return sql, accounts
 
@@ -163,7 +158,7 @@ def judge_scores(
 def _left_out(engine: Engine, number: int, model: str) -> Accounts:
     """Count the scores of a model that were left out."""
     names = ("unusable_scores", "scores_of_unknown_requests", "scored_items_never_shown")
-    return counted(
+    return candidates.counted(
         engine,
         "select (select count(*) - count(score) from list_rows), (select count(*) from list_rows l "
         "anti join kept_rows r on l.request_id = r.request_id), "

@@ -3,83 +3,74 @@
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import cast
 
 from abeval.bounds import MAX_BINS, MAX_CURVE, check_between
 from abeval.errors import ExperimentError, LogError
+from abeval.experiment.model import Experiment
 from abeval.logs.mapping import LogColumns
 from abeval.logs.prepare import prepare
-from abeval.logs.run import Run
+from abeval.logs.run import Inputs, Run, opened
 from abeval.logs.shape import LogShape
 from abeval.offline import candidates, curves, impressions, metrics, other_logs
 from abeval.offline.candidates import Accounts
 from abeval.offline.estimates import NOTES, Estimates, result_of
-from abeval.offline.metrics import NoRelevant, OfflineMetric, Scoring, Ties
+from abeval.offline.metrics import EvaluationOptions, OfflineMetric, Scoring
 from abeval.offline.sums import Sums, run_models
 from abeval.results.replay import ReplayModel, ReplayResult
 
 _AT_THRESHOLD = ("precision[threshold]", "recall[threshold]", "f1[threshold]")
 
 
-@dataclass(frozen=True)
-class ReplayOptions:
-    """The options of a replay; the defaults are those of `abeval replay`.
+class ReplayOptions(EvaluationOptions, total=False):
+    """Keywords of a replay besides the logs, as `abeval replay` has them.
 
     Attributes:
-        k: Cut-offs of metrics such as `ndcg@k[lin]`, from 1.
-        metrics: Ids of metrics to compute, such as `ndcg@10[exp]`; None for the default ones.
-        compat: Library whose metrics and policies to use: `trec`, `ranx`, `rectools`,
-            `recommenders`, `sklearn` or `xgboost`; None for abeval's own.
-        relevance: What makes an item relevant: `click`, `long_click`, `dwell` (seconds),
-            `similarity` (to the items the unit clicked, by their vectors), or an SQL expression
-            over the impression.
-        ties: Which of two equal scores ranks higher: the larger item id (`item`; as text, `text`)
-            or the one shown first (`position`); None for that of `compat`, or `item`.
-        no_relevant: Requests without a relevant item are left out (`drop`), or count as zero
-            (`zero`) or one (`one`, nDCG and MAP only); None for that of `compat`, or `drop`.
-        threshold: Scores from here on predict a click; None without metrics at a threshold.
+        relevance: What makes an item relevant: `click`, as without it, `long_click`, `dwell`
+            (seconds), `similarity` (to the items the unit clicked, by their vectors), or an SQL
+            expression over the impression.
         kept_negatives: Share of non-clicks, in (0, 1], that the models were trained on; scores are
-            corrected for it. None where all were kept.
-        bins: Bins of the calibration curve and of the calibration error, from 1.
-        curve: Compute metrics at each k from 1 to this; None for no curves.
+            corrected for it. Without, all were kept.
+        curve: Compute metrics at each k from 1 to this; without, no curves.
     """
 
-    k: Sequence[int] = (1, 5, 10)
-    metrics: Sequence[str] | None = None
-    compat: str | None = None
-    relevance: str = "click"
-    ties: Ties | None = None
-    no_relevant: NoRelevant | None = None
-    threshold: float | None = None
-    kept_negatives: float | None = None
-    bins: int = 10
-    curve: int | None = None
+    relevance: str
+    kept_negatives: float | None
+    curve: int | None
+
+
+_OPTIONS = ReplayOptions.__annotations__
+
+
+class ReplayKeywords(ReplayOptions, Inputs, total=False):
+    """Keywords of `LoadedExperiment.replay`."""
 
 
 def scoring_of(options: ReplayOptions, alpha: float) -> Scoring:
     """Return the metrics and the policy of a replay, with intervals at level `alpha`."""
     _check_numbers(options)
-    wanted, policy = metrics.metrics_and_policy(
-        options.compat, options.k, options.metrics, options.ties, options.no_relevant
-    )
-    if options.threshold is not None and options.metrics is None:
-        wanted += metrics.metrics_of(_AT_THRESHOLD)
-    if options.threshold is None and any(m.definition.variant == "threshold" for m in wanted):
+    scoring = metrics.choose_scoring(options, alpha)
+    if scoring.threshold is not None and options.get("metrics") is None:
+        at_threshold = metrics.metrics_of(_AT_THRESHOLD)
+        scoring = replace(scoring, metrics=(*scoring.metrics, *at_threshold))
+    needs = any(metric.definition.variant == "threshold" for metric in scoring.metrics)
+    if scoring.threshold is None and needs:
         raise ExperimentError("a [threshold] metric needs a threshold", "such as threshold=0.5")
-    return Scoring(wanted, policy, alpha, options.threshold, options.bins)
+    return scoring
 
 
 def _check_numbers(options: ReplayOptions) -> None:
-    if options.kept_negatives is not None and not 0 < options.kept_negatives <= 1:
-        what = f"kept_negatives {options.kept_negatives} is not a share between 0 and 1"
+    kept, threshold = options.get("kept_negatives"), options.get("threshold")
+    if kept is not None and not 0 < kept <= 1:
+        what = f"kept_negatives {kept} is not a share between 0 and 1"
         raise ExperimentError(what, "0.1 if one non-click in ten was kept")
-    if options.threshold is not None and not math.isfinite(options.threshold):
-        raise ExperimentError(
-            f"threshold {options.threshold} is not a finite number", "such as threshold=0.5"
-        )
-    check_between("bins", options.bins, 1, MAX_BINS)
-    if options.curve is not None:
-        check_between("curve", options.curve, 1, MAX_CURVE)
-        if not curves.curve_metrics(options.metrics, options.curve):
+    if threshold is not None and not math.isfinite(threshold):
+        what = f"threshold {threshold} is not a finite number"
+        raise ExperimentError(what, "such as threshold=0.5")
+    check_between("bins", options.get("bins", 10), 1, MAX_BINS)
+    if (curve := options.get("curve")) is not None:
+        check_between("curve", curve, 1, MAX_CURVE)
+        if not curves.curve_metrics(options.get("metrics"), curve):
             what = "no metric has a cut-off k, so there is no curve"
             raise ExperimentError(what, "name one, such as ndcg@10[lin], or name no metric")
 
@@ -87,13 +78,14 @@ def _check_numbers(options: ReplayOptions) -> None:
 def notes_of(options: ReplayOptions, has_requests: bool) -> Iterator[str]:
     """Note what a reader of the result needs to know."""
     yield NOTES["shown"]
-    yield NOTES["relevance"].format(relevance=options.relevance)
-    if options.relevance == other_logs.SIMILARITY:
+    relevance, kept = options.get("relevance", "click"), options.get("kept_negatives")
+    yield NOTES["relevance"].format(relevance=relevance)
+    if relevance == other_logs.SIMILARITY:
         yield NOTES["similarity"]
     if not has_requests:
         yield NOTES["no_requests"]
-    if options.kept_negatives is not None:
-        yield NOTES["kept_negatives"].format(share=options.kept_negatives)
+    if kept is not None:
+        yield NOTES["kept_negatives"].format(share=kept)
 
 
 @dataclass(frozen=True)
@@ -116,15 +108,16 @@ class ReplayRun:
         """Open the logs; with a `shape`, they were prepared with the models' scores."""
         experiment, engine = run.experiment, run.engine
         scoring = scoring_of(options, experiment.alpha)
-        metric = impressions.relevance_metric(experiment, options.relevance)
+        named = options.get("relevance", "click")
+        metric = impressions.relevance_metric(experiment, named)
         if shape is None:
             columns = impressions.score_columns(experiment)
             shape = prepare(run, [] if metric is None else [metric], columns).shape
         run.step("candidates")
-        reader = other_logs.needs_vectors(scoring.metrics, options.relevance)
+        reader = other_logs.needs_vectors(scoring.metrics, named)
         if reader is not None:
             other_logs.write_vectors(engine, shape.items, reader)
-        relevance = impressions.Relevance(options.relevance, metric)
+        relevance = impressions.Relevance(named, metric)
         control = experiment.variants[experiment.control].model
         log = other_logs.open_scores(run)
         return cls(run, shape, log, relevance, options, scoring, control)
@@ -139,7 +132,7 @@ class ReplayRun:
         """
         experiment, engine, shape = self.run.experiment, self.run.engine, self.shape
         units = impressions.write_impressions(self.run, shape, self.relevance, where)
-        scores = impressions.model_scores(experiment, shape, self.options.kept_negatives)
+        scores = impressions.model_scores(experiment, shape, self.options.get("kept_negatives"))
         if not units.ids.size:
             what = "nothing to replay: no unit of a variant has an impression in the period"
             raise LogError(what, "check logs.impressions.path, [period], timezone and [variants]")
@@ -198,8 +191,16 @@ def replay(run: Run, options: ReplayOptions, shape: LogShape | None = None) -> R
         accounting=accounts,
         notes=tuple(notes_of(options, "request_id" in prepared.shape.impressions)),
     )
-    if options.curve is not None:
+    if (longest := options.get("curve")) is not None:
         run.step("curves")
-        by_k = curves.curve_metrics(options.metrics, options.curve)
+        by_k = curves.curve_metrics(options.get("metrics"), longest)
         result = replace(result, curves=tuple(curves.curves(prepared.estimates(by_k))))
     return replace(result, questions=tuple(run.experiment.questions))
+
+
+def replay_logs(experiment: Experiment, keywords: ReplayKeywords) -> ReplayResult:
+    """Open the logs of an experiment and replay its models."""
+    rest = {name: value for name, value in keywords.items() if name not in _OPTIONS}
+    own = {name: value for name, value in keywords.items() if name in _OPTIONS}
+    with opened(experiment, cast("Inputs", rest)) as run:
+        return replay(run, cast("ReplayOptions", own))

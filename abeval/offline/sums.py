@@ -338,7 +338,7 @@ def full_ideal(k: int) -> float | None:
 
 
 def _add_graded(engine: Engine, sums: ModelSums) -> None:
-    """Add pairs of every two levels of relevance; with one level, `pair_values` has counted them."""
+    """Add pairs of every two levels of relevance, where `pair_values` has not counted them."""
     if sums.is_binary:
         return
     levels = whole_number(
@@ -354,8 +354,11 @@ def _add_graded(engine: Engine, sums: ModelSums) -> None:
 
 def _add_auc(engine: Engine, sums: ModelSums) -> None:
     """Add each unit's pseudo-value of the AUC over the rows of its variant, and over all rows."""
+    # Imported here, because an evaluation without AUC needs no experiment and no logs.
+    from abeval.logs.views import show_scored
+
     for by, variant in (("traffic", "traffic"), ("pooled", "0")):
-        engine.view("scored", f"select {variant} as variant, unit_id, score, click from traffic_rows")
+        show_scored(engine, f"select {variant} as variant, unit_id, score, click from traffic_rows")
         rows = engine.arrays(query("units/auc"))
         columns = {"unit_id": rows["unit_id"], "v_auc": rows["c_auc"]}
         sums.add(f"auc_{by}", columns | {"units": rows["c_scored_units"]})

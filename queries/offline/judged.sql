@@ -1,6 +1,6 @@
 -- grain: one row per request and item that is listed or relevant, of the requests of a ground truth
--- reads: listed_rows (request_id, item_id, score, tie), truth_rows (unit_id, request_id, item_id,
--- grade), each item once per request
+-- reads: listed_rows (request_id, item_id, score, tie), truth_rows (unit_id, request_id, item_id, grade)
+-- both have each item once per request
 with requests as (
   select request_id, min(unit_id) as unit_id from truth_rows group by request_id
 ),

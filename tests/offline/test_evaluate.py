@@ -69,8 +69,16 @@ def random_log(seed: int) -> pd.DataFrame:
         scores[:, rng.random(n) < 0.1] = np.nan
         if request % 7 == 5:
             scores[request % 2] = np.nan
-        columns = {"unit_id": request % 7, "request_id": request, "item_id": rng.permutation(99)[:n]}
-        columns |= {"grade": rng.choice([0, 0, 0, 1, 2, 4.5], n), "m_0": scores[0], "m_1": scores[1]}
+        columns = {
+            "unit_id": request % 7,
+            "request_id": request,
+            "item_id": rng.permutation(99)[:n],
+        }
+        columns |= {
+            "grade": rng.choice([0, 0, 0, 1, 2, 4.5], n),
+            "m_0": scores[0],
+            "m_1": scores[1],
+        }
         lists.append(pd.DataFrame(columns))
     return pd.concat(lists, ignore_index=True)
 

@@ -10,7 +10,7 @@ from abeval.engines.sql import query
 from abeval.offline.metrics import RANKING, OfflineMetric
 from abeval.offline.sums import value_sql
 from tests.offline import slow
-from tests.relations import Keyed, Relations, answer, chance, near
+from tests.relations import Keyed, answer, chance, near
 
 SAME = 1e-14
 """Terms of the first place are exact, so that its values are."""
