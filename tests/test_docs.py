@@ -15,8 +15,8 @@ from abeval.cli.main import app
 from abeval.experiment.sections import TrustOptions
 from abeval.inference.trust import checks
 from abeval.logs.run import Inputs
-from abeval.offline.replay import ReplayOptions
 from abeval.metrics.builtin import builtin_metrics
+from abeval.offline.replay import ReplayOptions
 from abeval.report.page import PARTS
 from benchmarks.results.__main__ import commands
 

@@ -93,9 +93,11 @@ class ByGroup:
     def _of_lists(
         self, model: str, metric: OfflineMetric, traffic: str, groups: Integers
     ) -> GroupValues | str:
-        key = (model, metric.cutoff, traffic)
+        rows, key = self._sums.models[model].listed, (model, metric.cutoff, traffic)
+        if rows is None:
+            return "no_lists"
         if key not in self._listed:
-            self._listed[key] = self._lists(*key)
+            self._listed[key] = self._lists(rows, *key)
         listed = self._listed[key]
         values = listed.values(metric.definition.above)
         if values is None:
@@ -104,9 +106,8 @@ class ByGroup:
         rest = without[groups] if np.isfinite(without[groups]).all() else np.zeros(0)
         return GroupValues(value, rest, float(listed.total.sum()))
 
-    def _lists(self, model: str, cutoff: int, traffic: str) -> Listed:
-        units, rows = self._sums.units, self._sums.models[model].listed or {}
-        number = units.names.index(traffic)
+    def _lists(self, rows: Columns, model: str, cutoff: int, traffic: str) -> Listed:
+        units, number = self._sums.units, self._sums.units.names.index(traffic)
         kept = slice(*np.searchsorted(rows["traffic"], [number, number + 1]))
         first, end = np.searchsorted(rows["k"][kept], [cutoff, cutoff + 1]) + kept.start
         own = {name: column[first:end] for name, column in rows.items()}
