@@ -27,7 +27,7 @@ from abeval.logs.files import rows_by_file
 from abeval.logs.run import Inputs, Run, opened
 from abeval.logs.shape import LogShape
 from abeval.metrics.definition import Metric
-from abeval.offline.metrics import default_metrics
+from abeval.offline.metrics import CUTS, default_metrics
 from abeval.offline.replay import ReplayOptions, replay
 from abeval.pipeline import judged
 from abeval.results.analysis import Result
@@ -94,7 +94,7 @@ def _input(log: str, file: Path, folder: Path, rows: int | None) -> InputFile:
 WIDTHS = (3, 7)
 _REPLAYS, _SEED = 10_000, 0
 
-_DEFAULT = tuple(metric.id for metric in default_metrics(ReplayOptions().k))
+_DEFAULT = tuple(metric.id for metric in default_metrics(CUTS))
 """The metrics of a replay that names none."""
 
 LeftOut = tuple[tuple[str, str], ...]

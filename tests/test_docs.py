@@ -16,6 +16,7 @@ from abeval.experiment.sections import TrustOptions
 from abeval.inference.trust import checks
 from abeval.logs.run import Inputs
 from abeval.metrics.builtin import builtin_metrics
+from abeval.offline.replay import ReplayOptions
 from abeval.report.page import PARTS
 from benchmarks.results.__main__ import commands
 
@@ -105,6 +106,7 @@ def test_methods_of_an_experiment_take_what_the_page_gives_them(page: str) -> No
             }
         elif method is not None:
             own = {*method.__annotations__, *Inputs.__annotations__}
+            own |= {*ReplayOptions.__annotations__} if name == "replay" else set()
             assert {str(keyword.arg) for keyword in call.keywords} <= own, ast.unparse(call)
         if re.match(r"abeval\.load\([^()]*\)\.\w+$", ast.unparse(call.func)):
             assert method is not None, ast.unparse(call)

@@ -45,11 +45,9 @@ OFFLINE = (
     ("groups",),
     ("inference",),
     ("sums",),
-    ("kernels",),
     ("impressions",),
     ("other_logs",),
     ("candidates",),
-    ("rows",),
     ("metrics",),
 )
 

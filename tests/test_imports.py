@@ -155,7 +155,7 @@ def test_an_evaluation_of_one_table_needs_no_experiment_and_few_packages(file: P
         text=True,
     )
     names = set(evaluated.stdout.split())
-    assert "abeval.offline.kernels" in names
+    assert "abeval.offline.sums" in names
     assert names & {*HEAVY, "sqlglot", "abeval.logs", "abeval.experiment.model"} == set()
 
 

@@ -1,7 +1,6 @@
 """The public surface: every name is there, typed, and the results that methods return are in it."""
 
 import inspect
-from typing import get_type_hints
 
 import pytest
 
@@ -40,12 +39,18 @@ def test_a_keyword_that_there_is_not_is_refused(method):
         getattr(loaded, method)(log={})
 
 
-def test_the_options_of_a_replay_are_those_of_its_record():
+def test_the_command_line_has_every_option_of_a_replay():
+    from abeval.cli.commands import replay
     from abeval.offline.replay import ReplayOptions
 
-    parameters = inspect.signature(LoadedExperiment.replay).parameters
-    own = {name: p.default for name, p in parameters.items() if p.kind is p.KEYWORD_ONLY}
-    assert own == {name: getattr(ReplayOptions(), name) for name in get_type_hints(ReplayOptions)}
+    flags = {*inspect.signature(replay).parameters}
+    renamed = {"metrics": "metric"}
+    assert {renamed.get(name, name) for name in ReplayOptions.__annotations__} <= flags
+
+
+def test_an_option_that_an_evaluation_has_not_is_refused():
+    with pytest.raises(TypeError, match=r"'metric'; did you mean .metrics."):
+        abeval.evaluate([], [], metric=["mrr"])
 
 
 ENTRIES = {

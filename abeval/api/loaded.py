@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from abeval.assignment.draws import Rule
     from abeval.engines.sql import Engine
-    from abeval.offline.metrics import NoRelevant, Ties
+    from abeval.offline.replay import ReplayKeywords
     from abeval.results.agreement import Agreement
     from abeval.results.analysis import CheckResult, Pairwise, Result
     from abeval.results.interleaving import InterleavingResult
@@ -365,46 +365,20 @@ class LoadedExperiment:
         with opened(self.experiment, inputs, reads) as run:
             return off_policy(run, source, choice, options, reward)
 
-    def replay(
-        self,
-        *,
-        k: Sequence[int] = (1, 5, 10),
-        metrics: Sequence[str] | None = None,
-        compat: str | None = None,
-        relevance: str = "click",
-        ties: "Ties | None" = None,
-        no_relevant: "NoRelevant | None" = None,
-        threshold: float | None = None,
-        kept_negatives: float | None = None,
-        bins: int = 10,
-        curve: int | None = None,
-        **inputs: Unpack[Inputs],
-    ) -> "ReplayResult":
+    def replay(self, **options: "Unpack[ReplayKeywords]") -> "ReplayResult":
         """Score every model offline, on this experiment's log, and compare them in pairs.
 
-        Args:
-            k: Cut-offs.
-            metrics: Ids such as `ndcg@10[bin]`; without, all on offer.
-            compat: The library whose definitions and policies to follow.
-            relevance: `click`, `long_click`, `dwell` (seconds), `similarity` (to what the unit
-                clicked, by the vectors of items), or an expression over the impression.
-            ties: Which of equal scores comes first, instead of the policy's order.
-            no_relevant: What a request without a relevant item counts as.
-            threshold: The score from which on a click is predicted.
-            kept_negatives: Share of non-clicks that the models were trained on, to be undone.
-            bins: Bins of the calibration curve and error.
-            curve: The largest cut-off of curves over 1, 2, …
+        The options are the keywords of `ReplayOptions` in `abeval.offline.replay`: `k`, `metrics`,
+        `compat`, `relevance`, `ties`, `no_relevant`, `threshold`, `kept_negatives`, `bins` and
+        `curve`; and `Inputs`.
 
         Raises:
             ExperimentError: An unknown metric, preset or model.
             LogError: The logs do not have what a replay needs.
         """
-        from abeval.offline.replay import ReplayOptions, replay
+        from abeval.offline.replay import replay_logs
 
-        policy = (k, metrics, compat, relevance, ties, no_relevant, threshold, kept_negatives)
-        options = ReplayOptions(*policy, bins, curve)
-        with opened(self.experiment, inputs) as run:
-            return replay(run, options)
+        return replay_logs(self.experiment, options)
 
     def agree(
         self,

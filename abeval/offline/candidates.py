@@ -1,22 +1,28 @@
-"""Make the rows to rank, with each item once per request, and their units."""
+"""Make the rows to rank: narrow, with units, requests and items as whole numbers.
+
+Each item is in a request once, and the rows of units are numbered from 0 by their ids.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from abeval.engines.sql import Engine, literal, query, whole, whole_number
+from abeval.engines.sql import Engine, numbered, query, row_count, whole, whole_number
 from abeval.offline.metrics import Ties
-from abeval.offline.rows import Rows
 from abeval.results.replay import POOLED
 from abeval.stats.records import Bools, Integers
 
 UNIT_GROUPS = 64
 """Groups of units; a jackknife leaves out one at a time."""
+
+Accounts = list[tuple[str, int]]
+"""What was left out or merged, counted."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,12 +37,6 @@ class Units:
     names: Sequence[str]
     traffic: Integers
 
-    @classmethod
-    def of_one_traffic(cls, ids: NDArray[np.generic]) -> Units:
-        """Return units without variants, in groups by their order."""
-        order = np.arange(1, ids.size + 1)
-        return cls(ids, order % UNIT_GROUPS, ["all"], np.zeros_like(order))
-
     @cached_property
     def masks(self) -> Mapping[str, Bools]:
         """Return the units of each traffic, and of all of them where there are several.
@@ -50,38 +50,35 @@ class Units:
         return {name: self.traffic == i for i, name in enumerate(self.names)} | every
 
 
-def write_traffic(engine: Engine, sql: str) -> None:
-    """Make the view `traffic` of `unit_id, traffic, unit_group`."""
-    engine.view("traffic", sql)
+def write_units(engine: Engine, sql: str) -> Units:
+    """Number the units of SQL of `unit_id, traffic, unit_group`, and return them.
 
-
-def read_units(engine: Engine) -> Units:
-    """Read the units of the relation `traffic`."""
-    traffics = engine.rows("select distinct traffic from traffic order by 1")
+    They become the table `traffic` (`named_id`, the unit's id; `unit_id`, its number from 0;
+    `traffic`, the index of its variant; `unit_group`).
+    """
+    engine.view("named_units", sql)
+    traffics = engine.rows("select distinct traffic from named_units order by 1")
     names = [str(name) for (name,) in traffics]
-    cases = " ".join(f"when traffic = {literal(name)} then {i}" for i, name in enumerate(names))
-    number = f"case {cases} end" if names else "0"
-    sql = f"select unit_id, unit_group, {number} as traffic from traffic order by unit_id"
-    columns = engine.arrays(sql)
-    ids, group, traffic = (np.asarray(columns[c]) for c in ("unit_id", "unit_group", "traffic"))
+    number = numbered("traffic", names) if names else "0"
+    engine.table(
+        "traffic",
+        "select unit_id as named_id, "
+        "cast(row_number() over (order by unit_id) - 1 as integer) as unit_id, "
+        f"cast({number} as integer) as traffic, cast(unit_group as integer) as unit_group "
+        "from named_units",
+    )
+    columns = engine.arrays("select * from traffic order by unit_id")
+    ids, group, traffic = (np.asarray(columns[c]) for c in ("named_id", "unit_group", "traffic"))
     return Units(ids, group.astype(np.int64), names, traffic.astype(np.int64))
 
 
 def one_traffic(rows: str) -> str:
-    """Return SQL of `traffic` for the units of a relation without variants."""
+    """Return SQL of `write_units` for the units of a relation without variants."""
     number = "row_number() over (order by unit_id)"
     return (
         f"select unit_id, 'all' as traffic, {number} % {UNIT_GROUPS} as unit_group "
-        f"from (select distinct unit_id from {rows}) as u"
+        f"from (select distinct unit_id from {rows} where unit_id is not null) as u"
     )
-
-
-TIE: Mapping[Ties, str] = {
-    "item": "item_id",
-    "text": "cast(item_id as varchar)",
-    "position": "-position",
-}
-"""SQL that orders equal scores, the larger first."""
 
 
 @dataclass(frozen=True)
@@ -89,11 +86,11 @@ class Candidates:
     """The candidates of every model, as SQL over relations of the engine.
 
     Attributes:
-        sql: Model → SQL of `unit_id, request_id, item_id, score, tie, grade, category`.
+        sql: Model → SQL of `unit_id, request_id, item_id, score, tie, grade, category`, all ids
+            numbers; of equal scores the larger `tie` ranks higher.
         history: SQL of `unit_id, item_id`, one row per item clicked before the period;
             None where unknown.
         catalogue: SQL of `item_id`, items that could be listed besides those that were.
-        rows: The same candidates as arrays, for kernels; None where they cannot be used.
         points: Model → SQL of `unit_id, request_id, item_id, score, grade`, a row for each
             impression, which metrics of the scores themselves read. With points all models order
             the same items of a request; without, these metrics read `sql`.
@@ -102,60 +99,109 @@ class Candidates:
     sql: Mapping[str, str]
     history: str | None = None
     catalogue: str | None = None
-    rows: Rows | None = None
     points: Mapping[str, str] = field(default_factory=dict)
 
 
-def name_rows(engine: Engine, candidates: str, analysed: str) -> None:
-    """Make the views `candidate_rows` and `analysed_rows` (those of units that are analysed).
+class Number(NamedTuple):
+    """SQL of the number of an id in rows `r`, and the join that it needs, if any."""
 
-    Columns are `unit_id, request_id, item_id, position, category, grade` and the scores `m_N`.
-    """
-    engine.view("candidate_rows", candidates)
-    engine.view("analysed_rows", analysed)
+    sql: str
+    join: str = ""
+
+
+class ItemNumber(NamedTuple):
+    """SQL of the number of an item in rows `r`, its join, and what orders equal scores."""
+
+    sql: str
+    join: str
+    tie: str
+
+
+WHOLE_TYPES = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "UTINYINT", "USMALLINT", "UINTEGER")
+"""Types of ids that stand for themselves; other ids are numbered."""
+
+
+def name_rows(engine: Engine, sql: str) -> None:
+    """Make `candidate_rows`, with ids as logged: `position`, `category`, `grade`, scores `m_N`."""
+    engine.view("candidate_rows", sql)
 
 
 def write_truth(engine: Engine, sql: str) -> None:
-    """Make the view `truth_rows` of `unit_id, request_id, item_id, grade`."""
+    """Make the view `truth_rows` of `unit_id, request_id, item_id, grade`, each item once."""
     engine.view("truth_rows", sql)
 
 
-def listed_candidates(engine: Engine, number: int, listed: str, tie: str) -> str:
-    """Make `judged_N` of the lists of model number N; return SQL of its candidates.
+def number_requests(engine: Engine, keyed: str, *, are_shared: bool = False) -> Number:
+    """Number the requests of SQL of `unit_id, request_id`, which has both ids once.
 
-    `listed` is SQL of `request_id, item_id, score, place` (the row's number in the list, or 0 if
-    unknown), kept as `listed_rows`; `tie` orders equal scores. `truth_rows` says what is relevant.
+    Whole numbers stand for themselves, unless units share them.
     """
-    engine.table("listed_rows", listed)
-    engine.table(f"judged_{number}", query("offline/judged"))
-    return f"select *, {tie} as tie, null as category from judged_{number}"
+    engine.view("keyed_requests", keyed)
+    if engine.columns("keyed_requests")["request_id"] in WHOLE_TYPES and not are_shared:
+        return Number("r.request_id")
+    engine.table("request_numbers", query("offline/request_numbers"))
+    return Number("q.number", "join request_numbers q on r.request_id = q.request_id")
 
 
-def write_rows(engine: Engine, *, unique: bool, queried: bool) -> list[tuple[str, int]]:
-    """Make `every_row` of `analysed_rows`, and `replay_rows`, with each item once per request.
+def number_items(engine: Engine, sources: Sequence[str], ties: Ties) -> ItemNumber:
+    """Number the items of SQL with `item_id`; whole numbers stand for themselves."""
+    every = " union all ".join(f"select item_id from ({sql}) as s" for sql in sources)
+    engine.view("item_ids", every)
+    number, join, text = "r.item_id", "", "r.item_id"
+    if engine.columns("item_ids")["item_id"] not in WHOLE_TYPES or ties == "text":
+        engine.table("item_numbers", query("offline/item_numbers"))
+        number, text = "i.number", "i.text_place"
+        join = "left join item_numbers i on r.item_id = i.item_id"
+    return ItemNumber(number, join, {"item": number, "text": text, "position": "-r.position"}[ties])
 
-    Rows that are `unique` have each item once per request already; rows that are `queried` will be
-    read several times, and are kept as a table. Return how many rows and requests were left out or
-    merged.
+
+def number_sources(sources: Mapping[str, str], item: ItemNumber) -> dict[str, str]:
+    """Give SQL of `unit_id, item_id`, or of `item_id` alone, the numbers of items; name → SQL."""
+    return {
+        name: f"select {'r.unit_id, ' if 'unit_id' in sql else ''}{item.sql} as item_id "
+        f"from ({sql}) as r {item.join}"
+        for name, sql in sources.items()
+    }
+
+
+def write_rows(
+    engine: Engine, others: Sequence[str], ties: Ties
+) -> tuple[Number, ItemNumber, Accounts]:
+    """Make `every_row` of the view `candidate_rows`, and `replay_rows`, with each item once.
+
+    Rows are those of the units of `traffic`, with numbers for ids, and a `tie`. `others` is SQL of
+    `item_id` that needs numbers too.
+
+    Returns:
+        How requests and items are numbered, and rows and requests that were left out or merged.
     """
-    every, once = "select * from analysed_rows", "select * from every_row"
-    unkeyed, shared, repeated, scores = 0, 0, 0, list[str]()
-    if queried or not unique:
-        engine.table("kept_rows", every)
-        every = "select * from kept_rows"
-    if not unique:
-        unkeyed, shared, repeated = (whole_number(engine, sql) for sql in _COUNTS)
-        scores = [name for name in engine.columns("kept_rows") if name.startswith("m_")]
-    if unkeyed:
-        every, once = f"{every} where request_id is not null", f"{once} where item_id is not null"
-    if shared:
-        key = "cast(unit_id as varchar) || ':' || cast(request_id as varchar) as request_id"
-        columns = [key, "unit_id", "item_id", "position", "category", "grade", *scores]
-        every = f"select {', '.join(columns)} from ({every}) as r"
-    engine.view("every_row", every)
+    columns = [name for name in engine.columns("candidate_rows") if name != "unit_id"]
+    engine.table(
+        "kept_rows",
+        f"select t.unit_id, r.{', r.'.join(columns)} from candidate_rows r "
+        "join traffic t on r.unit_id = t.named_id",
+    )
+    unkeyed, shared = (whole_number(engine, sql) for sql in _COUNTS)
+    request = number_requests(engine, _KEYED, are_shared=shared > 0)
+    same_unit = "and r.unit_id = q.unit_id" if request.join else ""
+    item = number_items(engine, ["select item_id from kept_rows", *others], ties)
+    scores = [name for name in columns if name.startswith("m_")]
+    write = engine.table if request.join or item.join else engine.view
+    write(
+        "every_row",
+        f"select r.unit_id, {request.sql} as request_id, {item.sql} as item_id, "
+        f"{item.tie} as tie, r.category, r.grade, {', '.join(f'r.{name}' for name in scores)} "
+        f"from kept_rows r {request.join} {same_unit} {item.join} where r.request_id is not null",
+    )
+    once = "select * from every_row" + (" where item_id is not null" if unkeyed else "")
+    repeated = whole_number(
+        engine,
+        "select coalesce(sum(n - 1), 0) from (select count(*) as n from every_row "
+        "where item_id is not null group by request_id, unit_id, item_id having count(*) > 1) as d",
+    )
     if repeated:
-        best = ["min(position) as position", "min(category) as category"]
-        best += [f"max({name}) as {name}" for name in ("grade", *scores)]
+        best = ["min(category) as category"]
+        best += [f"max({name}) as {name}" for name in ("tie", "grade", *scores)]
         engine.table(
             "replay_once",
             f"select unit_id, request_id, item_id, {', '.join(best)} from ({once}) as r "
@@ -163,28 +209,28 @@ def write_rows(engine: Engine, *, unique: bool, queried: bool) -> list[tuple[str
         )
         once = "select * from replay_once"
     engine.view("replay_rows", once)
-    return [
+    accounts = [
         ("rows_without_request_or_item", unkeyed),
         ("requests_shared_by_units", shared),
         ("items_repeated_in_a_request", repeated),
     ]
+    return request, item, accounts
 
+
+_KEYED = "select distinct unit_id, request_id from kept_rows where request_id is not null"
 
 _COUNTS = (
     "select count(*) from kept_rows where request_id is null or item_id is null",
     "select count(*) from (select request_id from kept_rows where request_id is not null "
     "group by request_id having min(unit_id) <> max(unit_id)) as r",
-    "select coalesce(sum(n - 1), 0) from (select count(*) as n from kept_rows where "
-    "request_id is not null and item_id is not null "
-    "group by unit_id, request_id, item_id having count(*) > 1) as d",
 )
 
 
-def shown_candidates(scores: Mapping[str, str], ties: Ties) -> dict[str, str]:
+def shown_candidates(scores: Mapping[str, str]) -> dict[str, str]:
     """Return model → SQL of its candidates, from the SQL of its score over `replay_rows`."""
     return {
-        name: f"select unit_id, request_id, item_id, {score} as score, {TIE[ties]} as tie, grade, "
-        "category from replay_rows"
+        name: f"select unit_id, request_id, item_id, {score} as score, tie, grade, category "
+        "from replay_rows"
         for name, score in scores.items()
     }
 
@@ -197,7 +243,34 @@ def shown_points(scores: Mapping[str, str]) -> dict[str, str]:
     }
 
 
-def counted(engine: Engine, sql: str, *names: str) -> list[tuple[str, int]]:
+def listed_candidates(
+    engine: Engine, number: int, listed: str, request: Number, item: ItemNumber
+) -> tuple[str, int]:
+    """Make `judged_N` of the lists of model number N, against the numbered `truth_rows`.
+
+    `listed` is SQL of `request_id, item_id, score, position` (a row's number in the list, or null);
+    an item listed twice keeps its best score and first position, in `listed_once`.
+
+    Returns:
+        SQL of the candidates, and how many rows repeat another.
+    """
+    engine.view("list_rows", listed)
+    engine.table(
+        "listed_once",
+        "select request_id, item_id, max(score) as score, min(position) as position "
+        "from list_rows group by request_id, item_id",
+    )
+    engine.view(
+        "listed_rows",
+        f"select {request.sql} as request_id, {item.sql} as item_id, r.score, {item.tie} as tie "
+        f"from listed_once r {request.join} {item.join}",
+    )
+    engine.table(f"judged_{number}", query("offline/judged"))
+    repeated = row_count(engine, "list_rows") - row_count(engine, "listed_once")
+    return f"select * from judged_{number}", repeated
+
+
+def counted(engine: Engine, sql: str, *names: str) -> Accounts:
     """Return the numbers of a query's only row, by name."""
     (numbers,) = engine.rows(sql)
     return [(name, whole(number)) for name, number in zip(names, numbers, strict=True)]

@@ -3,10 +3,12 @@
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from abeval.offline.groups import ByGroup, GroupValues, compare_groups
+import numpy as np
+
+from abeval.offline.groups import ByGroup, GroupValues, compare_groups, starts
 from abeval.offline.inference import Columns, Value, columns_of, compare, estimate
 from abeval.offline.metrics import HISTORY, UNCUT, OfflineMetric, Scoring
-from abeval.offline.sums import Sums
+from abeval.offline.sums import SCALE, Sums
 from abeval.packaged import table_beside
 from abeval.results import replay
 from abeval.stats import proportions
@@ -222,15 +224,19 @@ def _notes(sums: Sums) -> Iterator[str]:
 
 
 def _calibration(sums: Sums, alpha: float) -> Iterator[replay.CalibrationBin]:
-    for model, of_model in sums.models.items():
-        if of_model.curve is None:
+    names = sums.units.names
+    for model, curve in ((model, of.curve) for model, of in sums.models.items()):
+        if curve is None or not curve["rows"].size:
             continue
-        keys = ["traffic", "kind", "bin"]
-        curve = of_model.curve.groupby(keys, as_index=False)[["rows", "clicks", "predicted"]].sum()
-        for row in curve.to_dict("records"):
-            rows, clicks = int(row["rows"]), int(row["clicks"])
+        keys = [curve[name] for name in ("traffic", "kind", "bin")]
+        # Groups of units of one bin follow each other.
+        first = starts(*keys)[:-1]
+        counts = (np.add.reduceat(curve[name], first) for name in ("rows", "clicks", "predicted"))
+        columns = (column.tolist() for column in (*(key[first] for key in keys), *counts))
+        bins = zip(*columns, strict=True)
+        for traffic, kind, number, rows, clicks, predicted in bins:
             yield replay.CalibrationBin(
-                *(model, str(row["traffic"]), str(row["kind"]), int(row["bin"]), rows),
-                *(clicks, float(row["predicted"]) / rows),
+                *(model, names[traffic], kind, number, rows),
+                *(clicks, predicted * SCALE / rows),
                 *proportions.interval(proportions.Count(clicks, rows), alpha),
             )

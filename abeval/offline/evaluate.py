@@ -7,30 +7,24 @@ from collections.abc import Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Unpack
 
 from abeval.engines.duckdb import DuckDBEngine
-from abeval.engines.sql import Engine, quoted
+from abeval.engines.sql import Engine, quoted, row_count
 from abeval.errors import ExperimentError, LogError
 from abeval.experiment.sources import LogSource
 from abeval.logs.mapping import is_number
-from abeval.offline import candidates
-from abeval.offline import metrics as definitions
-from abeval.offline.candidates import TIE, Candidates, Units, finite_sql
+from abeval.offline import candidates, metrics
+from abeval.offline.candidates import Accounts, Candidates, ItemNumber, Number, Units
 from abeval.offline.estimates import result_of
 from abeval.offline.inference import columns_of
-from abeval.offline.kernels import without_kernel
-from abeval.offline.metrics import NoRelevant, OfflineMetric, Policy, Scoring, Ties
-from abeval.offline.rows import INTEGER_TYPES, read_rows
+from abeval.offline.metrics import EvaluationOptions, OfflineMetric, Policy, Scoring, Ties
 from abeval.offline.sums import Sums, run_models
 from abeval.progress import silent
 from abeval.results.replay import ReplayModel, ReplayResult
 
 if TYPE_CHECKING:
     import pandas as pd
-
-
-_TIE = {**TIE, "position": "-place"}
 
 
 @dataclass(frozen=True)
@@ -77,6 +71,11 @@ class Evaluation:
         return pd.DataFrame(of_metric, index=sums.units)
 
 
+def _scoring(options: EvaluationOptions, alpha: float) -> Scoring:
+    metrics.check_keywords(options, EvaluationOptions.__annotations__)
+    return metrics.choose_scoring(options, alpha)
+
+
 def _engine(scoring: Scoring) -> closing[DuckDBEngine]:
     """Open an engine, unless a metric needs vectors of items."""
     if any(metric.definition.variant == "vectors" for metric in scoring.metrics):
@@ -96,12 +95,11 @@ def _evaluated(
     engine: Engine,
     models: Mapping[str, object],
     judged: Candidates,
-    accounts: Sequence[tuple[str, int]],
+    units: Units,
+    accounts: Accounts,
     scoring: Scoring,
 ) -> Evaluation:
     """Evaluate candidates; the other models are compared with the first."""
-    rows = judged.rows
-    units = candidates.read_units(engine) if rows is None else Units.of_one_traffic(rows.ids)
     if not len(units.ids):
         what = "nothing is left to evaluate: no request has an id and its unit"
         raise LogError(what, "check the ids of the truth, or of the log")
@@ -121,16 +119,10 @@ def evaluate(
     runs: Mapping[str, object] | object,
     truth: object,
     *,
-    k: Sequence[int] = (1, 5, 10),
-    metrics: Sequence[str] | None = None,
-    compat: str | None = None,
-    ties: Ties | None = None,
-    no_relevant: NoRelevant | None = None,
     alpha: float = 0.05,
-    threshold: float | None = None,
-    bins: int = 10,
     history: object | None = None,
     catalogue: object | None = None,
+    **options: Unpack[EvaluationOptions],
 ) -> Evaluation:
     """Score ranked lists against a ground truth.
 
@@ -138,16 +130,10 @@ def evaluate(
         runs: A frame of `request_id, item_id` and `score` or `rank`, or such a frame by model.
         truth: A frame of `request_id, item_id`, with `grade` where relevance is graded and
             `unit_id` where requests belong to units.
-        k: Cut-offs.
-        metrics: Ids of metrics to compute; None for the default ones.
-        compat: Library whose metrics and policies to use.
-        ties: Overrides the policy on ties.
-        no_relevant: Overrides the policy on requests without a relevant item.
         alpha: Level of the intervals.
-        threshold: Scores from here on predict a click.
-        bins: Bins of the calibration curve and of the calibration error.
         history: A frame of `unit_id, item_id`, a row per earlier choice, for novelty.
         catalogue: A frame of `item_id`: items that could be listed besides those that were.
+        options: Metrics, cut-offs and policies: the keywords of `EvaluationOptions`.
 
     Raises:
         ExperimentError: An unknown metric or preset.
@@ -161,13 +147,12 @@ def evaluate(
         >>> values["mrr@2"], round(values["ndcg@2[lin]"] or 0, 5)
         (0.5, 0.63093)
     """
-    wanted = definitions.metrics_and_policy(compat, k, metrics, ties, no_relevant)
-    scoring = Scoring(*wanted, alpha, threshold, bins)
+    scoring = _scoring(options, alpha)
     named = runs if isinstance(runs, Mapping) else {"model": runs}
     _check_models(named)
     with _engine(scoring) as engine:
         engine.confine([])
-        known, sql = _add(engine, "truth", "truth", truth), {}
+        known, beside = _add(engine, "truth", "truth", truth), {}
         _check_numbers(engine, "truth", "truth_frame", known, "grade")
         for name, frame, columns in (
             ("history", history, ("unit_id", "item_id")),
@@ -176,15 +161,25 @@ def evaluate(
             if frame is not None:
                 has = _add(engine, name, name, frame, columns)
                 _check_ids(name, has, known)
-                sql[name] = f"select {', '.join(columns)} from {name}_frame"
+                beside[name] = f"select {', '.join(columns)} from {name}_frame"
+        sources = [f"select item_id from {name}_frame" for name in ("truth", *beside)]
+        sources += _add_runs(engine, named, known)
+        item = candidates.number_items(engine, sources, scoring.policy.ties)
         unit = "unit_id" if "unit_id" in known else "request_id"
-        grade = finite_sql("grade") if "grade" in known else "1.0e0"
-        rows = f"{unit} as unit_id, request_id, item_id, {grade} as grade from truth_frame"
-        candidates.write_truth(engine, f"select {rows}")
-        lists, accounts = _lists(engine, named, known, scoring.policy.ties)
-        candidates.write_traffic(engine, candidates.one_traffic("truth_rows"))
-        listed = Candidates(lists, sql.get("history"), sql.get("catalogue"))
-        return _evaluated(engine, named, listed, accounts, scoring)
+        grade = candidates.finite_sql("grade") if "grade" in known else "1.0e0"
+        engine.view(
+            "judgements",
+            f"select {unit} as unit_id, request_id, item_id, {grade} as grade from truth_frame",
+        )
+        units = candidates.write_units(engine, candidates.one_traffic("judgements"))
+        request, accounts = _write_truth(engine, item)
+        lists = {}
+        for i, model in enumerate(named):
+            lists[model], left_out = _write_list(engine, i, model, request, item)
+            accounts += left_out
+        numbered = candidates.number_sources(beside, item)
+        judged = Candidates(lists, numbered.get("history"), numbered.get("catalogue"))
+        return _evaluated(engine, named, judged, units, accounts, scoring)
 
 
 def _add(
@@ -245,42 +240,63 @@ def _has(columns: Mapping[str, str]) -> str:
     return f"it has: {', '.join(columns)}"
 
 
-def _lists(
-    engine: Engine, runs: Mapping[str, object], truth: Mapping[str, str], ties: Ties
-) -> tuple[dict[str, str], list[tuple[str, int]]]:
-    """Return model → SQL of its candidates, and rows that were left out or merged, counted."""
-    accounts = candidates.counted(
-        engine,
-        f"select ({_repeated('truth_rows')}), (select count(*) - count(grade) from truth_rows)",
-        *("truth_duplicates", "truth_without_usable_grade"),
-    )
-    sql = {}
+def _add_runs(engine: Engine, runs: Mapping[str, object], truth: Mapping[str, str]) -> list[str]:
+    """Make the relation `run_N` of each run; return SQL of their items."""
     for i, (model, frame) in enumerate(runs.items()):
-        columns = _add(engine, "run", model, frame)
+        columns = _add(engine, f"run_{i}", model, frame)
         if "score" not in columns and "rank" not in columns:
             raise LogError(f"{model}: the frame has neither `score` nor `rank`", _has(columns))
         _check_ids(model, columns, truth)
-        _check_numbers(engine, model, "run_frame", columns, "score", "rank")
-        score = finite_sql("score") if "score" in columns else f"-{finite_sql(quoted('rank'))}"
-        rows = f"select request_id, item_id, {score} as score, row_number() over () as place"
-        sql[model] = candidates.listed_candidates(engine, i, f"{rows} from run_frame", _TIE[ties])
-        names = ("duplicates", "unusable_scores", "requests_not_in_truth")
-        accounts += candidates.counted(
-            engine,
-            f"select ({_repeated('listed_rows')}), count(*) - count(score), "
-            "count(distinct case when t.request_id is null then l.request_id end) "
-            "from listed_rows l left join (select distinct request_id from truth_rows) t "
-            "on l.request_id = t.request_id",
-            *(f"{model}: {name}" for name in names),
-        )
-    return sql, accounts
+        _check_numbers(engine, model, f"run_{i}_frame", columns, "score", "rank")
+    return [f"select item_id from run_{i}_frame" for i in range(len(runs))]
 
 
-def _repeated(relation: str) -> str:
-    return (
-        f"select coalesce(sum(n - 1), 0) from (select count(*) as n from {relation} "
-        "group by request_id, item_id) as c"
+def _write_truth(engine: Engine, item: ItemNumber) -> tuple[Number, Accounts]:
+    """Make `truth_rows` of `judgements`, each item once; count what was merged."""
+    engine.table(
+        "truth_once",
+        "select min(t.unit_id) as unit_id, request_id, item_id, max(grade) as grade "
+        "from judgements j join traffic t on j.unit_id = t.named_id group by request_id, item_id",
     )
+    request = candidates.number_requests(
+        engine, "select min(unit_id) as unit_id, request_id from truth_once group by request_id"
+    )
+    candidates.write_truth(
+        engine,
+        f"select r.unit_id, {request.sql} as request_id, {item.sql} as item_id, r.grade "
+        f"from truth_once r {request.join} {item.join}",
+    )
+    repeated = row_count(engine, "judgements") - row_count(engine, "truth_once")
+    ungraded = "select count(*) - count(grade) from judgements"
+    return request, [
+        ("truth_duplicates", repeated),
+        *candidates.counted(engine, ungraded, "truth_without_usable_grade"),
+    ]
+
+
+def _write_list(
+    engine: Engine, number: int, model: str, request: Number, item: ItemNumber
+) -> tuple[str, Accounts]:
+    """Return SQL of a run's candidates, and its rows that were left out or merged, counted."""
+    columns, frame = engine.columns(f"run_{number}_frame"), f"run_{number}_frame"
+    score = (
+        candidates.finite_sql("score")
+        if "score" in columns
+        else f"-{candidates.finite_sql(quoted('rank'))}"
+    )
+    # Row numbers are slow, and only one order of ties needs them.
+    position = "row_number() over ()" if "position" in item.tie else "cast(null as bigint)"
+    listed = f"select request_id, item_id, {score} as score, {position} as position from {frame}"
+    sql, repeated = candidates.listed_candidates(engine, number, listed, request, item)
+    unusable = candidates.counted(
+        engine,
+        "select count(*) - count(score), "
+        "count(distinct case when t.request_id is null then l.request_id end) "
+        "from list_rows l left join (select distinct request_id from truth_once) t "
+        "on l.request_id = t.request_id",
+        *(f"{model}: {name}" for name in ("unusable_scores", "requests_not_in_truth")),
+    )
+    return sql, [(f"{model}: duplicates", repeated), *unusable]
 
 
 @dataclass(frozen=True)
@@ -302,14 +318,8 @@ def evaluate_log(
     scores: Sequence[str] | Mapping[str, str],
     *,
     columns: JudgedColumns | None = None,
-    k: Sequence[int] = (1, 5, 10),
-    metrics: Sequence[str] | None = None,
-    compat: str | None = None,
-    ties: Ties | None = None,
-    no_relevant: NoRelevant | None = None,
     alpha: float = 0.05,
-    threshold: float | None = None,
-    bins: int = 10,
+    **options: Unpack[EvaluationOptions],
 ) -> Evaluation:
     """Score the models of one table of judged rows, without an experiment around it.
 
@@ -328,8 +338,7 @@ def evaluate_log(
         >>> evaluate_log(log, ["score"], metrics=["mrr", "gauc[units]"]).values()
         {'mrr': 0.5, 'gauc[units]': 0.5}
     """
-    wanted = definitions.metrics_and_policy(compat, k, metrics, ties, no_relevant)
-    scoring = Scoring(*wanted, alpha, threshold, bins)
+    scoring = _scoring(options, alpha)
     named = scores if isinstance(scores, Mapping) else {name: name for name in scores}
     _check_models(named)
     of_model = {model: f"m_{i}" for i, model in enumerate(named)}
@@ -337,14 +346,11 @@ def evaluate_log(
     with _engine(scoring) as engine:
         _open(engine, log, mapped)
         accounts = _name(engine, mapped, list(named.values()), by)
-        request = "unit_id" if mapped.request is None else "request_id"
-        rows = read_rows(engine, "candidate_rows", TIE[by], request, of_model)
-        queried = bool(without_kernel(scoring.metrics, rows))
-        accounts += candidates.write_rows(engine, unique=rows is not None, queried=queried)
-        sql = candidates.shown_candidates(of_model, by)
-        points = candidates.shown_points(of_model)
-        judged = Candidates(sql, rows=rows, points=points)
-        return _evaluated(engine, named, judged, accounts, scoring)
+        units = candidates.write_units(engine, candidates.one_traffic("candidate_rows"))
+        *_, merged = candidates.write_rows(engine, [], by)
+        sql, points = candidates.shown_candidates(of_model), candidates.shown_points(of_model)
+        judged = Candidates(sql, points=points)
+        return _evaluated(engine, named, judged, units, accounts + merged, scoring)
 
 
 def _open(engine: DuckDBEngine, log: object, columns: JudgedColumns) -> None:
@@ -368,8 +374,8 @@ def _open(engine: DuckDBEngine, log: object, columns: JudgedColumns) -> None:
 
 def _name(
     engine: DuckDBEngine, columns: JudgedColumns, scores: Sequence[str], ties: Ties
-) -> list[tuple[str, int]]:
-    """Make `candidate_rows`, `analysed_rows` and `traffic` of the table.
+) -> Accounts:
+    """Make `candidate_rows` of the table.
 
     Returns:
         Rows without a unit, which are left out, and without relevance, which count as 0.
@@ -380,20 +386,21 @@ def _name(
         if name not in has:
             raise LogError(f"the log has no column {name!r}", _has(has))
     _check_numbers(engine, "the log", "raw_log", has, columns.relevance, *scores)
-    models = [f"{finite_sql(quoted(name))} as m_{i}" for i, name in enumerate(scores)]
+    models = [f"{candidates.finite_sql(quoted(name))} as m_{i}" for i, name in enumerate(scores)]
     # Row numbers are slow, and only one order of ties needs them.
     position = "row_number() over ()" if ties == "position" else "cast(null as bigint)"
     unit, grade = quoted(columns.unit), quoted(columns.relevance)
-    # Integers stay as they are, which is less to fetch.
-    grade = grade if has[columns.relevance] in INTEGER_TYPES else finite_sql(grade)
+    # Whole numbers stay as they are, which is less to keep.
+    grade = (
+        grade if has[columns.relevance] in candidates.WHOLE_TYPES else candidates.finite_sql(grade)
+    )
     candidates.name_rows(
         engine,
         f"select {unit} as unit_id, {quoted(request)} as request_id, "
-        f"{quoted(columns.item)} as item_id, {position} as position, null as category, "
+        f"{quoted(columns.item)} as item_id, {position} as position, "
+        f"cast(null as varchar) as category, "
         f"{', '.join(models)}, coalesce({grade}, 0) as grade from raw_log",
-        "select * from candidate_rows where unit_id is not null",
     )
-    candidates.write_traffic(engine, candidates.one_traffic("analysed_rows"))
     return candidates.counted(
         engine,
         f"select count(*) - count({unit}), count(*) - count({grade}) from raw_log",

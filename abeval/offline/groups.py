@@ -2,23 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from abeval.offline.candidates import UNIT_GROUPS
 from abeval.offline.inference import MIN_UNITS, Value, with_interval
 from abeval.offline.metrics import OfflineMetric
-from abeval.offline.sums import Sums
+from abeval.offline.sums import SCALE, Sums
 from abeval.results.replay import POOLED
 from abeval.stats import effects
-from abeval.stats.catalogue import coverage, entropy_of_sets, gini_of_sets
-from abeval.stats.records import Effect, Floats, Integers, Refusal
+from abeval.stats.catalogue import chances_seen, coverage
+from abeval.stats.records import Bools, Effect, Floats, Integers, Refusal
 from abeval.stats.resampling import jackknife_se
 
 if TYPE_CHECKING:
-    import pandas as pd
+    from abeval.engines.sql import Columns
 
 _FEWEST = 8
 """Fewer groups than this have no interval."""
@@ -77,13 +79,13 @@ class ByGroup:
         used = np.flatnonzero(np.bincount(group, minlength=UNIT_GROUPS))
         if metric.definition.family != "bins":
             return self._of_lists(model, metric, traffic, used)
-        curve = self._sums.models[model].curve
-        if curve is not None:
-            is_own = (curve["kind"] == metric.definition.variant) & (curve["traffic"] == traffic)
-            curve = curve[is_own]
-        if curve is None or curve.empty:
+        curve, number = self._sums.models[model].curve, self._sums.units.names.index(traffic)
+        if curve is None:
             return "no_scores"
-        bins = Bins.of(curve, UNIT_GROUPS)
+        kept = (curve["kind"] == metric.definition.variant) & (curve["traffic"] == number)
+        if not kept.any():
+            return "no_scores"
+        bins = Bins.of({name: column[kept] for name, column in curve.items()}, UNIT_GROUPS)
         used = used[bins.rows.sum() > bins.rows[used]]
         bias = bins.bias(used) if used.size > 1 else 0.0
         return GroupValues(bins.error(), bins.errors_without(used), float(bins.rows.sum()), bias)
@@ -95,25 +97,27 @@ class ByGroup:
         if rows is None:
             return "no_lists"
         if key not in self._listed:
-            own = rows[(rows["traffic"] == traffic) & (rows["k"] == metric.cutoff)]
-            self._listed[key] = self._lists(own, model, traffic)
-        listed, name = self._listed[key], metric.definition.above
-        whole = listed.whole().values(name)
-        if whole is None:
+            self._listed[key] = self._lists(rows, *key)
+        listed = self._listed[key]
+        values = listed.values(metric.definition.above)
+        if values is None:
             return "no_lists"
-        without = listed.without(groups).values(name)
-        rest = np.zeros(0) if without is None else without
-        return GroupValues(float(whole[0]), rest, float(listed.lists.sum()))
+        value, without = values
+        rest = without[groups] if np.isfinite(without[groups]).all() else np.zeros(0)
+        return GroupValues(value, rest, float(listed.total.sum()))
 
-    def _lists(self, rows: pd.DataFrame, model: str, traffic: str) -> Listed:
-        units, lists = self._sums.units, self._sums.models[model].column("requests", "listed")
-        mask = units.masks[traffic]
+    def _lists(self, rows: Columns, model: str, cutoff: int, traffic: str) -> Listed:
+        units, number = self._sums.units, self._sums.units.names.index(traffic)
+        kept = slice(*np.searchsorted(rows["traffic"], [number, number + 1]))
+        first, end = np.searchsorted(rows["k"][kept], [cutoff, cutoff + 1]) + kept.start
+        own = {name: column[first:end] for name, column in rows.items()}
+        lists, mask = self._sums.models[model].column("requests", "listed"), units.masks[traffic]
         total, all_units = (
             np.bincount(units.group[mask], weights, UNIT_GROUPS).astype(np.float64)
             for weights in (lists[mask], lists[mask] > 0)
         )
         fewest = min(int((lists[other] > 0).sum()) for other in units.masks.values())
-        return Listed.of(rows, total, all_units, fewest, self._sums.catalogue)
+        return Listed.of(own, total, all_units, fewest, self._sums.catalogue)
 
 
 class Bins(NamedTuple):
@@ -123,14 +127,14 @@ class Bins(NamedTuple):
     rows: Floats
 
     @classmethod
-    def of(cls, curve: pd.DataFrame, groups: int) -> Bins:
-        """Sum the curve of one traffic and kind of bin."""
-        number, group = (curve[c].to_numpy(dtype=np.int64) for c in ("bin", "unit_group"))
-        gap = (curve["predicted"] - curve["clicks"]).to_numpy(dtype=np.float64)
+    def of(cls, curve: Columns, groups: int) -> Bins:
+        """Sum the curve of one traffic and kind of bin; `predicted` is a multiple of 1e-9."""
+        number, group = (np.asarray(curve[c], dtype=np.int64) for c in ("bin", "unit_group"))
+        predicted, clicks = (np.asarray(curve[c], dtype=float) for c in ("predicted", "clicks"))
+        gap = predicted * SCALE - clicks
         size = int(number.max()) + 1 if number.size else 0
         flat = np.bincount(number * groups + group, gap, size * groups).astype(np.float64)
-        counted = curve["rows"].to_numpy(dtype=np.float64)
-        rows = np.bincount(group, counted, groups).astype(np.float64)
+        rows = np.bincount(group, curve["rows"], groups).astype(np.float64)
         return cls(flat.reshape(size, groups), rows)
 
     def error(self) -> float:
@@ -164,74 +168,169 @@ class Bins(NamedTuple):
         return float(excess.sum() / self.rows.sum())
 
 
-class Listed(NamedTuple):
-    """In how many lists each item is, by item and set of units; `equal` of the smallest traffic.
+@dataclass(frozen=True, eq=False)
+class Listed:
+    """In how many lists each item is, by item and group of units; `equal` of the smallest traffic.
+
+    A group is left out by subtracting its own entries, of which there are few. Entries are in the
+    order of items, shape (entries,); `total` and `units` are of all lists, shape (groups,).
 
     Attributes:
-        items: Lists that hold the item; sums of its weights in them, of lists normed to length one;
-            sums of squared weights; units with such a list. Shape (4, items, sets).
+        item: Code of the item, from 0, of each entry; `group` is its group.
+        lists: Lists of the group that hold the item; `held` are its units with such a list.
+        weight: Sums of its weights in them, of lists normed to length one.
+        squared: Sums of squared weights.
     """
 
-    items: Floats
+    item: Integers
+    group: Integers
     lists: Floats
+    held: Floats
+    weight: Floats
+    squared: Floats
+    total: Floats
     units: Floats
     equal: int
     catalogue: int
 
     @classmethod
-    def of(
-        cls, frame: pd.DataFrame, lists: Floats, units: Floats, equal: int, catalogue: int
-    ) -> Listed:
-        """Sum rows of `listed_items.sql` of one traffic and cut-off; the sets are groups."""
-        item = frame["item_id"].factorize()[0]
-        cell = item * lists.size + frame["unit_group"].to_numpy(dtype=np.int64)
-        shape = (int(item.max()) + 1 if item.size else 0, lists.size)
-        sums = [
-            np.bincount(cell, frame[c].to_numpy(np.float64), shape[0] * shape[1]).reshape(shape)
-            for c in ("lists", "weight", "squared_weight", "units")
-        ]
-        return cls(np.array(sums, dtype=np.float64), lists, units, equal, catalogue)
+    def of(cls, rows: Columns, total: Floats, units: Floats, equal: int, catalogue: int) -> Listed:
+        """Take rows of `listed_items.sql` of one traffic and cut-off, in the order of items."""
+        edge = starts(rows["item_id"])
+        item = np.repeat(np.arange(edge.size - 1), np.diff(edge))
+        names = ("lists", "units", "weight", "squared_weight")
+        lists, held, weight, squared = (np.asarray(rows[name], dtype=float) for name in names)
+        group = np.asarray(rows["unit_group"], dtype=np.int64)
+        sums = (lists, held, weight, squared)
+        return cls(item, group, *sums, total, units, equal, catalogue)
 
-    def whole(self) -> Listed:
-        """Join all groups to one set."""
-        return self._mapped(lambda sums: sums.sum(axis=-1, keepdims=True))
+    def values(self, name: str) -> tuple[float, Floats] | None:
+        """Return what a metric sums (`above`) of all lists, and without each group.
 
-    def without(self, groups: Integers) -> Listed:
-        """Return, for each of some groups, the set of all other groups."""
-        return self._mapped(lambda sums: sums.sum(axis=-1, keepdims=True) - sums[..., groups])
-
-    def _mapped(self, to: Callable[[Floats], Floats]) -> Listed:
-        return self._replace(items=to(self.items), lists=to(self.lists), units=to(self.units))
-
-    def values(self, name: str) -> Floats | None:
-        """Return what a metric sums (`above`) of each set, None where one has no lists.
+        None where there are no lists, and NaN where there are none without a group.
 
         Example:
-            >>> in_lists, three = np.array([[[2.0], [1], [2], [1]]] * 4), np.array([3.0])
-            >>> listed = Listed(in_lists, three, three, 1, 5)
+            >>> one = np.ones(2)
+            >>> listed = Listed(np.array([0, 1]), np.array([0, 1]), *[one] * 4, one, one, 1, 5)
             >>> listed.values("coverage"), listed.values("coverage_equal")
-            (array([0.8]), array([0.4]))
+            ((0.4, array([0.2, 0.2])), (0.2, array([0.2, 0.2])))
         """
-        lists, weight, squared, units = self.items
-        if not lists.size or (lists.sum(axis=0) < 0.5).any():
+        fewest = 2 if name == "personalisation" else 1
+        if not self.item.size or self.total.sum() < fewest:
             return None
-        size = max(self.catalogue, len(lists))
-        match name:
-            case "coverage":
-                return np.asarray((lists > 0.5).sum(axis=0) / self.catalogue)
-            case "coverage_equal":
-                # Expected distinct items, rarefied to the smallest variant (Hurlbert 1971).
-                sets = zip(units.T, self.units.astype(np.int64).tolist(), strict=True)
-                return np.array([coverage(of, n, min(self.equal, n), size) for of, n in sets])
-            case "gini":
-                return gini_of_sets(lists.T, size)
-            case "gini_listed":
-                held = (column[column > 0.5][None] for column in lists.T)
-                return np.asarray(np.concatenate([gini_of_sets(s, s.size) for s in held]))
-            case "entropy":
-                return np.asarray(entropy_of_sets(lists.T) / np.log(2))
-        if (self.lists < 2).any():
-            return None
-        # A pair's cosine is a sum over items, so sums over items are enough.
-        cosines: Floats = (weight**2 - squared).sum(axis=0)
-        return np.asarray(1 - cosines / (self.lists * (self.lists - 1)))
+        value, without = getattr(self, f"_{name}")()
+        left = self._left_groups(self.lists) > 0.5
+        left &= self.total.sum() - self.total >= fewest
+        return float(value), np.where(left, without, np.nan)
+
+    def _of_items(self, column: Floats) -> Floats:
+        """Sum a column by item."""
+        return np.bincount(self.item, column).astype(np.float64, copy=False)
+
+    def _of_groups(self, column: Floats | Bools) -> Floats:
+        """Sum a column by group."""
+        return np.bincount(self.group, column, self.total.size).astype(np.float64, copy=False)
+
+    def _left_groups(self, column: Floats) -> Floats:
+        """Sum a column without each group."""
+        return np.asarray(column.sum() - self._of_groups(column))
+
+    @cached_property
+    def _all(self) -> Floats:
+        """Count the lists of each entry's item."""
+        return self._of_items(self.lists)[self.item]
+
+    @cached_property
+    def _gone(self) -> Floats:
+        """Count the items that only lists of one group hold, by group."""
+        return self._of_groups(self._all - self.lists < 0.5)
+
+    @property
+    def _items(self) -> int:
+        return int(self.item[-1]) + 1
+
+    def _coverage(self) -> tuple[float, Floats]:
+        return self._items / self.catalogue, (self._items - self._gone) / self.catalogue
+
+    def _coverage_equal(self) -> tuple[float, Floats]:
+        """Rarefy the items to the units of the smallest variant (Hurlbert 1971)."""
+        held, size = self._of_items(self.held), max(self.catalogue, self._items)
+        count = np.bincount(held.astype(np.intp))
+        every, entry = np.arange(count.size), held.astype(np.intp)[self.item]
+        rest, without = (held[self.item] - self.held).astype(np.intp), np.zeros(self.total.size)
+        order = np.argsort(self.group, kind="stable")
+        edges = np.searchsorted(self.group[order], np.arange(self.total.size + 1))
+        for group, units in enumerate((self.units.sum() - self.units).tolist()):
+            own = order[edges[group] : edges[group + 1]]
+            seen = chances_seen(units, min(self.equal, units)) if units else np.zeros(1)
+            unlike = seen.take(rest[own], mode="clip") - seen.take(entry[own], mode="clip")
+            without[group] = count @ seen.take(every, mode="clip") + unlike.sum()
+        units = int(self.units.sum())
+        return coverage(held, units, min(self.equal, units), size), without / size
+
+    @cached_property
+    def _gaps(self) -> tuple[float, Floats]:
+        """Sum the differences of lists over pairs of items, with and without each group.
+
+        Σ|xi − xj| = Σ_v C(v)·(n − C(v)), C(v) the items in at most v lists, which is more by each
+        item of a group left out, from the lists without it up to those with it.
+        """
+        left, groups = self._all - self.lists, self.total.size
+        levels, at = np.unique(np.concatenate([left, self._all]), return_inverse=True)
+        low, high = at[: left.size], at[left.size :]
+        width, size = np.diff(levels, append=levels[-1]), levels.size
+        # The items of each level: their entries of the lists that hold them.
+        one = high[np.flatnonzero(np.diff(self.item, prepend=-1))]
+        below = np.cumsum(np.bincount(one, minlength=size)).astype(np.float64)
+        whole = float((width * below * (self._items - below)).sum())
+        rise = np.bincount(self.group * size + low, minlength=groups * size)
+        rise -= np.bincount(self.group * size + high, minlength=groups * size)
+        more = np.cumsum(rise.reshape(groups, size), axis=1).astype(np.float64)
+        return whole, whole + (more * (self._items - 2 * below - more)) @ width
+
+    def _gini(self) -> tuple[float, Floats]:
+        size = max(self.catalogue, self._items)
+        # Each item in no list differs from every other by its lists.
+        none, lists, (whole, gaps) = size - self._items, self.lists.sum(), self._gaps
+        rest = self._left_groups(self.lists)
+        return whole / (size * lists) + none / size, ratio(gaps, size * rest) + none / size
+
+    def _gini_listed(self) -> tuple[float, Floats]:
+        lists, (whole, gaps), left = self.lists.sum(), self._gaps, self._items - self._gone
+        rest = self._left_groups(self.lists)
+        return whole / (self._items * lists), ratio(gaps - self._gone * rest, left * rest)
+
+    def _entropy(self) -> tuple[float, Floats]:
+        lists, rest = self._of_items(self.lists), self._left_groups(self.lists)
+        whole = float((lists * np.log(lists)).sum())
+        kept = self._all - self.lists
+        fewer = kept * np.log(np.maximum(kept, 1)) - self._all * np.log(self._all)
+        bits = np.log(np.maximum(rest, 1)) - ratio(whole + self._of_groups(fewer), rest)
+        return (np.log(lists.sum()) - whole / lists.sum()) / np.log(2), bits / np.log(2)
+
+    def _personalisation(self) -> tuple[float, Floats]:
+        """Add the cosines of every two lists: of each item, the products of two weights."""
+        weight = self._of_items(self.weight)
+        whole = float((weight**2).sum() - self.squared.sum())
+        own = 2 * weight[self.item] * self.weight - self.weight**2 - self.squared
+        every, rest = self.total.sum(), self.total.sum() - self.total
+        pairs = rest * (rest - 1)
+        return 1 - whole / (every * (every - 1)), 1 - ratio(whole - self._of_groups(own), pairs)
+
+
+def starts(*keys: NDArray[np.generic]) -> Integers:
+    """Return where runs of equal keys start, and last the number of rows.
+
+    Example:
+        >>> starts(np.array([7, 7, 3])).tolist()
+        [0, 2, 3]
+    """
+    rows = keys[0].size
+    changed = np.any([key[1:] != key[:-1] for key in keys], axis=0)
+    edges = np.concatenate([[True], changed, [True]]) if rows else np.ones(1, dtype=np.bool_)
+    return np.flatnonzero(edges)
+
+
+def ratio(above: Floats, below: Floats) -> Floats:
+    """Divide element by element; 0 where `below` is 0."""
+    return np.divide(above, below, out=np.zeros_like(above), where=below > 0)

@@ -10,7 +10,7 @@ from abeval.logs.mapping import own_name
 from abeval.logs.run import Run
 from abeval.logs.shape import LogShape
 from abeval.metrics.definition import Metric, Need, RowTerm
-from abeval.offline.candidates import UNIT_GROUPS, finite_sql, name_rows, write_traffic
+from abeval.offline.candidates import UNIT_GROUPS, Units, finite_sql, name_rows, write_units
 from abeval.offline.other_logs import SIMILARITY, write_similar_items
 
 PLAIN_MODEL = "score"
@@ -103,8 +103,8 @@ def _grade(experiment: Experiment, shape: LogShape, relevance: Relevance) -> str
     return "cast(click as double)"
 
 
-def name_impressions(run: Run, shape: LogShape, relevance: Relevance, where: str) -> None:
-    """Make the views `candidate_rows`, `analysed_rows` and `traffic` of an experiment.
+def write_impressions(run: Run, shape: LogShape, relevance: Relevance, where: str) -> Units:
+    """Make `candidate_rows` and `traffic` of an experiment, and return its units.
 
     `where` is a condition on the impressions that count, over the views of `prepare`.
     """
@@ -125,9 +125,6 @@ def name_impressions(run: Run, shape: LogShape, relevance: Relevance, where: str
             "from similar_items) as s on unit_id = of_unit and item_id = of_item"
         )
     grade = _grade(experiment, shape, relevance)
-    rows = f"{shown}, {grade} as grade from {source} where {where}"
-    name_rows(
-        engine, rows, "select s.* from candidate_rows s join units u on s.unit_id = u.unit_id"
-    )
+    name_rows(engine, f"{shown}, {grade} as grade from {source} where {where}")
     group = f"sub_bucket % {UNIT_GROUPS} as unit_group"
-    write_traffic(engine, f"select unit_id, variant as traffic, {group} from units")
+    return write_units(engine, f"select unit_id, variant as traffic, {group} from units")

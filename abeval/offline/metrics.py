@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from numbers import Integral
-from typing import Any, Literal, NamedTuple, get_args
+from typing import Any, Literal, NamedTuple, TypedDict, get_args
 
 from abeval.bounds import MAX_BINS, MAX_CUTOFF, MAX_VALUE, MIN_ALPHA, check_between
 from abeval.errors import ExperimentError
@@ -25,7 +25,7 @@ class Definition(NamedTuple):
     """A metric without its cut-off.
 
     Attributes:
-        family: How its values are computed: by which queries or kernel, and which estimate.
+        family: How its values are computed: by which queries, and which estimate.
         above: What it sums: of a request (family `list`, a column of `list_values.sql`), or of a
             unit (a column of the family's query).
         below: What that is divided by, of the same; of a request, the product of these columns
@@ -244,6 +244,50 @@ class Scoring:
             check_between("threshold", self.threshold, -MAX_VALUE, MAX_VALUE)
 
 
+CUTS = (1, 5, 10)
+"""Cut-offs, unless others are named."""
+
+
+class EvaluationOptions(TypedDict, total=False):
+    """Keywords of `evaluate` and `evaluate_log`; a replay has them too.
+
+    Attributes:
+        k: Cut-offs of metrics such as `ndcg@k[lin]`, from 1; without, 1, 5 and 10.
+        metrics: Ids of metrics to compute, such as `ndcg@10[exp]`; without, the default ones.
+        compat: Library whose metrics and policies to use: `trec`, `ranx`, `rectools`,
+            `recommenders`, `sklearn` or `xgboost`; without, abeval's own.
+        ties: Which of two equal scores ranks higher: the larger item id (`item`; as text, `text`)
+            or the one shown first (`position`); without, that of `compat`, or `item`.
+        no_relevant: Requests without a relevant item are left out (`drop`), or count as zero
+            (`zero`) or one (`one`, nDCG and MAP only); without, that of `compat`, or `drop`.
+        threshold: Scores from here on predict a click; needed by metrics at a threshold.
+        bins: Bins of the calibration curve and of the calibration error, from 1; without, 10.
+    """
+
+    k: Sequence[int]
+    metrics: Sequence[str] | None
+    compat: str | None
+    ties: Ties | None
+    no_relevant: NoRelevant | None
+    threshold: float | None
+    bins: int
+
+
+def check_keywords(names: Iterable[str], known: Iterable[str]) -> None:
+    """Refuse a keyword that there is not, as Python does.
+
+    Example:
+        >>> check_keywords(["metric"], EvaluationOptions.__annotations__)
+        Traceback (most recent call last):
+        TypeError: unexpected keyword argument 'metric'; did you mean `metrics`?
+    """
+    for name in names:
+        if name not in known:
+            from abeval.experiment.problems import suggestion
+
+            raise TypeError(f"unexpected keyword argument {name!r}{suggestion(name, known)}")
+
+
 class Preset(NamedTuple):
     """A library's policy, and its metrics by their ids here; `at_k` has `{}` for the cut-off."""
 
@@ -264,26 +308,21 @@ PRESETS: Mapping[str, Preset] = {
 """Library → its metrics and policy."""
 
 
-def metrics_and_policy(
-    compat: str | None,
-    ks: Sequence[int],
-    names: Sequence[str] | None,
-    ties: Ties | None = None,
-    no_relevant: NoRelevant | None = None,
-) -> tuple[tuple[OfflineMetric, ...], Policy]:
-    """Return the metrics and the policy of a run.
+def choose_scoring(options: EvaluationOptions, alpha: float = 0.05) -> Scoring:
+    """Return the metrics and the policy that options ask for, with intervals at level `alpha`.
 
-    They are those of the library `compat`, or the default ones, unless they have `names`; `ties`
+    They are those of the library `compat`, or the default ones, unless metrics are named; `ties`
     and `no_relevant` override its policy.
 
     Raises:
         ExperimentError: An unknown library or metric, or a cut-off below 1.
 
     Example:
-        >>> metrics, policy = metrics_and_policy("xgboost", [3], None)
-        >>> [m.id for m in metrics], policy.no_relevant
+        >>> scoring = choose_scoring({"compat": "xgboost", "k": [3]})
+        >>> [m.id for m in scoring.metrics], scoring.policy.no_relevant
         (['precision@3', 'map@3[min]', 'ndcg@3[exp]', 'ndcg[exp]'], 'one')
     """
+    ks, compat, names = options.get("k", CUTS), options.get("compat"), options.get("metrics")
     are_numbers = isinstance(ks, Iterable) and all(isinstance(k, Integral) for k in ks)
     if not are_numbers or not ks or not all(1 <= k <= MAX_CUTOFF for k in ks):
         what = f"k must be one or more whole numbers from 1 to {MAX_CUTOFF:,}"
@@ -298,10 +337,14 @@ def metrics_and_policy(
 
         what = f"no preset is called {compat!r}{suggestion(compat, PRESETS)}"
         raise ExperimentError(what, f"one of {', '.join(PRESETS)}")
-    for option, value, known in (("ties", ties, Ties), ("no_relevant", no_relevant, NoRelevant)):
-        if value is not None and value not in get_args(known):
-            raise ExperimentError(f"{option}: {value!r} is none of {', '.join(get_args(known))}")
+    for option, choices in (("ties", Ties), ("no_relevant", NoRelevant)):
+        value = options.get(option)
+        if value is not None and value not in get_args(choices):
+            raise ExperimentError(f"{option}: {value!r} is none of {', '.join(get_args(choices))}")
     policy = replace(
-        policy, ties=ties or policy.ties, no_relevant=no_relevant or policy.no_relevant
+        policy,
+        ties=options.get("ties") or policy.ties,
+        no_relevant=options.get("no_relevant") or policy.no_relevant,
     )
-    return metrics_of(names) if names else metrics, policy
+    chosen = metrics_of(names) if names else metrics
+    return Scoring(chosen, policy, alpha, options.get("threshold"), options.get("bins", 10))

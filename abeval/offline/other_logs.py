@@ -11,8 +11,9 @@ from abeval.engines.sql import Engine, literal, query, quoted, whole_number
 from abeval.errors import ExperimentError, LogError
 from abeval.logs.mapping import LogColumns, map_columns
 from abeval.logs.run import Run, open_log
-from abeval.offline.candidates import TIE, counted, finite_sql, listed_candidates, write_truth
-from abeval.offline.metrics import OfflineMetric, Ties
+from abeval.offline import candidates
+from abeval.offline.candidates import Accounts, ItemNumber, Number
+from abeval.offline.metrics import OfflineMetric
 
 if TYPE_CHECKING:
     from abeval.logs.mapping import LogColumns
@@ -29,7 +30,7 @@ def needs_vectors(metrics: Sequence[OfflineMetric], relevance: str) -> str | Non
 
 
 def write_vectors(engine: Engine, items: LogColumns | None, reader: str) -> None:
-    """Make `item_dimensions` of the item log: each vector scaled to length one, a row a dimension.
+    """Make `vectors` of the item log: each vector scaled to length one, a row a dimension.
 
     An item whose vector is null, of length zero or not finite has none. Messages name `reader`, the
     metric or the relevance that needs the vectors.
@@ -68,7 +69,7 @@ def write_vectors(engine: Engine, items: LogColumns | None, reader: str) -> None
         "dimension": np.tile(np.arange(matrix.shape[1]), len(ids)),
         "value": matrix.ravel(),
     }
-    engine.add_frame("item_dimensions", pd.DataFrame(columns))
+    engine.add_frame("vectors", pd.DataFrame(columns))
 
 
 def write_similar_items(engine: Engine, where: str) -> None:
@@ -78,15 +79,23 @@ def write_similar_items(engine: Engine, where: str) -> None:
         "select unit_id, item_id, max(click) as click from impressions "
         f"where {where} and item_id is not null group by unit_id, item_id",
     )
+    _show_dimensions(engine, "select * from vectors")
     engine.table("similar_items", query("offline/similar_items"))
 
 
-def rows_without_vector(engine: Engine) -> int:
-    """Count the rows of `analysed_rows` whose item has no vector."""
+def _show_dimensions(engine: Engine, sql: str) -> None:
+    """Make the view `item_dimensions`, of items as logged or of their numbers."""
+    engine.view("item_dimensions", sql)
+
+
+def number_vectors(engine: Engine, item: ItemNumber) -> int:
+    """Make `item_dimensions` of `vectors`; count the rows of `kept_rows` whose item has none."""
+    named = f"{item.sql} as item_id, r.dimension, r.value"
+    _show_dimensions(engine, f"select {named} from vectors r {item.join}")
     return whole_number(
         engine,
-        "select count(*) from analysed_rows r "
-        "anti join item_dimensions d on r.item_id = d.item_id where r.item_id is not null",
+        "select count(*) from kept_rows r "
+        "anti join vectors d on r.item_id = d.item_id where r.item_id is not null",
     )
 
 
@@ -111,14 +120,14 @@ def open_scores(run: Run) -> LogColumns | None:
     engine.view(
         "scores",
         f"select {model} as model, {own['request_id']} as request_id, "
-        f"{own['item_id']} as item_id, {finite_sql(score)} as score from raw_scores",
+        f"{own['item_id']} as item_id, {candidates.finite_sql(score)} as score from raw_scores",
     )
     return log
 
 
 def judge_scores(
-    engine: Engine, log: LogColumns | None, ties: Ties, own: Mapping[str, str]
-) -> tuple[dict[str, str], list[tuple[str, int]]]:
+    engine: Engine, log: LogColumns | None, own: Mapping[str, str], number: Number, item: ItemNumber
+) -> tuple[dict[str, str], Accounts]:
     """Make candidates of the models of the scores log; items that a model leaves out rank last.
 
     `own` has the models with scores in the impressions; no model may be in both.
@@ -132,27 +141,27 @@ def judge_scores(
     if both := [name for name in models if name in own]:
         what = f"model {both[0]!r} has scores in the impressions and in logs.scores"
         raise ExperimentError(what, "rename one of them")
-    write_truth(engine, "select unit_id, request_id, item_id, grade from replay_rows")
-    sql, accounts = {}, list[tuple[str, int]]()
-    tie = TIE["text" if ties == "text" else "item"]
+    candidates.write_truth(engine, "select unit_id, request_id, item_id, grade from replay_rows")
+    sql, accounts = {}, Accounts()
+    # Scores have no order of their own.
+    item = item._replace(tie=item.sql) if "position" in item.tie else item
     for i, name in enumerate(models):
-        listed = "select request_id, item_id, score, 0 as place from scores"
-        sql[name] = listed_candidates(engine, i, f"{listed} where model = {literal(name)}", tie)
-        accounts += _left_out(engine, i, name)
+        listed = "select request_id, item_id, score, cast(null as bigint) as position from scores"
+        where = f"where model = {literal(name)}"
+        sql[name], repeated = candidates.listed_candidates(
+            engine, i, f"{listed} {where}", number, item
+        )
+        accounts += [(f"{name}: repeated_scores", repeated), *_left_out(engine, i, name)]
     return sql, accounts
 
 
-def _left_out(engine: Engine, number: int, model: str) -> list[tuple[str, int]]:
-    """Count scores of `listed_rows` that were left out or merged."""
-    names = (
-        *("repeated_scores", "unusable_scores"),
-        *("scores_of_unknown_requests", "scored_items_never_shown"),
-    )
-    return counted(
+def _left_out(engine: Engine, number: int, model: str) -> Accounts:
+    """Count the scores of a model that were left out."""
+    names = ("unusable_scores", "scores_of_unknown_requests", "scored_items_never_shown")
+    return candidates.counted(
         engine,
-        "select (select count(*) - count(distinct (request_id, item_id)) from listed_rows), "
-        "(select count(*) - count(score) from listed_rows), (select count(*) from listed_rows l "
-        "anti join replay_rows r on l.request_id = r.request_id), "
+        "select (select count(*) - count(score) from list_rows), (select count(*) from list_rows l "
+        "anti join kept_rows r on l.request_id = r.request_id), "
         f"(select count(*) from judged_{number} l anti join replay_rows r "
         "on l.request_id = r.request_id and l.item_id = r.item_id)",
         *(f"{model}: {name}" for name in names),

@@ -1,89 +1,76 @@
 """Replay an experiment's models on its own log."""
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import cast
 
 from abeval.bounds import MAX_BINS, MAX_CURVE, check_between
 from abeval.errors import ExperimentError, LogError
+from abeval.experiment.model import Experiment
 from abeval.logs.mapping import LogColumns
 from abeval.logs.prepare import prepare
-from abeval.logs.run import Run
+from abeval.logs.run import Inputs, Run, opened
 from abeval.logs.shape import LogShape
 from abeval.offline import candidates, curves, impressions, metrics, other_logs
+from abeval.offline.candidates import Accounts
 from abeval.offline.estimates import NOTES, Estimates, result_of
-from abeval.offline.kernels import without_kernel
-from abeval.offline.metrics import NoRelevant, OfflineMetric, Scoring, Ties
-from abeval.offline.rows import Rows, read_rows
+from abeval.offline.metrics import EvaluationOptions, OfflineMetric, Scoring
 from abeval.offline.sums import Sums, run_models
 from abeval.results.replay import ReplayModel, ReplayResult
-
-Accounts = list[tuple[str, int]]
-"""What was left out or merged, counted."""
 
 _AT_THRESHOLD = ("precision[threshold]", "recall[threshold]", "f1[threshold]")
 
 
-@dataclass(frozen=True)
-class ReplayOptions:
-    """The options of a replay; the defaults are those of `abeval replay`.
+class ReplayOptions(EvaluationOptions, total=False):
+    """Keywords of a replay besides the logs, as `abeval replay` has them.
 
     Attributes:
-        k: Cut-offs of metrics such as `ndcg@k[lin]`, from 1.
-        metrics: Ids of metrics to compute, such as `ndcg@10[exp]`; None for the default ones.
-        compat: Library whose metrics and policies to use: `trec`, `ranx`, `rectools`,
-            `recommenders`, `sklearn` or `xgboost`; None for abeval's own.
-        relevance: What makes an item relevant: `click`, `long_click`, `dwell` (seconds),
-            `similarity` (to the items the unit clicked, by their vectors), or an SQL expression
-            over the impression.
-        ties: Which of two equal scores ranks higher: the larger item id (`item`; as text, `text`)
-            or the one shown first (`position`); None for that of `compat`, or `item`.
-        no_relevant: Requests without a relevant item are left out (`drop`), or count as zero
-            (`zero`) or one (`one`, nDCG and MAP only); None for that of `compat`, or `drop`.
-        threshold: Scores from here on predict a click; None without metrics at a threshold.
+        relevance: What makes an item relevant: `click`, as without it, `long_click`, `dwell`
+            (seconds), `similarity` (to the items the unit clicked, by their vectors), or an SQL
+            expression over the impression.
         kept_negatives: Share of non-clicks, in (0, 1], that the models were trained on; scores are
-            corrected for it. None where all were kept.
-        bins: Bins of the calibration curve and of the calibration error, from 1.
-        curve: Compute metrics at each k from 1 to this; None for no curves.
+            corrected for it. Without, all were kept.
+        curve: Compute metrics at each k from 1 to this; without, no curves.
     """
 
-    k: Sequence[int] = (1, 5, 10)
-    metrics: Sequence[str] | None = None
-    compat: str | None = None
-    relevance: str = "click"
-    ties: Ties | None = None
-    no_relevant: NoRelevant | None = None
-    threshold: float | None = None
-    kept_negatives: float | None = None
-    bins: int = 10
-    curve: int | None = None
+    relevance: str
+    kept_negatives: float | None
+    curve: int | None
+
+
+_OPTIONS = ReplayOptions.__annotations__
+
+
+class ReplayKeywords(ReplayOptions, Inputs, total=False):
+    """Keywords of `LoadedExperiment.replay`."""
 
 
 def scoring_of(options: ReplayOptions, alpha: float) -> Scoring:
     """Return the metrics and the policy of a replay, with intervals at level `alpha`."""
     _check_numbers(options)
-    wanted, policy = metrics.metrics_and_policy(
-        options.compat, options.k, options.metrics, options.ties, options.no_relevant
-    )
-    if options.threshold is not None and options.metrics is None:
-        wanted += metrics.metrics_of(_AT_THRESHOLD)
-    if options.threshold is None and any(m.definition.variant == "threshold" for m in wanted):
+    scoring = metrics.choose_scoring(options, alpha)
+    if scoring.threshold is not None and options.get("metrics") is None:
+        at_threshold = metrics.metrics_of(_AT_THRESHOLD)
+        scoring = replace(scoring, metrics=(*scoring.metrics, *at_threshold))
+    needs = any(metric.definition.variant == "threshold" for metric in scoring.metrics)
+    if scoring.threshold is None and needs:
         raise ExperimentError("a [threshold] metric needs a threshold", "such as threshold=0.5")
-    return Scoring(wanted, policy, alpha, options.threshold, options.bins)
+    return scoring
 
 
 def _check_numbers(options: ReplayOptions) -> None:
-    if options.kept_negatives is not None and not 0 < options.kept_negatives <= 1:
-        what = f"kept_negatives {options.kept_negatives} is not a share between 0 and 1"
+    kept, threshold = options.get("kept_negatives"), options.get("threshold")
+    if kept is not None and not 0 < kept <= 1:
+        what = f"kept_negatives {kept} is not a share between 0 and 1"
         raise ExperimentError(what, "0.1 if one non-click in ten was kept")
-    if options.threshold is not None and not math.isfinite(options.threshold):
-        raise ExperimentError(
-            f"threshold {options.threshold} is not a finite number", "such as threshold=0.5"
-        )
-    check_between("bins", options.bins, 1, MAX_BINS)
-    if options.curve is not None:
-        check_between("curve", options.curve, 1, MAX_CURVE)
-        if not curves.curve_metrics(options.metrics, options.curve):
+    if threshold is not None and not math.isfinite(threshold):
+        what = f"threshold {threshold} is not a finite number"
+        raise ExperimentError(what, "such as threshold=0.5")
+    check_between("bins", options.get("bins", 10), 1, MAX_BINS)
+    if (curve := options.get("curve")) is not None:
+        check_between("curve", curve, 1, MAX_CURVE)
+        if not curves.curve_metrics(options.get("metrics"), curve):
             what = "no metric has a cut-off k, so there is no curve"
             raise ExperimentError(what, "name one, such as ndcg@10[lin], or name no metric")
 
@@ -91,13 +78,14 @@ def _check_numbers(options: ReplayOptions) -> None:
 def notes_of(options: ReplayOptions, has_requests: bool) -> Iterator[str]:
     """Note what a reader of the result needs to know."""
     yield NOTES["shown"]
-    yield NOTES["relevance"].format(relevance=options.relevance)
-    if options.relevance == other_logs.SIMILARITY:
+    relevance, kept = options.get("relevance", "click"), options.get("kept_negatives")
+    yield NOTES["relevance"].format(relevance=relevance)
+    if relevance == other_logs.SIMILARITY:
         yield NOTES["similarity"]
     if not has_requests:
         yield NOTES["no_requests"]
-    if options.kept_negatives is not None:
-        yield NOTES["kept_negatives"].format(share=options.kept_negatives)
+    if kept is not None:
+        yield NOTES["kept_negatives"].format(share=kept)
 
 
 @dataclass(frozen=True)
@@ -120,15 +108,16 @@ class ReplayRun:
         """Open the logs; with a `shape`, they were prepared with the models' scores."""
         experiment, engine = run.experiment, run.engine
         scoring = scoring_of(options, experiment.alpha)
-        metric = impressions.relevance_metric(experiment, options.relevance)
+        named = options.get("relevance", "click")
+        metric = impressions.relevance_metric(experiment, named)
         if shape is None:
             columns = impressions.score_columns(experiment)
             shape = prepare(run, [] if metric is None else [metric], columns).shape
         run.step("candidates")
-        reader = other_logs.needs_vectors(scoring.metrics, options.relevance)
+        reader = other_logs.needs_vectors(scoring.metrics, named)
         if reader is not None:
             other_logs.write_vectors(engine, shape.items, reader)
-        relevance = impressions.Relevance(options.relevance, metric)
+        relevance = impressions.Relevance(named, metric)
         control = experiment.variants[experiment.control].model
         log = other_logs.open_scores(run)
         return cls(run, shape, log, relevance, options, scoring, control)
@@ -142,21 +131,19 @@ class ReplayRun:
             LogError: There is no model, or nothing to replay.
         """
         experiment, engine, shape = self.run.experiment, self.run.engine, self.shape
-        impressions.name_impressions(self.run, shape, self.relevance, where)
-        negatives = self.options.kept_negatives
-        scores = impressions.model_scores(experiment, shape, negatives)
-        units = candidates.read_units(engine)
+        units = impressions.write_impressions(self.run, shape, self.relevance, where)
+        scores = impressions.model_scores(experiment, shape, self.options.get("kept_negatives"))
         if not units.ids.size:
             what = "nothing to replay: no unit of a variant has an impression in the period"
             raise LogError(what, "check logs.impressions.path, [period], timezone and [variants]")
-        ties, rows = scoring.policy.ties, self._rows(scores, units)
-        queried = bool(without_kernel(scoring.metrics, rows))
-        accounts = candidates.write_rows(engine, unique=rows is not None, queried=queried)
+        beside = self._beside()
+        sources = [*beside.values(), *([] if self.score_log is None else ["select * from scores"])]
+        request, item, accounts = candidates.write_rows(engine, sources, scoring.policy.ties)
         if other_logs.needs_vectors(scoring.metrics, self.relevance.name):
-            without = other_logs.rows_without_vector(engine)
+            without = other_logs.number_vectors(engine, item)
             accounts.append(("rows_of_items_without_a_vector", without))
-        own = candidates.shown_candidates(scores, ties)
-        listed, left_out = other_logs.judge_scores(engine, self.score_log, ties, own)
+        own = candidates.shown_candidates(scores)
+        listed, left_out = other_logs.judge_scores(engine, self.score_log, own, request, item)
         sql = own | listed
         if not sql:
             raise LogError(
@@ -166,31 +153,25 @@ class ReplayRun:
             )
         # Models of a scores log have one score for an item of a request; so have all, beside them.
         points = {} if listed else candidates.shown_points(scores)
-        judged = candidates.Candidates(sql, *self._beyond(), rows, points)
+        numbered = candidates.number_sources(beside, item)
+        judged = candidates.Candidates(sql, **numbered, points=points)
         sums = run_models(engine, judged, units, scoring, self.run.step)
         return sums, accounts + left_out, tuple(map(ReplayModel, sql))
 
-    def _beyond(self) -> tuple[str | None, str | None]:
-        """Return SQL of clicks of the pre-period and of the catalogue; None where unknown."""
-        history = None
+    def _beside(self) -> dict[str, str]:
+        """Return SQL of clicks of the pre-period and of the catalogue, where they are known."""
+        beside = {}
         if self.run.experiment.pre_period is not None and "item_id" in self.shape.impressions:
             clicked = "not in_period and click = 1 and item_id is not null"
-            history = f"select unit_id, item_id from impressions where {clicked}"
-        return history, None if self.shape.items is None else "select item_id from items"
+            beside["history"] = f"select unit_id, item_id from impressions where {clicked}"
+        if self.shape.items is not None:
+            beside["catalogue"] = "select item_id from items"
+        return beside
 
     def estimates(self, wanted: Sequence[OfflineMetric], where: str = "in_period") -> Estimates:
         """Estimate metrics over the impressions that meet a condition."""
         scoring = replace(self.scoring, metrics=tuple(wanted))
         return Estimates(self.sums(scoring, where)[0], scoring)
-
-    def _rows(self, scores: Mapping[str, str], units: candidates.Units) -> Rows | None:
-        """Read the impressions as arrays; None where only queries will do, as with a scores log."""
-        if self.score_log is not None:
-            return None
-        request = "request_id" if "request_id" in self.shape.impressions else "unit_id"
-        tie = candidates.TIE[self.scoring.policy.ties]
-        rows = read_rows(self.run.engine, "candidate_rows", tie, request, scores)
-        return None if rows is None else rows.of_units(units.ids)
 
 
 def replay(run: Run, options: ReplayOptions, shape: LogShape | None = None) -> ReplayResult:
@@ -210,8 +191,16 @@ def replay(run: Run, options: ReplayOptions, shape: LogShape | None = None) -> R
         accounting=accounts,
         notes=tuple(notes_of(options, "request_id" in prepared.shape.impressions)),
     )
-    if options.curve is not None:
+    if (longest := options.get("curve")) is not None:
         run.step("curves")
-        by_k = curves.curve_metrics(options.metrics, options.curve)
+        by_k = curves.curve_metrics(options.get("metrics"), longest)
         result = replace(result, curves=tuple(curves.curves(prepared.estimates(by_k))))
     return replace(result, questions=tuple(run.experiment.questions))
+
+
+def replay_logs(experiment: Experiment, keywords: ReplayKeywords) -> ReplayResult:
+    """Open the logs of an experiment and replay its models."""
+    rest = {name: value for name, value in keywords.items() if name not in _OPTIONS}
+    own = {name: value for name, value in keywords.items() if name in _OPTIONS}
+    with opened(experiment, cast("Inputs", rest)) as run:
+        return replay(run, cast("ReplayOptions", own))

@@ -1,7 +1,4 @@
-"""Sum every metric of every model per unit, over the requests that every model scores.
-
-Metrics are summed by kernels over arrays where they have one, else by queries.
-"""
+"""Sum every metric of every model per unit, over the requests that every model scores."""
 
 from __future__ import annotations
 
@@ -16,22 +13,33 @@ from numpy.typing import NDArray
 
 from abeval.engines.sql import Engine, literal, query, whole, whole_number
 from abeval.errors import LogError
-from abeval.offline import kernels, metrics
+from abeval.offline import metrics
 from abeval.offline.candidates import Candidates, Units
-from abeval.offline.kernels import FINE, SCALE, Key, full_ideal
 from abeval.offline.metrics import UNCUT, Definition, Family, OfflineMetric, Scoring
 from abeval.progress import Step
 from abeval.results.replay import ModelCoverage
 from abeval.stats.records import Floats
 
 if TYPE_CHECKING:
-    import pandas as pd
+    from abeval.engines.sql import Columns
+
+SCALE = 1e-9
+"""Most values are added as whole multiples of this, so that the order of adding is irrelevant."""
+
+FINE = 1e-12
+"""The same for values of lists."""
+
+_LONGEST = 1_000_000
+"""No list is longer."""
 
 _LARGEST_GRADE = 1e4
 """Larger relevance would overflow the sums of whole multiples of 1e-12."""
 
 _LARGEST_SCORE = 1e6
 """Larger scores are no predictions, and their errors would overflow the sums."""
+
+Key = tuple[str, str, int]
+"""A column of sums per unit: family of metrics, name, cut-off."""
 
 
 @dataclass
@@ -46,10 +54,11 @@ class ModelSums:
     units: NDArray[np.generic]
     low: float
     high: float
+    is_binary: bool
     longest: int
     columns: dict[Key, Floats] = field(default_factory=dict)
-    curve: pd.DataFrame | None = None
-    listed: pd.DataFrame | None = None
+    curve: Columns | None = None
+    listed: Columns | None = None
 
     @property
     def probabilities(self) -> bool:
@@ -60,28 +69,24 @@ class ModelSums:
         """Return the sums of each unit."""
         return self.columns[family, name, k]
 
-    def add(self, family: str, frame: pd.DataFrame, scale: float = SCALE, k: int = UNCUT) -> None:
-        """Add the columns of a frame with one row per `unit_id`.
+    def add(self, family: str, rows: Columns, scale: float = SCALE, k: int = UNCUT) -> None:
+        """Add columns of rows of single units, by their numbers `unit_id`; other units have zero.
 
-        A unit without a row has zero; rows of other units are ignored. Columns `v_…` are whole
-        multiples of `scale`.
+        Columns `v_…` are whole multiples of `scale`.
         """
-        import pandas as pd
-
-        place = pd.Index(self.units).get_indexer(pd.Index(frame["unit_id"]))
-        known = place >= 0
-        for name in (str(column) for column in frame.columns if column not in ("unit_id", "k")):
-            values = np.zeros(len(self.units))
-            unit = scale if name.startswith("v_") else 1.0
-            values[place[known]] = frame[name].to_numpy(dtype=np.float64)[known] * unit
-            self.columns[family, name.removeprefix("v_"), k] = values
+        for name in (name for name in rows if name not in ("unit_id", "k")):
+            sums = np.zeros(len(self.units))
+            column = np.ma.filled(np.ma.asarray(rows[name], dtype=np.float64), np.nan)
+            sums[rows["unit_id"]] = column * (scale if name.startswith("v_") else 1.0)
+            self.columns[family, name.removeprefix("v_"), k] = sums
 
     def add_cuts(self, engine: Engine, family: Family, sql: str, ks: Sequence[int]) -> None:
         """Add the sums of values per request; `sql` has `unit_id, k` and values `v_…`."""
         engine.view("wanted_values", sql)
-        frame = engine.frame(query("offline/unit_values"))
+        rows = engine.arrays(query("offline/unit_values"))
         for k in ks:
-            self.add(family, frame[frame["k"] == k], FINE, k)
+            of_cut = rows["k"] == k
+            self.add(family, {name: column[of_cut] for name, column in rows.items()}, FINE, k)
 
 
 @dataclass(frozen=True)
@@ -112,41 +117,21 @@ def run_models(
     The engine has `traffic`, and the relations that the candidates read.
     """
     step("requests")
-    rows, drop = candidates.rows, scoring.policy.missing == "drop"
-    if rows is None:
-        coverage, largest, uncompared = _count_requests(engine, candidates, drop)
-    else:
-        coverage, largest = tuple(kernels.coverage(rows)), float(rows.grades.max(initial=0))
-        uncompared = int(rows.uncompared().sum()) if drop else 0
-        rows = rows.only(~rows.uncompared()) if uncompared else rows
+    drop = scoring.policy.missing == "drop"
+    coverage, largest, uncompared = _count_requests(engine, candidates, drop)
     if largest > _LARGEST_GRADE:
         raise LogError(
             f"the largest relevance is {largest:g}, above {_LARGEST_GRADE:g}",
             "divide it, for example dwell in seconds rather than milliseconds",
         )
-    queried = kernels.without_kernel(scoring.metrics, rows)
-    if rows is not None and queried and uncompared:
-        # Kernels know which requests are compared; the queries read it from a table.
-        _count_requests(engine, candidates, drop)
     scored = [model.model for model in coverage if model.scored_requests]
     catalogue = _write_catalogue(engine, candidates, scoring.metrics, scored)
     models = {}
     for model in scored:
         step(f"metrics of {model}")
-        if rows is None or queried:
-            _open(engine, candidates, model, rows is None, uncompared > 0)
-        if rows is None:
-            ((low, high),) = engine.rows("select min(score), max(score) from scored_rows")
-            longest = whole_number(engine, "select max(items) from requests where relevant > 0")
-            models[model] = ModelSums(units.ids, float(low or 0), float(high or 0), longest)
-            models[model].add("requests", engine.frame(query("offline/unit_requests")))
-        else:
-            score = rows.scores[model]
-            low, high = float(np.nanmin(score)), float(np.nanmax(score))
-            columns = kernels.unit_sums(rows, model, scoring.metrics)
-            longest = int(rows.requests.size[rows.relevant > 0].max(initial=0))
-            models[model] = ModelSums(units.ids, low, high, longest, columns)
-        _add_queried(engine, queried, models[model], scoring)
+        _open(engine, candidates, model, uncompared > 0)
+        models[model] = _start_sums(engine, units)
+        _add_metrics(engine, models[model], scoring)
     return Sums(
         units=units,
         models=models,
@@ -216,12 +201,10 @@ def _write_catalogue(
     return items
 
 
-def _open(
-    engine: Engine, candidates: Candidates, model: str, is_counted: bool, is_filtered: bool
-) -> None:
+def _open(engine: Engine, candidates: Candidates, model: str, is_filtered: bool) -> None:
     """Make `model_items`, `requests`, `scored_rows` and `traffic_rows` of a model.
 
-    `is_counted` says that there is a table of its requests, `is_filtered` that some are left out.
+    `is_filtered` says that some requests are left out.
     """
 
     def compared(rows: str) -> str:
@@ -229,8 +212,8 @@ def _open(
         return f"select c.* from ({rows}) c {uncompared}" if is_filtered else rows
 
     _open_items(engine, compared(candidates.sql[model]))
-    counted = f"select * from requests_{list(candidates.sql).index(model)}"
-    engine.view("requests", compared(counted) if is_counted else query("offline/requests"))
+    number = list(candidates.sql).index(model)
+    engine.view("requests", compared(f"select * from requests_{number}"))
     points = candidates.points.get(model)
     source = "model_items" if points is None else f"({compared(points)}) as p"
     engine.view(
@@ -245,18 +228,36 @@ def _open(
     )
 
 
-def _add_queried(
-    engine: Engine, wanted: Sequence[OfflineMetric], sums: ModelSums, scoring: Scoring
-) -> None:
+def _start_sums(engine: Engine, units: Units) -> ModelSums:
+    """Count the requests of each unit, and look at the scores and the relevance."""
+    ((low, high, *grades),) = engine.rows(
+        "select min(score), max(score), min(case when grade > 0 then grade end), "
+        "max(case when grade > 0 then grade end), min(case when grade <= 0 then grade end), "
+        "max(case when grade <= 0 then grade end) from scored_rows"
+    )
+    is_binary = grades[0] == grades[1] and grades[2] == grades[3]
+    longest = whole_number(engine, "select max(items) from requests where relevant > 0")
+    sums = ModelSums(units.ids, float(low or 0), float(high or 0), is_binary, longest)
+    sums.add("requests", engine.arrays(query("offline/unit_requests")))
+    return sums
+
+
+def _add_metrics(engine: Engine, sums: ModelSums, scoring: Scoring) -> None:
     """Add what the metrics sum of `model_items`, `requests`, `scored_rows` and `traffic_rows`."""
     of: dict[Family, list[OfflineMetric]] = {}
-    for metric in wanted:
+    for metric in scoring.metrics:
         of.setdefault(metric.definition.family, []).append(metric)
-    if lists := [*of.get("list", ()), *of.get("tied", ())]:
+    lists = [*of.get("list", ()), *of.get("tied", ())]
+    held = [*of.get("beyond", ()), *of.get("catalogue", ())]
+    if lists or held:
+        _rank_items(engine, held)
+    if lists:
         _add_lists(engine, lists, sums)
+    if held:
+        _add_held(engine, held, sums)
     if "pairs" in of:
-        engine.table("unit_pairs", query("offline/pairs"))
-        sums.add("pairs", engine.frame(query("offline/pair_values")))
+        engine.view("unit_pairs", query("offline/pairs"))
+        sums.add("pairs", engine.arrays(query("offline/pair_values")))
         if any(metric.definition.above in metrics.GRADED for metric in of["pairs"]):
             _add_graded(engine, sums)
     if "auc" in of:
@@ -264,18 +265,27 @@ def _add_queried(
     if "point" in of and max(abs(sums.low), abs(sums.high)) <= _LARGEST_SCORE:
         cut = "null" if scoring.threshold is None else repr(scoring.threshold)
         engine.view("threshold", f"select cast({cut} as double) as threshold")
-        sums.add("point", engine.frame(query("offline/point_values")))
+        sums.add("point", engine.arrays(query("offline/point_values")))
     if "bins" in of and sums.probabilities:
         engine.view("bin_count", f"select cast({scoring.bins} as bigint) as bins")
-        sums.curve = engine.frame(query("offline/calibration"))
-        sums.curve["predicted"] = sums.curve["predicted"].astype(float) * SCALE
-    if held := [*of.get("beyond", ()), *of.get("catalogue", ())]:
-        _add_held(engine, held, sums)
+        sums.curve = engine.arrays(query("offline/calibration"))
+
+
+def _rank_items(engine: Engine, held: Sequence[OfflineMetric]) -> None:
+    """Make `places` of relevant items, and of the first ones where metrics of lists need them."""
+    kept, ranked = "grade > 0", "select * from model_items"
+    if held:
+        kept += f" or place <= {max(metric.cutoff for metric in held)}"
+    else:
+        relevant = "select request_id from requests where relevant > 0"
+        ranked = f"select m.* from model_items m semi join ({relevant}) r "
+        ranked += "on m.request_id = r.request_id"
+    engine.view("ranked_items", ranked)
+    engine.table("places", f"select * from ({query('offline/places')}) as p where {kept}")
 
 
 def _add_lists(engine: Engine, wanted: Sequence[OfflineMetric], sums: ModelSums) -> None:
     """Add the sums of ranking metrics: places → columns per request → values → sums."""
-    engine.table("places", query("offline/places"))
     engine.view("hits", query("offline/hits"))
     ks = _write_cutoffs(engine, wanted)
     engine.view("list_values", query("offline/list_values"))
@@ -315,8 +325,22 @@ def _write_cutoffs(engine: Engine, wanted: Sequence[OfflineMetric]) -> list[int]
     return ks
 
 
+def full_ideal(k: int) -> float | None:
+    """Return the DCG of k relevant items in multiples of 1e-12; None beyond any list's length.
+
+    Example:
+        >>> full_ideal(1)
+        1000000000000.0
+    """
+    if k > _LONGEST:
+        return None
+    return float(sum(round(1e12 / math.log2(1 + place)) for place in range(1, k + 1)))
+
+
 def _add_graded(engine: Engine, sums: ModelSums) -> None:
-    """Add concordant and discordant pairs of every two levels of relevance."""
+    """Add pairs of every two levels of relevance, where `pair_values` has not counted them."""
+    if sums.is_binary:
+        return
     levels = whole_number(
         engine,
         "select max(levels) from "
@@ -325,7 +349,7 @@ def _add_graded(engine: Engine, sums: ModelSums) -> None:
     digits = max(math.ceil(math.log2(max(levels, 2))), 1)
     halves = ", ".join(f"({2**i})" for i in range(digits))
     engine.view("bits", f"select * from (values {halves}) as v (half)")
-    sums.add("pairs", engine.frame(query("offline/graded_pairs")))
+    sums.add("pairs", engine.arrays(query("offline/graded_pairs")))
 
 
 def _add_auc(engine: Engine, sums: ModelSums) -> None:
@@ -333,17 +357,17 @@ def _add_auc(engine: Engine, sums: ModelSums) -> None:
     # Imported here, because an evaluation without AUC needs no experiment and no logs.
     from abeval.logs.views import show_scored
 
-    for by, variant in (("traffic", "traffic"), ("pooled", "'pooled'")):
+    for by, variant in (("traffic", "traffic"), ("pooled", "0")):
         show_scored(engine, f"select {variant} as variant, unit_id, score, click from traffic_rows")
-        frame = engine.frame(query("units/auc"))[["unit_id", "c_auc", "c_scored_units"]]
-        sums.add(f"auc_{by}", frame.rename(columns={"c_auc": "v_auc", "c_scored_units": "units"}))
+        rows = engine.arrays(query("units/auc"))
+        columns = {"unit_id": rows["unit_id"], "v_auc": rows["c_auc"]}
+        sums.add(f"auc_{by}", columns | {"units": rows["c_scored_units"]})
 
 
 def _add_held(engine: Engine, wanted: Sequence[OfflineMetric], sums: ModelSums) -> None:
     """Add novelty, serendipity and diversity of lists, and in how many lists each item is."""
     ks, above = _write_cutoffs(engine, wanted), {m.definition.above for m in wanted}
-    engine.view("deepest", f"select {max(ks)} as k")
-    engine.table("top_items", query("offline/top_items"))
+    engine.view("top_items", f"select * from places where place <= {max(ks)}")
     queries: Mapping[str, frozenset[str]] = {
         "beyond_values": metrics.HISTORY,
         "vector_values": frozenset({"ild_vectors"}),
@@ -351,4 +375,4 @@ def _add_held(engine: Engine, wanted: Sequence[OfflineMetric], sums: ModelSums) 
     }
     for name in (name for name, values in queries.items() if values & above):
         sums.add_cuts(engine, "beyond", query(f"offline/{name}"), ks)
-    sums.listed = engine.frame(query("offline/listed_items"))
+    sums.listed = engine.arrays(query("offline/listed_items"))

@@ -73,11 +73,6 @@ def gini_of_sets(totals: Totals, catalogue_size: int) -> Floats:
     return spread_of_sets(totals, catalogue_size, ["gini"]).ravel()
 
 
-def entropy_of_sets(totals: Totals) -> Floats:
-    """Return entropy of every row, in nats."""
-    return spread_of_sets(totals, totals.shape[1], ["entropy"]).ravel()
-
-
 def spread_of_sets(totals: Totals, catalogue_size: int, functionals: Sequence[Spread]) -> Floats:
     """Evaluate Gini and entropy of every row of impressions by item, shape (functionals, sets).
 
@@ -142,16 +137,29 @@ def _positive(impressions: float) -> float:
     return impressions
 
 
-def _rarefied(shown: Totals, units: float, at: float) -> float:
-    """Expected number of distinct items shown to `at` of the units."""
+def chances_seen(units: float, at: float) -> Floats:
+    """Return how likely `at` of the units hold one of some, by how many these are, from 0.
+
+    The last chance is that of all larger numbers too (Hurlbert 1971).
+
+    Example:
+        >>> chances_seen(4, 1).round(3), chances_seen(4, 4)
+        (array([0.  , 0.25, 0.5 , 0.75, 1.  ]), array([0., 1.]))
+    """
     if at >= units:
-        return float(np.count_nonzero(shown > 0))
+        return np.array([0.0, 1.0])
     # C(U-u, m)/C(U, m) = prod_j (U-m-j)/(U-j), cut where it falls below 1e-17.
     length = int(min(units - at, np.ceil(-40.0 / np.log1p(-at / units)))) + 1
     step = np.arange(length)
     factors = np.maximum(units - at - step, 0.0) / (units - step)
-    seen = 1.0 - np.concatenate(([1.0], np.cumprod(factors)))
-    return float(np.sum(seen.take(shown.astype(np.intp), mode="clip")))
+    return np.asarray(1.0 - np.concatenate(([1.0], np.cumprod(factors))))
+
+
+def _rarefied(shown: Totals, units: float, at: float) -> float:
+    """Expected number of distinct items shown to `at` of the units."""
+    if at >= units:
+        return float(np.count_nonzero(shown > 0))
+    return float(np.sum(chances_seen(units, at).take(shown.astype(np.intp), mode="clip")))
 
 
 _CHUNK = 16

@@ -14,6 +14,7 @@ with numbered as (
       partition by request_id order by case when place is null then 0.0e0 else grade end desc
     ) as list_ideal
   from places
+  where grade > 0
 )
 select
   request_id, unit_id, place, relevant, hit, ideal, list_ideal, grade,

@@ -68,6 +68,13 @@ class Unit(NamedTuple):
     unit_group: int
 
 
+class Request(NamedTuple):
+    """A row of `requests`."""
+
+    request_id: int
+    listed: int
+
+
 class Shown(NamedTuple):
     """A row of `shown_items`."""
 
@@ -249,6 +256,7 @@ def test_an_item_is_in_lists_of_its_traffic_that_weigh_less_the_longer_they_are(
     rows = answer(
         "offline/listed_items",
         top_items=TOP,
+        requests=[Request(request, len(own)) for request, own in lists(5).items()],
         traffic=traffic,
         cutoffs=CUTOFFS,
     ).by_key("traffic k item_id unit_group")

@@ -85,12 +85,14 @@ def test_a_narrower_policy_is_found_narrower_though_it_has_more_traffic():
 )
 @settings(deadline=None)
 def test_more_units_never_cover_less_and_all_cover_what_they_cover(shown, data):
-    units = np.array([[float(i in items)] for i in range(6) for items in shown])
-    held = units.reshape(6, len(shown)).sum(axis=1, keepdims=True)
+    held = np.array([sum(i in items for items in shown) for i in sorted(set().union(*shown))])
+    names = ("lists", "units", "weight", "squared_weight")
+    rows = {"item_id": np.arange(held.size), "unit_group": np.zeros(held.size, dtype=np.int64)}
+    rows |= dict.fromkeys(names, held.astype(float))
     of = np.array([float(len(shown))])
 
     def at(equal):
-        return float(Listed(np.array([held] * 4), of, of, equal, 6).values("coverage_equal")[0])
+        return Listed.of(rows, of, of, equal, 6).values("coverage_equal")[0]
 
     few = data.draw(st.integers(1, len(shown)))
     sizes = [len(set().union(*some)) for some in combinations(shown, few)]

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
-from typing import Any
+from pathlib import Path
+from typing import Any, Literal
 
+import numpy as np
 import pandas as pd
 import pytest
 
@@ -97,3 +99,101 @@ def test_times_for_numbers_are_refused(column: str) -> None:
         truth = TRUTH.assign(grade=times[:2])
     with pytest.raises(LogError, match=f"`{column}` is TIMESTAMP.*, which is no number"):
         abeval.evaluate(run, truth, metrics=["mrr@2"])
+
+
+def random_log(seed: int) -> pd.DataFrame:
+    """Units with lists of unlike lengths; ties, missing scores, graded relevance."""
+    rng = np.random.default_rng(seed)
+    lists = []
+    for request in range(24):
+        n = int(rng.integers(1, 9)) if request % 9 else 40
+        scores = rng.integers(0, 6, (2, n)) / 6
+        scores[:, rng.random(n) < 0.1] = np.nan
+        if request % 7 == 5:
+            scores[request % 2] = np.nan
+        columns = {
+            "unit_id": request % 7,
+            "request_id": request,
+            "item_id": rng.permutation(99)[:n],
+        }
+        columns |= {
+            "grade": rng.choice([0, 0, 0, 1, 2, 4.5], n),
+            "m_0": scores[0],
+            "m_1": scores[1],
+        }
+        lists.append(pd.DataFrame(columns))
+    return pd.concat(lists, ignore_index=True)
+
+
+NAMES = ["ndcg@3[lin]", "map@5[min]", "mrr", "gauc[units]", "fcp", "auc", "ece[mass]", "coverage@3"]
+
+
+def test_one_table_of_judged_rows_gives_what_lists_and_a_truth_give(tmp_path: Path) -> None:
+    log = random_log(9)
+    log.rename(columns={"unit_id": "user", "grade": "click"}).to_parquet(tmp_path / "log.parquet")
+    columns = abeval.JudgedColumns(unit="user", relevance="click")
+    models = {"old": "m_0", "new": "m_1"}
+    found = abeval.evaluate_log(tmp_path / "log.parquet", models, columns=columns, metrics=NAMES)
+    runs = {name: log.rename(columns={score: "score"}) for name, score in models.items()}
+    frames = abeval.evaluate(runs, log, metrics=NAMES)
+    for model in models:
+        assert found.values(model) == pytest.approx(frames.values(model), abs=1e-12)
+    assert found.result.pair("auc") == frames.result.pair("auc")
+
+
+@pytest.mark.parametrize("ties", ["item", "text", "position"])
+def test_ids_that_are_text_are_ranked_as_numbers_are(ties: Literal["item", "text"]) -> None:
+    log = random_log(3)
+    text = log.assign(
+        unit_id="u" + log["unit_id"].astype(str),
+        request_id="r" + log["request_id"].astype(str),
+        # As long as each other, so that texts are in the order of the numbers.
+        item_id="i" + (100 + log["item_id"]).astype(str),
+    )
+    numbers = log.assign(item_id=100 + log["item_id"])
+    one, other = (
+        abeval.evaluate_log(rows, ["m_0", "m_1"], metrics=NAMES, ties=ties)
+        for rows in (numbers, text)
+    )
+    # The order of requests, which only decides between equal scores of a bin, differs.
+    rows = [{k: v for k, v in e.values().items() if k != "ece[mass]"} for e in (one, other)]
+    assert rows[0] == pytest.approx(rows[1], abs=1e-12)
+    assert one.result.accounting == other.result.accounting
+
+
+def test_an_item_that_a_request_repeats_counts_once() -> None:
+    log = random_log(9)
+    metrics = ["ndcg@3[lin]", "gini@3[catalogue]"]
+    once, twice = (
+        abeval.evaluate_log(rows, ["m_0"], metrics=metrics) for rows in (log, pd.concat([log, log]))
+    )
+    assert once.values() == twice.values()
+    assert dict(twice.result.accounting)["items_repeated_in_a_request"] == len(log)
+
+
+@pytest.mark.parametrize("missing", [None, float("nan"), float("inf")])
+def test_rows_without_a_unit_or_a_relevance_are_counted(missing: float | None) -> None:
+    log = random_log(9)
+    log.loc[0, "grade"] = missing
+    log["unit_id"] = log["unit_id"].astype("Int64")
+    whole = abeval.evaluate_log(log, ["m_0"], metrics=["mrr"])
+    stray = log.iloc[[1]].assign(unit_id=pd.array([None], dtype="Int64"))
+    found = abeval.evaluate_log(pd.concat([log, stray]), ["m_0"], metrics=["mrr"])
+    assert dict(whole.result.accounting)["rows_without_unit"] == 0
+    assert dict(found.result.accounting)["rows_without_unit"] == 1
+    assert dict(found.result.accounting)["rows_without_relevance"] == 1
+    assert found.values() == whole.values()
+
+
+def test_a_judgement_without_a_unit_is_left_out() -> None:
+    truth = TRUTH.assign(unit_id=pd.array([None, 4], dtype="Int64"))
+    found = abeval.evaluate(RUN, truth, metrics=["mrr@2"])
+    assert found.values() == {"mrr@2": 1.0}
+    assert found.per_unit["model"]["mrr@2"].to_dict() == {4: 1.0}
+
+
+def test_fcp_counts_pairs_of_every_two_levels_of_relevance() -> None:
+    rows = {"unit_id": 1, "request_id": 1, "item_id": [1, 2, 3], "score": [0.3, 0.2, 0.1]}
+    for grades, value in (([2, 1, 0], 1.0), ([1, 2, 2], 0.0), ([0, 1, 0], 0.5), ([0, -1, -1], 1.0)):
+        log = pd.DataFrame({**rows, "grade": grades})
+        assert abeval.evaluate_log(log, ["score"], metrics=["fcp"]).values() == {"fcp": value}

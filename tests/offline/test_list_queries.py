@@ -10,7 +10,7 @@ from abeval.engines.sql import query
 from abeval.offline.metrics import RANKING, OfflineMetric
 from abeval.offline.sums import value_sql
 from tests.offline import slow
-from tests.relations import Keyed, Relations, answer, chance, near
+from tests.relations import Keyed, answer, chance, near
 
 SAME = 1e-14
 """Terms of the first place are exact, so that its values are."""
@@ -49,12 +49,6 @@ class Cutoff(NamedTuple):
 
     k: int
     full_ideal: float | None
-
-
-class Deepest(NamedTuple):
-    """The row of `deepest`."""
-
-    k: int
 
 
 class Discount(NamedTuple):
@@ -103,32 +97,18 @@ def listed(request: int) -> list[Item]:
 def places() -> Keyed:
     order = {request: [r.item_id for r in listed(request)] for request in range(6)}
     return {
-        (r.request_id, r.grade): {
-            "unit_id": r.unit_id,
-            "place": None if r.score is None else 1 + order[r.request_id].index(r.item_id),
-        }
-        for r in ITEMS
-        if r.grade is not None and r.grade > 0
-    }
-
-
-def test_a_place_is_by_score_then_tie_then_item() -> None:
-    assert answer("offline/places", model_items=ITEMS).by_key("request_id grade") == places()
-
-
-def test_the_first_items_of_a_list_are_those_with_the_best_scores() -> None:
-    expected = {
         (r.request_id, r.item_id): {
             "unit_id": r.unit_id,
             "category": r.category,
             "grade": r.grade,
-            "place": place,
+            "place": None if r.score is None else 1 + order[r.request_id].index(r.item_id),
         }
-        for request in range(6)
-        for place, r in enumerate(listed(request)[:3], 1)
+        for r in ITEMS
     }
-    tables: Relations = {"model_items": ITEMS, "deepest": [Deepest(3)]}
-    assert answer("offline/top_items", **tables).by_key("request_id item_id") == expected
+
+
+def test_a_place_is_by_score_then_tie_then_item() -> None:
+    assert answer("offline/places", ranked_items=ITEMS).by_key("request_id item_id") == places()
 
 
 class Ranked(NamedTuple):
@@ -226,6 +206,7 @@ def test_ndcg_with_ties_is_its_mean_over_every_order_of_equal_scores() -> None:
     rows = answer(
         "offline/tied_ndcg",
         model_items=[item for own in lists for item in own],
+        ranked_items="select * from model_items",
         cutoffs=[cutoff(k) for k in (1, 3, 7)],
         discounts=[Discount(place, total) for place, total in enumerate(totals)],
         places=query("offline/places"),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from tests.relations import Keyed, answer, chance
 
@@ -33,9 +33,9 @@ class Listed(NamedTuple):
     """A row of `listed_rows`."""
 
     request_id: int
-    item_id: int | None
+    item_id: int
     score: float | None
-    place: int
+    tie: int | None
 
 
 class Judgement(NamedTuple):
@@ -43,7 +43,7 @@ class Judgement(NamedTuple):
 
     unit_id: str
     request_id: int
-    item_id: int | None
+    item_id: int
     grade: float | None
 
 
@@ -152,45 +152,68 @@ def test_a_unit_counts_its_requests_with_scores_and_relevant_items() -> None:
     assert answer("offline/unit_requests", requests=own).by_key("unit_id") == expected
 
 
-def highest(values: list[Any]) -> Any:
-    return max((v for v in values if v is not None), default=None)
-
-
 def judged(listed: list[Listed], truth: list[Judgement]) -> Keyed:
     """Every item that is listed or judged, of the requests of the truth."""
     expected = {}
     for request in {r.request_id for r in truth}:
-        shown = [r for r in listed if r.request_id == request]
-        known = [r for r in truth if r.request_id == request]
-        for item in {*(r.item_id for r in shown), *(r.item_id for r in known)} - {None}:
-            rows = [r for r in shown if r.item_id == item]
-            grade = highest([r.grade for r in known if r.item_id == item])
+        shown = {r.item_id: r for r in listed if r.request_id == request}
+        known = {r.item_id: r for r in truth if r.request_id == request}
+        for item in {*shown, *known}:
+            row = shown.get(item, Listed(request, item, None, None))
+            grade = known[item].grade if item in known else None
             expected[request, item] = {
-                "unit_id": min(r.unit_id for r in known),
-                "score": highest([r.score for r in rows]),
-                "place": min((r.place for r in rows), default=None),
+                "unit_id": min(r.unit_id for r in known.values()),
+                "score": row.score,
+                "tie": row.tie,
                 "grade": max(grade or 0.0, 0.0),
+                "category": None,
             }
     return expected
 
 
-def test_an_item_is_judged_once_with_its_best_score_first_place_and_highest_grade() -> None:
+def test_an_item_is_judged_that_is_listed_or_relevant_in_a_known_request() -> None:
     rng = chance(3)
     listed = [
-        Listed(rng.randrange(6), rng.choice([None, 1, 2, 3, 4]), rng.choice([None, 0.25, 0.5]), i)
-        for i in range(50)
+        Listed(request, item, rng.choice([None, 0.25, 0.5]), item)
+        for request in range(6)
+        for item in rng.sample(range(6), 4)
     ]
     truth = [
-        Judgement(
-            rng.choice("uv"),
-            rng.randrange(2, 8),
-            rng.choice([None, 1, 2, 3, 5, 6]),
-            rng.choice([None, -1.0, 0.0, 1.0, 2.0]),
-        )
-        for _ in range(50)
+        Judgement(rng.choice("uv"), request, item, rng.choice([None, -1.0, 0.0, 1.0, 2.0]))
+        for request in range(2, 8)
+        for item in rng.sample(range(6), 3)
     ]
     rows = answer("offline/judged", listed_rows=listed, truth_rows=truth)
     assert rows.by_key("request_id item_id") == judged(listed, truth)
+
+
+class Asked(NamedTuple):
+    """A row of `keyed_requests`."""
+
+    unit_id: int
+    request_id: str
+
+
+class Id(NamedTuple):
+    """A row of `item_ids`."""
+
+    item_id: int | None
+
+
+def test_requests_of_two_units_with_one_id_have_two_numbers() -> None:
+    asked = [Asked(2, "b"), Asked(1, "b"), Asked(1, "a"), Asked(3, "10"), Asked(4, "9")]
+    rows = answer("offline/request_numbers", keyed_requests=asked).by_key("unit_id request_id")
+    order = [(3, "10"), (4, "9"), (1, "a"), (1, "b"), (2, "b")]
+    assert rows == {key: {"number": number} for number, key in enumerate(order, 1)}
+
+
+def test_items_are_numbered_in_the_order_of_their_ids_and_of_their_texts() -> None:
+    rows = answer("offline/item_numbers", item_ids=[Id(9), Id(10), Id(9), Id(None), Id(1)])
+    assert rows.by_key("item_id") == {
+        (1,): {"number": 1, "text_place": 1},
+        (9,): {"number": 2, "text_place": 3},
+        (10,): {"number": 3, "text_place": 2},
+    }
 
 
 def test_values_of_a_unit_are_added_in_whole_multiples() -> None:

@@ -117,9 +117,9 @@ def test_gini_is_half_the_relative_mean_difference_over_the_full_catalogue(
 def test_entropy_is_scipys_in_nats(shown: list[int]) -> None:
     if sum(shown) == 0:
         return
-    assert catalogue.entropy_of_sets(np.array([shown], dtype=float))[0] == pytest.approx(
-        stats.entropy(shown), abs=1e-9
-    )
+    totals = np.array([shown], dtype=float)
+    entropy = catalogue.spread_of_sets(totals, len(shown), ["entropy"])[0, 0]
+    assert entropy == pytest.approx(stats.entropy(shown), abs=1e-9)
 
 
 def test_at_an_even_split_the_plain_functionals_are_compared() -> None:

@@ -7,7 +7,7 @@ from abeval.aggregates.audit_arrays import CLUSTERS
 from abeval.agreement import clusters
 from abeval.agreement.case import Case, Finding
 from abeval.agreement.clusters import p_above, share, shares
-from abeval.offline.kernels import ratio
+from abeval.offline.groups import ratio
 from abeval.results import format as fmt
 from abeval.results.agreement import Evidence
 from abeval.stats.records import Estimate, Floats
