@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -91,11 +91,10 @@ class Cells:
         return np.array([kind.phase == IN_PERIOD for kind in self.kinds], dtype=bool)[self.kind]
 
 
-def read_cells(engine: Engine, shape: LogShape, set_aside: str, bucket: str | None = None) -> Cells:
-    """Read the rows of `logged_sums` as arrays.
+def read_cells(engine: Engine, shape: LogShape, bucket: str | None = None) -> Cells:
+    """Read the rows of `logged_cells` as arrays.
 
-    `set_aside` is SQL of why impressions of a kind do not count, null if they do; `bucket` of the
-    sub-bucket of a unit over `unit_id`.
+    `bucket` is SQL of the sub-bucket of a unit over `unit_id`.
 
     Raises:
         LogError: Two units, or two kinds, have the same hash.
@@ -104,65 +103,50 @@ def read_cells(engine: Engine, shape: LogShape, set_aside: str, bucket: str | No
     listed, kind_hash = ", ".join(names), engine.hash64(names)
     rows = engine.rows(
         f"select {kind_hash} as kind, cast(sum(case when unit_id is null then c_1 else 0 end) "
-        f"as bigint) as nameless, count(unit_id) as named, {set_aside} as set_aside, {listed} "
-        f"from logged_sums group by {listed} order by kind"
+        "as bigint) as nameless, max(case when unit_id is not null then set_aside end) as reason, "
+        f"{listed} from logged_cells group by {listed} order by kind"
     )
     kind_hashes = np.array([row[0] for row in rows], dtype=np.int64)
     if len({*kind_hashes.tolist()}) < len(kind_hashes):
         raise LogError("two kinds of impressions have the same hash", "report it with the file")
-    sums = [*shape.components.values()]
-    no = arrays.NO_DAY
-    absent = {"first_ms": arrays.NO_FIRST, "last_ms": arrays.NO_LAST, **dict.fromkeys(sums, 0)}
+    sums, times = [*shape.components.values()], dict[str, str]()
+    if shape.has_time:
+        no = arrays.NO_DAY
+        times = {
+            "hour": f"cast(case when phase >= {BEFORE} then coalesce(hour, {no}) else {no} end "
+            "as int)",
+            "first_ms": f"cast(coalesce(first_ms, {arrays.NO_FIRST}) as bigint)",
+            "last_ms": f"cast(coalesce(last_ms, {arrays.NO_LAST}) as bigint)",
+        }
     columns = {
         "unit": engine.hash64(["unit_id"]),
         "twin": f"cast({engine.hash64(['unit_id', '1'])} % {2**31} as int)",
         "kind": kind_hash,
-        "hour": f"cast(case when phase >= {BEFORE} then coalesce(hour, {no}) else {no} end as int)",
-        **{n: f"cast(coalesce({n}, {value}) as bigint)" for n, value in absent.items()},
+        **times,
+        **{name: f"coalesce({name}, 0)" for name in sums},
         **({"bucket": bucket} if bucket else {}),
     }
-    fetched = _fetched(engine, columns, sum(whole(row[2]) for row in rows))
+    selected = ", ".join(f"{sql} as {name}" for name, sql in columns.items())
+    fetched = dict(engine.arrays(f"select {selected} from logged_cells where unit_id is not null"))
     order = np.argsort(fetched["unit"])
     # Each column as fetched goes before the next is sorted: together they would take twice as much.
-    ordered = {n: a.take(order) if (a := fetched.pop(n)).strides[0] else a for n in columns}
+    ordered = {name: np.asarray(fetched.pop(name))[order] for name in columns}
     unit, twin = ordered["unit"], ordered.pop("twin")
     is_same = unit[1:] == unit[:-1]
     if (is_same & (twin[1:] != twin[:-1])).any():
         raise LogError("two units have the same hash of 94 bits", "report it with the log")
     starts = arrays.heads(unit)
+    never = {"hour": arrays.NO_DAY, "first_ms": arrays.NO_FIRST, "last_ms": arrays.NO_LAST}
     return Cells(
-        hashes=arrays.reduced(np.minimum, unit, starts),
+        hashes=unit[starts],
         unit=arrays.runs(starts, len(unit)).astype(np.int32),
         kind=np.searchsorted(kind_hashes, ordered["kind"]).astype(np.int32),
-        **{name: ordered[name] for name in ("hour", "first_ms", "last_ms")},
+        **{n: ordered.get(n, np.broadcast_to(no, len(unit))) for n, no in never.items()},
         sums={name: arrays.narrow(ordered.pop(name)) for name in sums},
-        kinds=[_kind(row[3:]) for row in rows],
+        kinds=[_kind(row[2:]) for row in rows],
         nameless=[whole(row[1]) for row in rows],
         sub_bucket=ordered["bucket"][starts].astype(np.int16) if bucket else None,
     )
-
-
-def _fetched(engine: Engine, columns: Mapping[str, str], size: int) -> dict[str, NDArray[Any]]:
-    """Fetch columns of the rows of `logged_sums` that have a unit; `size` is their number."""
-    listed = ", ".join(f"{sql} as {name}" for name, sql in columns.items())
-    sql = f"select {listed} from logged_sums where unit_id is not null"
-    if not isinstance(engine, ArrayEngine):
-        return dict(engine.arrays(sql))
-    fetched: dict[str, NDArray[Any]] = {name: np.zeros(size, dtype=np.int64) for name in columns}
-    end = 0
-    for rows in engine.chunks(sql):
-        start, end = end, end + len(rows["unit"])
-        for name, values in rows.items():
-            if start == 0:
-                # A column takes memory once it has a second value.
-                fetched[name] = np.broadcast_to(values[:1].copy(), size)
-            first = fetched[name][0]
-            if not fetched[name].flags.writeable and (values != first).any():
-                fetched[name] = np.empty(size, dtype=values.dtype)
-                fetched[name][:start] = first
-            if fetched[name].flags.writeable:
-                fetched[name][start:end] = values
-    return fetched
 
 
 def _kind(row: Sequence[Cell]) -> Kind:

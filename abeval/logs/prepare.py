@@ -288,10 +288,8 @@ def write_views(run: Run, shape: LogShape, join: Sequence[str]) -> None:
 
 
 def show_cells(run: Run, shape: LogShape) -> None:
-    """Create `logged_cells`: of each cell of `logged_sums`, what set its rows aside."""
-    columns = f"phase = {IN_PERIOD} as in_period, hour // 24 as day"
-    reason = views.set_aside(run.experiment, shape)
-    run.engine.view("logged_cells", f"select *, {columns}, {reason} as set_aside from logged_sums")
+    """Create `logged_cells`: of each cell of `logged_sums`, its phase and what set it aside."""
+    run.engine.view("logged_cells", views.cells_view(run.experiment, shape, run.engine))
 
 
 def _read_cells(run: Run, shape: LogShape) -> Cells:
@@ -301,7 +299,7 @@ def _read_cells(run: Run, shape: LogShape) -> Cells:
     # Of a table of units, a draw of each row costs less in the pass than looking its unit up later.
     is_dealt = experiment.of_units and experiment.trust.aa_runs
     bucket = sub_bucket_sql(engine, experiment.salt, "unit_id") if is_dealt else None
-    cells = read_cells(engine, shape, views.set_aside(experiment, shape, is_named=True), bucket)
+    cells = read_cells(engine, shape, bucket)
     units.write_names(engine, shape)
     return cells
 

@@ -27,7 +27,7 @@ _ID = "cast(logged_id as varchar)"
 
 def write_names(engine: Engine, shape: LogShape) -> None:
     """Show the ids of all units as `logged_names`: `logged_id`, and its hash as `unit_hash`."""
-    logged = "select unit_id as logged_id from logged_sums where unit_id is not null"
+    logged = "select unit_id as logged_id from logged_cells where unit_id is not null"
     if shape.impressions.log == UNITS:
         named = logged
     elif shape.exposures is None:
@@ -41,7 +41,7 @@ def write_names(engine: Engine, shape: LogShape) -> None:
 
 def same_ids(engine: Engine, relation: str) -> str:
     """Write the units of another log as the type that they have in the impressions."""
-    own, other = (engine.columns(name)["unit_id"] for name in ("logged_sums", relation))
+    own, other = (engine.columns(name)["unit_id"] for name in ("logged_cells", relation))
     return "unit_id" if own == other else f"cast(unit_id as {own})"
 
 

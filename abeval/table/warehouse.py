@@ -417,7 +417,8 @@ def _write_counted(engine: Engine, shape: LogShape, sources: Collection[Source])
     columns = {"logged_cells": own}
     engine.view(
         "impressions",
-        "select unit_id, in_period, hour // 24 as day, time_ms, request_id from logged "
+        f"select unit_id, in_period, {engine.epoch_ms('cast(day as timestamp)')} // 86400000 as day, "
+        "time_ms, request_id from logged "
         "where counts and unit_id is not null",
     )
     for source in (source for source in _SOURCES[1:] if source in sources):

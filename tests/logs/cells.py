@@ -178,14 +178,16 @@ def small_log(
     }
     shape = replace(shape_of(experiment, [], columns), segments={"city": "city"})
     with closing(DuckDBEngine()) as engine:
-        engine.table("logged_sums", relation(_SUMS, *map(_sums, shown)))
+        engine.table("dated_sums", relation(_SUMS, *map(_sums, shown)))
         if exposures is not None:
             of_rows = "unit_id varchar, variant varchar, time_ms bigint, s_city varchar"
             engine.table("exposures", relation(of_rows, *exposures))
             engine.table("exposed", query("log/exposed"))
         # Where a salt assigns units, no variant of the log is set aside.
         by_log = experiment if only else plan(assignment={"salt": "s"})
-        cells = read_cells(engine, shape, set_aside(by_log, shape, is_named=True))
+        reason = set_aside(by_log, shape)
+        engine.view("logged_cells", f"select *, {reason} as set_aside from dated_sums")
+        cells = read_cells(engine, shape)
         write_names(engine, shape)
         rows = engine.rows("select unit_hash, logged_id from logged_names")
         names = {int(str(one)): str(name) for one, name in rows}
