@@ -8,26 +8,10 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from abeval.engines.sql import ArrayEngine, Cell, Engine, query, quoted, row_count, whole
+from abeval.engines.sql import Cell, Engine, quoted, whole
 from abeval.errors import LogError
 from abeval.logs import unit_arrays as arrays
-from abeval.logs.checks import check_clicks
-from abeval.logs.run import Run
 from abeval.logs.shape import LogShape
-
-_FEW = 100_000
-"""Rows of a table of units that are kept as sums, rather than read anew by each query."""
-
-
-def write_sums(run: Run, shape: LogShape) -> None:
-    """Create `logged_sums`: of a log its sums, of a table of units a row of each."""
-    check_clicks(shape, run.engine)
-    engine, of_units = run.engine, run.experiment.of_units
-    # A few rows are planned once; many would be in memory twice.
-    is_few = isinstance(engine, ArrayEngine) and of_units and row_count(engine, "raw_units") <= _FEW
-    create = engine.view if of_units and not is_few else engine.table
-    create("logged_sums", query(f"units/logged_{'rows' if of_units else 'sums'}"))
-
 
 OUTSIDE, NO_TIME, BEFORE, IN_PERIOD = range(4)
 """Phases of an impression: in neither period, without a time, in the pre-period, in the period."""
@@ -91,6 +75,21 @@ class Cells:
         return np.array([kind.phase == IN_PERIOD for kind in self.kinds], dtype=bool)[self.kind]
 
 
+def hashed_cells(engine: Engine, shape: LogShape, cells: str) -> str:
+    """Write the rows of a relation of cells, with hashes of their unit and of their kind."""
+    columns = {
+        "unit_hash": engine.hash64(["unit_id"]),
+        "second_hash": f"cast({engine.hash64(['unit_id', '1'])} % {2**31} as int)",
+        "kind_hash": engine.hash64(_kind_columns(shape)),
+    }
+    return f"select *, {', '.join(f'{sql} as {n}' for n, sql in columns.items())} from {cells}"
+
+
+def _kind_columns(shape: LogShape) -> list[str]:
+    """List the columns whose values cells of one kind share."""
+    return ["phase", "variant", "is_exposed", *(quoted(f"s_{name}") for name in shape.segments)]
+
+
 def read_cells(engine: Engine, shape: LogShape, bucket: str | None = None) -> Cells:
     """Read the rows of `logged_cells` as arrays.
 
@@ -99,12 +98,11 @@ def read_cells(engine: Engine, shape: LogShape, bucket: str | None = None) -> Ce
     Raises:
         LogError: Two units, or two kinds, have the same hash.
     """
-    names = ["phase", "variant", "is_exposed", *(quoted(f"s_{name}") for name in shape.segments)]
-    listed, kind_hash = ", ".join(names), engine.hash64(names)
+    listed = ", ".join(["kind_hash", *_kind_columns(shape)])
     rows = engine.rows(
-        f"select {kind_hash} as kind, cast(sum(case when unit_id is null then c_1 else 0 end) "
-        "as bigint) as nameless, max(case when unit_id is not null then set_aside end) as reason, "
-        f"{listed} from logged_cells group by {listed} order by kind"
+        f"select {listed}, max(case when unit_id is not null then set_aside end) as reason, "
+        "cast(sum(case when unit_id is null then c_1 else 0 end) as bigint) as nameless "
+        f"from logged_cells group by {listed} order by kind_hash"
     )
     kind_hashes = np.array([row[0] for row in rows], dtype=np.int64)
     if len({*kind_hashes.tolist()}) < len(kind_hashes):
@@ -119,38 +117,36 @@ def read_cells(engine: Engine, shape: LogShape, bucket: str | None = None) -> Ce
             "last_ms": f"cast(coalesce(last_ms, {arrays.NO_LAST}) as bigint)",
         }
     columns = {
-        "unit": engine.hash64(["unit_id"]),
-        "twin": f"cast({engine.hash64(['unit_id', '1'])} % {2**31} as int)",
-        "kind": kind_hash,
+        **{name: name for name in ("unit_hash", "second_hash", "kind_hash")},
         **times,
         **{name: f"coalesce({name}, 0)" for name in sums},
         **({"bucket": bucket} if bucket else {}),
     }
     selected = ", ".join(f"{sql} as {name}" for name, sql in columns.items())
     fetched = dict(engine.arrays(f"select {selected} from logged_cells where unit_id is not null"))
-    order = np.argsort(fetched["unit"])
+    order = np.argsort(fetched["unit_hash"])
     # Each column as fetched goes before the next is sorted: together they would take twice as much.
     ordered = {name: np.asarray(fetched.pop(name))[order] for name in columns}
-    unit, twin = ordered["unit"], ordered.pop("twin")
+    unit, second = ordered["unit_hash"], ordered.pop("second_hash")
     is_same = unit[1:] == unit[:-1]
-    if (is_same & (twin[1:] != twin[:-1])).any():
+    if (is_same & (second[1:] != second[:-1])).any():
         raise LogError("two units have the same hash of 94 bits", "report it with the log")
     starts = arrays.heads(unit)
     never = {"hour": arrays.NO_DAY, "first_ms": arrays.NO_FIRST, "last_ms": arrays.NO_LAST}
     return Cells(
         hashes=unit[starts],
         unit=arrays.runs(starts, len(unit)).astype(np.int32),
-        kind=np.searchsorted(kind_hashes, ordered["kind"]).astype(np.int32),
+        kind=np.searchsorted(kind_hashes, ordered["kind_hash"]).astype(np.int32),
         **{n: ordered.get(n, np.broadcast_to(no, len(unit))) for n, no in never.items()},
         sums={name: arrays.narrow(ordered.pop(name)) for name in sums},
-        kinds=[_kind(row[2:]) for row in rows],
-        nameless=[whole(row[1]) for row in rows],
+        kinds=[_kind(row[1:-1]) for row in rows],
+        nameless=[whole(row[-1]) for row in rows],
         sub_bucket=ordered["bucket"][starts].astype(np.int16) if bucket else None,
     )
 
 
 def _kind(row: Sequence[Cell]) -> Kind:
-    set_aside, phase, variant, _, *values = row
+    phase, variant, _, *values, set_aside = row
     reason, named = (None if text is None else str(text) for text in (set_aside, variant))
     return Kind(whole(phase), named, tuple(str(value or "") for value in values), reason)
 

@@ -288,12 +288,18 @@ def cells_view(experiment: Experiment, shape: LogShape, engine: Engine) -> str:
         ts = engine.local_time(engine.epoch_ms("hour_ts"), experiment.timezone)
     first, last = (time_ms(log, engine, name) for name in ("first_ts", "last_ts"))
     hour = engine.epoch_ms("date_trunc('hour', ts)")
+    segments = [quoted(f"s_{name}") for name in shape.segments]
+    kept = ["unit_id", "variant", *segments, *shape.components.values()]
+    exposed = "true" if shape.exposures is None else "is_exposed"
     return f"""
     with timed as (
-      select *, {ts} as ts, {first} as time_ms, {last} as last_ms from logged_sums
+      select {", ".join(kept)}, {exposed} as is_exposed,
+        {ts} as ts, {first} as time_ms, {last} as last_ms
+      from logged_sums
     ),
     dated as (
-      select *, {_phase(experiment)} as phase, {hour} // 3600000 as hour, time_ms as first_ms
+      select {", ".join(kept)}, is_exposed, {_phase(experiment)} as phase,
+        {hour} // 3600000 as hour, time_ms as first_ms, last_ms
       from timed
     )
     select *, phase = {IN_PERIOD} as in_period, hour // 24 as day,
@@ -379,6 +385,7 @@ def logged_view(experiment: Experiment, shape: LogShape) -> str:
     dwell = "dwell_seen" if keep else "case when click = 1 then dwell_seen else 0 end"
     parts = zip(_part_columns(shape), (*shape.segments.values(), *shape.cuts.values()), strict=True)
     columns = [
+        *([] if shape.exposures is None else ["is_exposed"]),
         *_kept_columns(shape),
         *(f"{sql} as {name}" for name, sql in parts),
         # Rows that are set aside form cells of their own, whose number of rows alone is read.
@@ -394,24 +401,25 @@ def logged_view(experiment: Experiment, shape: LogShape) -> str:
         dwelt = "a.dwell_ms" if "dwell" in shape.clicks else "own_dwell_ms"
         same = " and ".join(f"i.{key} = a.{key}" for key in CLICK_KEYS)
         click_join = f"left join attributed a on {same}"
-    is_exposed, exposure_join = "true", ""
+    exposed, exposure_join, counts = [], "", "set_aside is null"
     if shape.exposures is not None:
         exposure_join = "left join exposed e on i.unit_id = e.unit_id"
         before = "in_period and i.time_ms < e.first_ms"
-        is_exposed = f"e.unit_id is not null and not coalesce({before}, false)"
+        exposed = [f"e.unit_id is not null and not coalesce({before}, false) as is_exposed"]
+        counts += " and is_exposed"
     category, item_join = _category(shape, _reads_category(shape))
     return f"""
     with joined as (
       select i.*, {category.format("own_category")} as category, {clicked} as click,
-        {dwelt} as dwell_seen, {is_exposed} as is_exposed
+        {", ".join([f"{dwelt} as dwell_seen", *exposed])}
       from seen i {click_join} {item_join} {exposure_join}
     ),
     clicked as (select *, {dwell} as dwell_ms from joined),
     dwelt as (
-      select *, dwell_ms / 1000.0e0 as dwell, set_aside is null and is_exposed as counts
+      select *, dwell_ms / 1000.0e0 as dwell, {counts} as counts
       from clicked
     )
-    select phase, is_exposed, counts, hour_ts, own_ts, {", ".join([*LOGGED, *columns])}
+    select phase, counts, hour_ts, own_ts, {", ".join([*LOGGED, *columns])}
     from dwelt
     """
 

@@ -29,9 +29,10 @@ from abeval.inference.judge import judge
 from abeval.logs import checks
 from abeval.logs.duplicates import has_id, keep_impressions
 from abeval.logs.mapping import LogColumns, map_columns
-from abeval.logs.prepare import click_join, show_cells, write_views
+from abeval.logs.prepare import click_join, write_views
 from abeval.logs.run import Run
 from abeval.logs.shape import LogShape, shape_of
+from abeval.logs.views import cells_view
 from abeval.metrics import definition
 from abeval.metrics.definition import PAGE_VIEWS, SESSIONS, UNIT_DAY, Metric, RowTerm, Source, Term
 from abeval.metrics.row_text import columns_of, is_plain
@@ -379,7 +380,7 @@ def write_totals(run: Run, shape: LogShape, sources: Collection[Source]) -> None
     experiment, engine = run.experiment, run.engine
     are_units = experiment.of_units or experiment.unit == ROW_UNIT
     engine.view("logged_sums", query(f"units/logged_{'rows' if are_units else 'sums'}"))
-    show_cells(run, shape)
+    engine.view("logged_cells", cells_view(experiment, shape, engine))
     has_days = experiment.period is not None and shape.has_time
     days = " union all select 1 as is_day" if has_days else ""
     engine.view("spans", f"select 0 as is_day{days}")
@@ -415,10 +416,10 @@ def _write_counted(engine: Engine, shape: LogShape, sources: Collection[Source])
     """Write what counts of each unit and day: cells of the log, and rows of other sources."""
     own = [*shape.components.values()]
     columns = {"logged_cells": own}
+    day = f"{engine.epoch_ms('cast(day as timestamp)')} // 86400000"
     engine.view(
         "impressions",
-        f"select unit_id, in_period, {engine.epoch_ms('cast(day as timestamp)')} // 86400000 as day, "
-        "time_ms, request_id from logged "
+        f"select unit_id, in_period, {day} as day, time_ms, request_id from logged "
         "where counts and unit_id is not null",
     )
     for source in (source for source in _SOURCES[1:] if source in sources):
