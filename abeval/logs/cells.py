@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from abeval.engines.sql import Cell, Engine, quoted, whole
 from abeval.errors import LogError
 from abeval.logs import unit_arrays as arrays
-from abeval.logs.shape import LogShape
+from abeval.logs.shape import UNITS, LogShape
 
 OUTSIDE, NO_TIME, BEFORE, IN_PERIOD = range(4)
 """Phases of an impression: in neither period, without a time, in the pre-period, in the period."""
@@ -40,7 +40,7 @@ class Cells:
     Attributes:
         hashes: Hash of each unit, sorted, shape (units,).
         unit: Place of the unit in `hashes`, shape (cells,).
-        hour: Local hour since 1970, `NO_DAY` without a time and outside both periods.
+        hour: Local hour since 1970, `NO_DAY` without a time.
         first_ms: Time of its first impression, `NO_FIRST` without one; `last_ms` as well.
         sums: `c_1`, … → sums, in the fewest bytes.
         nameless: Impressions of each kind that have no unit.
@@ -107,19 +107,16 @@ def read_cells(engine: Engine, shape: LogShape, bucket: str | None = None) -> Ce
     kind_hashes = np.array([row[0] for row in rows], dtype=np.int64)
     if len({*kind_hashes.tolist()}) < len(kind_hashes):
         raise LogError("two kinds of impressions have the same hash", "report it with the file")
-    sums, times = [*shape.components.values()], dict[str, str]()
-    if shape.has_time:
-        no = arrays.NO_DAY
-        times = {
-            "hour": f"cast(case when phase >= {BEFORE} then coalesce(hour, {no}) else {no} end "
-            "as int)",
-            "first_ms": f"cast(coalesce(first_ms, {arrays.NO_FIRST}) as bigint)",
-            "last_ms": f"cast(coalesce(last_ms, {arrays.NO_LAST}) as bigint)",
-        }
+    sums = [*shape.components.values()]
+    absent = {"hour": arrays.NO_DAY, "first_ms": arrays.NO_FIRST, "last_ms": arrays.NO_LAST}
+    # What all rows share is not fetched: a table of units may have many.
+    shared = {} if shape.has_time else {**absent}
+    if shape.impressions.log == UNITS:
+        shared |= {shape.components["1"]: 1, shape.clicks_component: 0}
+    own = [name for name in (*absent, *sums) if name not in shared]
     columns = {
         **{name: name for name in ("unit_hash", "second_hash", "kind_hash")},
-        **times,
-        **{name: f"coalesce({name}, 0)" for name in sums},
+        **{name: f"coalesce({name}, {absent.get(name, 0)})" for name in own},
         **({"bucket": bucket} if bucket else {}),
     }
     selected = ", ".join(f"{sql} as {name}" for name, sql in columns.items())
@@ -132,12 +129,16 @@ def read_cells(engine: Engine, shape: LogShape, bucket: str | None = None) -> Ce
     if (is_same & (second[1:] != second[:-1])).any():
         raise LogError("two units have the same hash of 94 bits", "report it with the log")
     starts = arrays.heads(unit)
-    never = {"hour": arrays.NO_DAY, "first_ms": arrays.NO_FIRST, "last_ms": arrays.NO_LAST}
+    for name, value in shared.items():
+        kind = np.int32 if name == "hour" else np.int64
+        ordered[name] = np.broadcast_to(np.array(value, kind), len(unit))
     return Cells(
         hashes=unit[starts],
         unit=arrays.runs(starts, len(unit)).astype(np.int32),
         kind=np.searchsorted(kind_hashes, ordered["kind_hash"]).astype(np.int32),
-        **{n: ordered.get(n, np.broadcast_to(no, len(unit))) for n, no in never.items()},
+        hour=ordered["hour"].astype(np.int32, copy=False),
+        first_ms=ordered["first_ms"],
+        last_ms=ordered["last_ms"],
         sums={name: arrays.narrow(ordered.pop(name)) for name in sums},
         kinds=[_kind(row[1:-1]) for row in rows],
         nameless=[whole(row[-1]) for row in rows],

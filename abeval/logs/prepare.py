@@ -253,8 +253,15 @@ def prepare(
     except QueryError as error:
         raise faulty_expression(run, metrics, shape, error) from error
     return Prepared(
-        *(shape, repeats, cells, placed, [*experiment.variants], covered),
-        *(opened.files[name], opened.rows[name], lacking),
+        shape=shape,
+        repeats=repeats,
+        cells=cells,
+        placed=placed,
+        variants=[*experiment.variants],
+        covered=covered,
+        files=opened.files[name],
+        rows=opened.rows[name],
+        lacking=lacking,
         notes=(
             *opened.notes,
             *join_notes(experiment, join),
@@ -295,12 +302,18 @@ def _write_cells(run: Run, shape: LogShape) -> None:
     """Create `logged_cells`: of a log its sums, of a table of units a row of each."""
     engine, of_units = run.engine, run.experiment.of_units
     checks.check_clicks(shape, engine)
-    engine.view("logged_sums", query(f"units/logged_{'rows' if of_units else 'sums'}"))
-    engine.view("dated_sums", views.cells_view(run.experiment, shape, engine))
+    show_sums(run, shape, of_units)
     # A few rows are planned once; many would be in memory twice.
     is_few = isinstance(engine, ArrayEngine) and of_units and row_count(engine, "raw_units") <= _FEW
     create = engine.view if of_units and not is_few else engine.table
     create("logged_cells", hashed_cells(engine, shape, "dated_sums"))
+
+
+def show_sums(run: Run, shape: LogShape, are_units: bool) -> None:
+    """Show the sums of the log, or its rows that are units, with phase and hour: `dated_sums`."""
+    engine = run.engine
+    engine.view("logged_sums", query(f"units/logged_{'rows' if are_units else 'sums'}"))
+    engine.view("dated_sums", views.cells_view(run.experiment, shape, engine))
 
 
 def _read_cells(run: Run, shape: LogShape) -> Cells:

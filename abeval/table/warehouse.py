@@ -29,10 +29,9 @@ from abeval.inference.judge import judge
 from abeval.logs import checks
 from abeval.logs.duplicates import has_id, keep_impressions
 from abeval.logs.mapping import LogColumns, map_columns
-from abeval.logs.prepare import click_join, write_views
+from abeval.logs.prepare import click_join, show_sums, write_views
 from abeval.logs.run import Run
 from abeval.logs.shape import LogShape, shape_of
-from abeval.logs.views import cells_view
 from abeval.metrics import definition
 from abeval.metrics.definition import PAGE_VIEWS, SESSIONS, UNIT_DAY, Metric, RowTerm, Source, Term
 from abeval.metrics.row_text import columns_of, is_plain
@@ -379,8 +378,8 @@ def write_totals(run: Run, shape: LogShape, sources: Collection[Source]) -> None
     """Write the sums of each unit, over the period and by day, with its variant."""
     experiment, engine = run.experiment, run.engine
     are_units = experiment.of_units or experiment.unit == ROW_UNIT
-    engine.view("logged_sums", query(f"units/logged_{'rows' if are_units else 'sums'}"))
-    engine.view("logged_cells", cells_view(experiment, shape, engine))
+    show_sums(run, shape, are_units)
+    engine.view("logged_cells", "select * from dated_sums")
     has_days = experiment.period is not None and shape.has_time
     days = " union all select 1 as is_day" if has_days else ""
     engine.view("spans", f"select 0 as is_day{days}")
