@@ -257,7 +257,7 @@ def _is_counted_in_utc(experiment: Experiment, log: LogColumns) -> bool:
     from the pass over the log.
     """
     bounds = _bounds(experiment)
-    is_converted = log.type_of("ts") != "DATE" and log.source.ts_zone is None
+    is_converted = log.type_of("ts") != "DATE" and log.source.ts_zone in (None, "UTC")
     return bool(bounds) and is_converted and has_whole_hours(experiment.timezone, *bounds)
 
 
