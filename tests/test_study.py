@@ -34,14 +34,14 @@ def test_one_engine_reads_each_log_once(asked: str, monkeypatch: pytest.MonkeyPa
         add_log(own, name, *arguments)  # type: ignore[arg-type]
 
     def counted_table(own: DuckDBEngine, name: str, sql: str) -> None:
-        calls[name] += name == "logged_sums"
+        calls[name] += name == "logged_cells"
         table(own, name, sql)
 
     monkeypatch.setattr(DuckDBEngine, "__init__", counted_engine)
     monkeypatch.setattr(DuckDBEngine, "add_log", counted_log)
     monkeypatch.setattr(DuckDBEngine, "table", counted_table)
     ASKED[asked](sample.at_one_look())
-    once = {"engine", "raw_impressions", "raw_clicks", "raw_items", "logged_sums"}
+    once = {"engine", "raw_impressions", "raw_clicks", "raw_items", "logged_cells"}
     assert +calls == Counter(once)
 
 

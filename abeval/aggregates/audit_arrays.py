@@ -101,6 +101,13 @@ class AuditedUnits(NamedTuple):
         A segment is an audit of its own, `AUDIT:SEGMENT`. Without `x`, rows are counted.
         """
         sums = self.sums(unit, y), self.sums(unit, x)
+        yield from self.shares_of_units(audit, *sums, cell, by_segment)
+
+    def shares_of_units(
+        self, audit: str, y: Whole, x: Whole, cell: str = "", by_segment: bool = False
+    ) -> Iterator[UnitShares]:
+        """Sum shares that are known of each unit, as `shares` does those of rows."""
+        sums = y, x
         yield from unit_shares(audit, [cell], self.variants, self.variant, *sums)
         for name, labels in self.segments.items() if by_segment else ():
             code = labels.code.astype(np.int64) * len(self.variants) + self.variant

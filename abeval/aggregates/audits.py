@@ -190,9 +190,8 @@ def _shares(
 ) -> Iterator[UnitShares]:
     shape, impressions = prepared.shape, units.sums(hours.unit, hours.impressions)
     if _has_clicks(shape):
-        yield from units.shares(
-            "clicked", hours.unit, hours.clicks, hours.impressions, by_segment=True
-        )
+        clicks = units.sums(hours.unit, hours.clicks)
+        yield from units.shares_of_units("clicked", clicks, impressions, by_segment=True)
     yield from _of_rows(run, prepared, units, hours, impressions)
     yield from _set_aside(run, prepared, units)
     if prepared.repeats.duplicates:
@@ -220,13 +219,12 @@ def _duplicates(
     run.engine.view("repeated_copies", f"select {unit} as unit_hash, {copies} from first_rows")
     read = _arrays(run.engine, "audit/duplicates", units)
     clicked, repeated = (units.sums(read["unit"], read[name]) for name in ("clicked", "duplicates"))
-    every = np.arange(units.number.size)
     if "click" not in log or shape.clicks is not None:
-        yield from units.shares("duplicate", every, repeated, impressions)
+        yield from units.shares_of_units("duplicate", repeated, impressions)
         return
     clicks = units.sums(hours.unit, hours.clicks)
-    yield from units.shares("duplicate", every, clicked, clicks, "clicked")
-    yield from units.shares("duplicate", every, repeated - clicked, impressions - clicks)
+    yield from units.shares_of_units("duplicate", clicked, clicks, "clicked")
+    yield from units.shares_of_units("duplicate", repeated - clicked, impressions - clicks)
 
 
 def _has_clicks(shape: LogShape) -> bool:
@@ -240,18 +238,22 @@ def _of_rows(
     experiment, engine, shape = run.experiment, run.engine, prepared.shape
     chosen = flags(experiment, shape, _never_null(run, prepared))
     has_lists = "request_id" in shape.impressions and "position" in shape.impressions
-    sample, every = _sample(hours), np.arange(units.number.size)
+    sample, none = _sample(hours), np.zeros_like(impressions)
     show_audited(run, shape, sample, chosen, has_lists)
     flagged = _arrays(engine, "audit/flags", units) if any(flag.sql for flag in chosen) else {}
+    unflagged = [*units.shares_of_units("", none, impressions)]
     for place, flag in enumerate(chosen):
-        y, x = np.zeros_like(impressions), impressions
+        if not flag.sql and not flag.variants:
+            yield from (row._replace(audit=flag.audit, cell=flag.name) for row in unflagged)
+            continue
+        y, x = none, impressions
         if flag.sql:
             among = f"f_{2 * place + 1}" if flag.among else "impressions"
             columns = flagged[f"f_{2 * place}"], flagged[among]
             y, x = (units.sums(flagged["unit"], column) for column in columns)
         if flag.variants:
             x = x * np.isin(units.variants, flag.variants)[units.variant]
-        yield from units.shares(flag.audit, every, y, x, flag.name)
+        yield from units.shares_of_units(flag.audit, y, x, flag.name)
     if has_lists or shape.has_time:
         name = "audit/lists" if has_lists else "audit/moments"
         lists = _arrays(engine, name, units)

@@ -112,6 +112,22 @@ def offsets(timezone: str) -> tuple[Offset, ...]:
     return tuple(changes)
 
 
+def has_whole_hours(timezone: str, *times: datetime) -> bool:
+    """Tell whether hours of UTC are hours of a zone, and local times are whole hours.
+
+    Of times before `SINCE` or after `UNTIL` that is not known.
+
+    Example:
+        >>> midnight = datetime(2026, 9, 14)
+        >>> has_whole_hours("Europe/Berlin", midnight), has_whole_hours("Asia/Kolkata", midnight)
+        (True, False)
+    """
+    changes = {ms for offset in offsets(timezone) for ms in offset}
+    known = all(SINCE.year < time.year < UNTIL.year for time in times)
+    whole = all(time == time.replace(minute=0, second=0, microsecond=0) for time in times)
+    return known and whole and all(ms % 3_600_000 == 0 for ms in changes)
+
+
 def local_ms(milliseconds: NDArray[np.int64], timezone: str) -> NDArray[np.int64]:
     """Move epoch milliseconds to local time, counted from 1970 as a clock on the wall shows it.
 

@@ -216,8 +216,10 @@ def days_of(prepared: Prepared) -> list[DayRows]:
     every = np.flatnonzero(cells.counts & cells.in_period & (cells.hour != arrays.NO_DAY))
     place = cells.day[every] - low
     inside = (place >= 0) & (place < size)
-    np.minimum.at(first, place[inside], cells.first_ms[every][inside])
-    np.maximum.at(last, place[inside], cells.last_ms[every][inside])
+    groups = arrays.Groups.of(place[inside].astype(np.int64), every[inside])
+    of_days = cells.day[groups.first] - low
+    first[of_days] = np.minimum.reduceat(cells.first_ms[groups.order], groups.start)
+    last[of_days] = np.maximum.reduceat(cells.last_ms[groups.order], groups.start)
     columns = (units, new, impressions, first, last)
     return [
         DayRows(str(day_text(low + number)), *row)

@@ -3,31 +3,15 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from abeval.engines.sql import ArrayEngine, Cell, Engine, query, quoted, row_count, whole
+from abeval.engines.sql import Cell, Engine, quoted, whole
 from abeval.errors import LogError
 from abeval.logs import unit_arrays as arrays
-from abeval.logs.checks import check_clicks
-from abeval.logs.run import Run
-from abeval.logs.shape import LogShape
-
-_FEW = 100_000
-"""Rows of a table of units that are kept as sums, rather than read anew by each query."""
-
-
-def write_sums(run: Run, shape: LogShape) -> None:
-    """Create `logged_sums`: of a log its sums, of a table of units a row of each."""
-    check_clicks(shape, run.engine)
-    engine, of_units = run.engine, run.experiment.of_units
-    # A few rows are planned once; many would be in memory twice.
-    is_few = isinstance(engine, ArrayEngine) and of_units and row_count(engine, "raw_units") <= _FEW
-    create = engine.view if of_units and not is_few else engine.table
-    create("logged_sums", query(f"units/logged_{'rows' if of_units else 'sums'}"))
-
+from abeval.logs.shape import UNITS, LogShape
 
 OUTSIDE, NO_TIME, BEFORE, IN_PERIOD = range(4)
 """Phases of an impression: in neither period, without a time, in the pre-period, in the period."""
@@ -56,7 +40,7 @@ class Cells:
     Attributes:
         hashes: Hash of each unit, sorted, shape (units,).
         unit: Place of the unit in `hashes`, shape (cells,).
-        hour: Local hour since 1970, `NO_DAY` without a time and outside both periods.
+        hour: Local hour since 1970, `NO_DAY` without a time.
         first_ms: Time of its first impression, `NO_FIRST` without one; `last_ms` as well.
         sums: `c_1`, … → sums, in the fewest bytes.
         nameless: Impressions of each kind that have no unit.
@@ -91,82 +75,79 @@ class Cells:
         return np.array([kind.phase == IN_PERIOD for kind in self.kinds], dtype=bool)[self.kind]
 
 
-def read_cells(engine: Engine, shape: LogShape, set_aside: str, bucket: str | None = None) -> Cells:
-    """Read the rows of `logged_sums` as arrays.
+def hashed_cells(engine: Engine, shape: LogShape, cells: str) -> str:
+    """Write the rows of a relation of cells, with hashes of their unit and of their kind."""
+    columns = {
+        "unit_hash": engine.hash64(["unit_id"]),
+        "second_hash": f"cast({engine.hash64(['unit_id', '1'])} % {2**31} as int)",
+        "kind_hash": engine.hash64(_kind_columns(shape)),
+    }
+    return f"select *, {', '.join(f'{sql} as {n}' for n, sql in columns.items())} from {cells}"
 
-    `set_aside` is SQL of why impressions of a kind do not count, null if they do; `bucket` of the
-    sub-bucket of a unit over `unit_id`.
+
+def _kind_columns(shape: LogShape) -> list[str]:
+    """List the columns whose values cells of one kind share."""
+    return ["phase", "variant", "is_exposed", *(quoted(f"s_{name}") for name in shape.segments)]
+
+
+def read_cells(engine: Engine, shape: LogShape, bucket: str | None = None) -> Cells:
+    """Read the rows of `logged_cells` as arrays.
+
+    `bucket` is SQL of the sub-bucket of a unit over `unit_id`.
 
     Raises:
         LogError: Two units, or two kinds, have the same hash.
     """
-    names = ["phase", "variant", "is_exposed", *(quoted(f"s_{name}") for name in shape.segments)]
-    listed, kind_hash = ", ".join(names), engine.hash64(names)
+    listed = ", ".join(["kind_hash", *_kind_columns(shape)])
     rows = engine.rows(
-        f"select {kind_hash} as kind, cast(sum(case when unit_id is null then c_1 else 0 end) "
-        f"as bigint) as nameless, count(unit_id) as named, {set_aside} as set_aside, {listed} "
-        f"from logged_sums group by {listed} order by kind"
+        f"select {listed}, max(case when unit_id is not null then set_aside end) as reason, "
+        "cast(sum(case when unit_id is null then c_1 else 0 end) as bigint) as nameless "
+        f"from logged_cells group by {listed} order by kind_hash"
     )
     kind_hashes = np.array([row[0] for row in rows], dtype=np.int64)
     if len({*kind_hashes.tolist()}) < len(kind_hashes):
         raise LogError("two kinds of impressions have the same hash", "report it with the file")
     sums = [*shape.components.values()]
-    no = arrays.NO_DAY
-    absent = {"first_ms": arrays.NO_FIRST, "last_ms": arrays.NO_LAST, **dict.fromkeys(sums, 0)}
+    absent = {"hour": arrays.NO_DAY, "first_ms": arrays.NO_FIRST, "last_ms": arrays.NO_LAST}
+    # What all rows share is not fetched: a table of units may have many.
+    shared = {} if shape.has_time else {**absent}
+    if shape.impressions.log == UNITS:
+        shared |= {shape.components["1"]: 1, shape.clicks_component: 0}
+    own = [name for name in (*absent, *sums) if name not in shared]
     columns = {
-        "unit": engine.hash64(["unit_id"]),
-        "twin": f"cast({engine.hash64(['unit_id', '1'])} % {2**31} as int)",
-        "kind": kind_hash,
-        "hour": f"cast(case when phase >= {BEFORE} then coalesce(hour, {no}) else {no} end as int)",
-        **{n: f"cast(coalesce({n}, {value}) as bigint)" for n, value in absent.items()},
+        **{name: name for name in ("unit_hash", "second_hash", "kind_hash")},
+        **{name: f"coalesce({name}, {absent.get(name, 0)})" for name in own},
         **({"bucket": bucket} if bucket else {}),
     }
-    fetched = _fetched(engine, columns, sum(whole(row[2]) for row in rows))
-    order = np.argsort(fetched["unit"])
+    selected = ", ".join(f"{sql} as {name}" for name, sql in columns.items())
+    fetched = dict(engine.arrays(f"select {selected} from logged_cells where unit_id is not null"))
+    order = np.argsort(fetched["unit_hash"])
     # Each column as fetched goes before the next is sorted: together they would take twice as much.
-    ordered = {n: a.take(order) if (a := fetched.pop(n)).strides[0] else a for n in columns}
-    unit, twin = ordered["unit"], ordered.pop("twin")
+    ordered = {name: np.asarray(fetched.pop(name))[order] for name in columns}
+    unit, second = ordered["unit_hash"], ordered.pop("second_hash")
     is_same = unit[1:] == unit[:-1]
-    if (is_same & (twin[1:] != twin[:-1])).any():
+    if (is_same & (second[1:] != second[:-1])).any():
         raise LogError("two units have the same hash of 94 bits", "report it with the log")
     starts = arrays.heads(unit)
+    for name, value in shared.items():
+        kind = np.int32 if name == "hour" else np.int64
+        ordered[name] = np.broadcast_to(np.array(value, kind), len(unit))
     return Cells(
-        hashes=arrays.reduced(np.minimum, unit, starts),
+        hashes=unit[starts],
         unit=arrays.runs(starts, len(unit)).astype(np.int32),
-        kind=np.searchsorted(kind_hashes, ordered["kind"]).astype(np.int32),
-        **{name: ordered[name] for name in ("hour", "first_ms", "last_ms")},
+        kind=np.searchsorted(kind_hashes, ordered["kind_hash"]).astype(np.int32),
+        hour=ordered["hour"].astype(np.int32, copy=False),
+        first_ms=ordered["first_ms"],
+        last_ms=ordered["last_ms"],
         sums={name: arrays.narrow(ordered.pop(name)) for name in sums},
-        kinds=[_kind(row[3:]) for row in rows],
-        nameless=[whole(row[1]) for row in rows],
+        kinds=[_kind(row[1:-1]) for row in rows],
+        nameless=[whole(row[-1]) for row in rows],
         sub_bucket=ordered["bucket"][starts].astype(np.int16) if bucket else None,
     )
 
 
-def _fetched(engine: Engine, columns: Mapping[str, str], size: int) -> dict[str, NDArray[Any]]:
-    """Fetch columns of the rows of `logged_sums` that have a unit; `size` is their number."""
-    listed = ", ".join(f"{sql} as {name}" for name, sql in columns.items())
-    sql = f"select {listed} from logged_sums where unit_id is not null"
-    if not isinstance(engine, ArrayEngine):
-        return dict(engine.arrays(sql))
-    fetched: dict[str, NDArray[Any]] = {name: np.zeros(size, dtype=np.int64) for name in columns}
-    end = 0
-    for rows in engine.chunks(sql):
-        start, end = end, end + len(rows["unit"])
-        for name, values in rows.items():
-            if start == 0:
-                # A column takes memory once it has a second value.
-                fetched[name] = np.broadcast_to(values[:1].copy(), size)
-            first = fetched[name][0]
-            if not fetched[name].flags.writeable and (values != first).any():
-                fetched[name] = np.empty(size, dtype=values.dtype)
-                fetched[name][:start] = first
-            if fetched[name].flags.writeable:
-                fetched[name][start:end] = values
-    return fetched
-
-
 def _kind(row: Sequence[Cell]) -> Kind:
-    set_aside, phase, variant, _, *values = row
+    phase, variant, _, *values, set_aside = row
     reason, named = (None if text is None else str(text) for text in (set_aside, variant))
     return Kind(whole(phase), named, tuple(str(value or "") for value in values), reason)
 

@@ -287,8 +287,16 @@ def place_units(run: Run, shape: LogShape, cells: Cells) -> Placed:
         clusters=clusters,
     )
     return Placed(
-        *(logged, variant, expected, tied, set_aside, place),
-        *(unit_of, analysed, entries, stretches),
+        logged=logged,
+        variant=variant,
+        expected=expected,
+        tied=tied,
+        set_aside=set_aside,
+        place=place,
+        unit_of=unit_of,
+        units=analysed,
+        entered=entries,
+        stretches=stretches,
     )
 
 

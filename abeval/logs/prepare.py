@@ -12,13 +12,13 @@ from functools import cached_property
 from zoneinfo import ZoneInfo
 
 from abeval.engines.builders import sub_bucket_sql
-from abeval.engines.sql import Engine, literal, query, quoted
+from abeval.engines.sql import ArrayEngine, Engine, literal, query, quoted, row_count
 from abeval.errors import AbevalError, ExperimentError, LogError, QueryError
 from abeval.experiment.model import Experiment
 from abeval.experiment.sections import moment
 from abeval.experiment.sources import OUTCOME, ROW_UNIT
 from abeval.logs import checks, units, views
-from abeval.logs.cells import IN_PERIOD, Cells, days_of_units, read_cells, write_sums
+from abeval.logs.cells import Cells, days_of_units, hashed_cells, read_cells
 from abeval.logs.coarser import NAMES, coarser_ids
 from abeval.logs.duplicates import EVENT_IDS, Repeats, find_repeats
 from abeval.logs.files import FileFacts, lacking_columns
@@ -235,7 +235,7 @@ def prepare(
         write_views(run, shape, join)
         run.step("units and days")
         checks.check_positions(metrics, shape, engine)
-        write_sums(run, shape)
+        _write_cells(run, shape)
         run.step("assignment")
         cells = _read_cells(run, shape)
         placed = place_units(run, shape, cells)
@@ -253,8 +253,15 @@ def prepare(
     except QueryError as error:
         raise faulty_expression(run, metrics, shape, error) from error
     return Prepared(
-        *(shape, repeats, cells, placed, [*experiment.variants], covered),
-        *(opened.files[name], opened.rows[name], lacking),
+        shape=shape,
+        repeats=repeats,
+        cells=cells,
+        placed=placed,
+        variants=[*experiment.variants],
+        covered=covered,
+        files=opened.files[name],
+        rows=opened.rows[name],
+        lacking=lacking,
         notes=(
             *opened.notes,
             *join_notes(experiment, join),
@@ -287,21 +294,35 @@ def write_views(run: Run, shape: LogShape, join: Sequence[str]) -> None:
     engine.view("logged", views.logged_view(experiment, shape))
 
 
-def show_cells(run: Run, shape: LogShape) -> None:
-    """Create `logged_cells`: of each cell of `logged_sums`, what set its rows aside."""
-    columns = f"phase = {IN_PERIOD} as in_period, hour // 24 as day"
-    reason = views.set_aside(run.experiment, shape)
-    run.engine.view("logged_cells", f"select *, {columns}, {reason} as set_aside from logged_sums")
+_FEW = 100_000
+"""Rows of a table of units that are kept as cells, rather than read anew by each query."""
+
+
+def _write_cells(run: Run, shape: LogShape) -> None:
+    """Create `logged_cells`: of a log its sums, of a table of units a row of each."""
+    engine, of_units = run.engine, run.experiment.of_units
+    checks.check_clicks(shape, engine)
+    show_sums(run, shape, of_units)
+    # A few rows are planned once; many would be in memory twice.
+    is_few = isinstance(engine, ArrayEngine) and of_units and row_count(engine, "raw_units") <= _FEW
+    create = engine.view if of_units and not is_few else engine.table
+    create("logged_cells", hashed_cells(engine, shape, "dated_sums"))
+
+
+def show_sums(run: Run, shape: LogShape, are_units: bool) -> None:
+    """Show the sums of the log, or its rows that are units, with phase and hour: `dated_sums`."""
+    engine = run.engine
+    engine.view("logged_sums", query(f"units/logged_{'rows' if are_units else 'sums'}"))
+    engine.view("dated_sums", views.cells_view(run.experiment, shape, engine))
 
 
 def _read_cells(run: Run, shape: LogShape) -> Cells:
-    """Read the cells of the log, and show them and the ids of their units to queries."""
+    """Read the cells of the log, and show the ids of their units to queries."""
     experiment, engine = run.experiment, run.engine
-    show_cells(run, shape)
     # Of a table of units, a draw of each row costs less in the pass than looking its unit up later.
     is_dealt = experiment.of_units and experiment.trust.aa_runs
     bucket = sub_bucket_sql(engine, experiment.salt, "unit_id") if is_dealt else None
-    cells = read_cells(engine, shape, views.set_aside(experiment, shape, is_named=True), bucket)
+    cells = read_cells(engine, shape, bucket)
     units.write_names(engine, shape)
     return cells
 

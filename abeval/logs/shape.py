@@ -3,6 +3,7 @@
 Each expression is a column once: `c_1`, … are summed, `v_1`, … values of rows, `u_1`, … covariates.
 """
 
+import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
@@ -342,8 +343,12 @@ def summed_sql(term: definition.RowTerm | definition.UnitTerm, score: str | None
     """Write a term as a whole number of each row, 0 if it has no finite value."""
     text = in_view_names(term.expression, score, _canonical(term))
     if term.resolution is None:
-        return text if text.isdigit() else f"coalesce({text}, 0)"
+        return text if _NEVER_NULL.fullmatch(text) else f"coalesce({text}, 0)"
     return _whole(text, term.resolution, " else 0")
+
+
+_NEVER_NULL = re.compile(r'[0-9]+|"click"|coalesce\("\w+", [0-9]+\)')
+"""SQL over the views' columns that has a value in every row."""
 
 
 def value_sql(term: definition.RowTerm | definition.RowValue, score: str | None = None) -> str:

@@ -29,7 +29,7 @@ _ID = "cast(logged_id as varchar)"
 
 def write_names(engine: Engine, shape: LogShape) -> None:
     """Show the ids of all units as `logged_names`: `logged_id`, and its hash as `unit_hash`."""
-    logged = "select unit_id as logged_id from logged_sums where unit_id is not null"
+    logged = "select unit_id as logged_id from logged_cells where unit_id is not null"
     if shape.impressions.log == UNITS:
         named = logged
     elif shape.exposures is None:
@@ -43,7 +43,7 @@ def write_names(engine: Engine, shape: LogShape) -> None:
 
 def same_ids(engine: Engine, relation: str) -> str:
     """Write the units of another log as the type that they have in the impressions."""
-    own, other = (engine.columns(name)["unit_id"] for name in ("logged_sums", relation))
+    own, other = (engine.columns(name)["unit_id"] for name in ("logged_cells", relation))
     return "unit_id" if own == other else f"cast(unit_id as {own})"
 
 
@@ -57,7 +57,12 @@ def places_of_hashes(wanted: arrays.Whole, known: arrays.Whole) -> arrays.Codes:
     """
     if np.array_equal(wanted, known):
         return np.arange(len(known))
-    return arrays.HashIndex(known).places(wanted).astype(np.int64)
+    # Looked for in their order, each is found near the one before it.
+    order = np.argsort(wanted)
+    place = np.empty(len(wanted), dtype=np.int64)
+    place[order] = np.searchsorted(known, wanted[order])
+    found = np.append(known, arrays.NONE)[place] == wanted
+    return np.where(found, place, arrays.NONE)
 
 
 def places_of_names(wanted: Iterable[str | None], names: Iterable[str]) -> arrays.Codes:

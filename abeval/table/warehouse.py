@@ -29,7 +29,7 @@ from abeval.inference.judge import judge
 from abeval.logs import checks
 from abeval.logs.duplicates import has_id, keep_impressions
 from abeval.logs.mapping import LogColumns, map_columns
-from abeval.logs.prepare import click_join, show_cells, write_views
+from abeval.logs.prepare import click_join, show_sums, write_views
 from abeval.logs.run import Run
 from abeval.logs.shape import LogShape, shape_of
 from abeval.metrics import definition
@@ -378,8 +378,8 @@ def write_totals(run: Run, shape: LogShape, sources: Collection[Source]) -> None
     """Write the sums of each unit, over the period and by day, with its variant."""
     experiment, engine = run.experiment, run.engine
     are_units = experiment.of_units or experiment.unit == ROW_UNIT
-    engine.view("logged_sums", query(f"units/logged_{'rows' if are_units else 'sums'}"))
-    show_cells(run, shape)
+    show_sums(run, shape, are_units)
+    engine.view("logged_cells", "select * from dated_sums")
     has_days = experiment.period is not None and shape.has_time
     days = " union all select 1 as is_day" if has_days else ""
     engine.view("spans", f"select 0 as is_day{days}")
@@ -415,9 +415,10 @@ def _write_counted(engine: Engine, shape: LogShape, sources: Collection[Source])
     """Write what counts of each unit and day: cells of the log, and rows of other sources."""
     own = [*shape.components.values()]
     columns = {"logged_cells": own}
+    day = f"{engine.epoch_ms('cast(day as timestamp)')} // 86400000"
     engine.view(
         "impressions",
-        "select unit_id, in_period, hour // 24 as day, time_ms, request_id from logged "
+        f"select unit_id, in_period, {day} as day, time_ms, request_id from logged "
         "where counts and unit_id is not null",
     )
     for source in (source for source in _SOURCES[1:] if source in sources):

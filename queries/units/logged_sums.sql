@@ -1,10 +1,10 @@
--- grain: one row per unit as logged, phase, local hour, logged variant, segments and exposure
+-- grain: one row per unit as logged, hour, logged variant, segments and exposure
 -- reads: logged (every impression)
--- the one pass over the log that all sums start from; c_1 counts impressions, hours count from 1970
+-- the one pass over the log that all sums start from, so it groups by columns as they are; c_1 counts impressions
 select
-  columns('^(unit_id|phase|hour|variant|is_exposed|s_.*)$'),
-  min(time_ms) as first_ms,
-  max(time_ms) as last_ms,
+  columns('^(unit_id|hour_ts|variant|is_exposed|s_.*)$'),
+  min(own_ts) as first_ts,
+  max(own_ts) as last_ts,
   cast(sum(columns('^c_[0-9]')) as bigint)
 from logged
 group by all

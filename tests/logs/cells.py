@@ -14,7 +14,7 @@ from abeval.engines.duckdb import DuckDBEngine
 from abeval.engines.sql import query
 from abeval.experiment.load import parse_experiment
 from abeval.experiment.model import Experiment
-from abeval.logs.cells import IN_PERIOD, Cells, read_cells
+from abeval.logs.cells import IN_PERIOD, Cells, hashed_cells, read_cells
 from abeval.logs.duplicates import Repeats
 from abeval.logs.files import FileFacts
 from abeval.logs.mapping import map_columns
@@ -178,14 +178,17 @@ def small_log(
     }
     shape = replace(shape_of(experiment, [], columns), segments={"city": "city"})
     with closing(DuckDBEngine()) as engine:
-        engine.table("logged_sums", relation(_SUMS, *map(_sums, shown)))
+        engine.table("dated_sums", relation(_SUMS, *map(_sums, shown)))
         if exposures is not None:
             of_rows = "unit_id varchar, variant varchar, time_ms bigint, s_city varchar"
             engine.table("exposures", relation(of_rows, *exposures))
             engine.table("exposed", query("log/exposed"))
         # Where a salt assigns units, no variant of the log is set aside.
         by_log = experiment if only else plan(assignment={"salt": "s"})
-        cells = read_cells(engine, shape, set_aside(by_log, shape, is_named=True))
+        reason = set_aside(by_log, shape)
+        engine.view("cells", f"select *, {reason} as set_aside from dated_sums")
+        engine.view("logged_cells", hashed_cells(engine, shape, "cells"))
+        cells = read_cells(engine, shape)
         write_names(engine, shape)
         rows = engine.rows("select unit_hash, logged_id from logged_names")
         names = {int(str(one)): str(name) for one, name in rows}

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from abeval.assignment import Assignment
 from abeval.errors import LogError
 from abeval.logs import placing
-from abeval.logs.cells import BEFORE, IN_PERIOD, NO_TIME, OUTSIDE, read_cells
+from abeval.logs.cells import BEFORE, IN_PERIOD, NO_TIME, OUTSIDE, hashed_cells, read_cells
 from abeval.logs.placing import REASONS
 from abeval.logs.unit_arrays import NO_FIRST, NONE
 from tests.logs.cells import Exposed, Shown, SmallLog, Where, small_log
@@ -329,19 +329,21 @@ def test_units_of_equal_hashes_are_never_taken_for_one(
         engine, hash64 = log.run.engine, log.run.engine.hash64
         same = ["unit_id"] if twin == "hash(unit_id)" else ["unit_id", "1"]
         monkeypatch.setattr(engine, "hash64", lambda v: "7" if list(v) == same else hash64(v))
+        engine.view("logged_cells", hashed_cells(engine, log.shape, "cells"))
         if same == ["unit_id"]:
             with pytest.raises(LogError, match="two units have the same hash"):
-                read_cells(engine, log.shape, "null")
+                read_cells(engine, log.shape)
         else:
-            assert len(read_cells(engine, log.shape, "null").hashes) == 2
+            assert len(read_cells(engine, log.shape).hashes) == 2
 
 
 def test_kinds_of_equal_hashes_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     with small_log([Shown("u", "a", 10), Shown("v", "b", 10)]) as log:
         engine, hash64 = log.run.engine, log.run.engine.hash64
         monkeypatch.setattr(engine, "hash64", lambda v: "7" if v[0] == "phase" else hash64(v))
+        engine.view("logged_cells", hashed_cells(engine, log.shape, "cells"))
         with pytest.raises(LogError, match="two kinds of impressions have the same hash"):
-            read_cells(engine, log.shape, "null")
+            read_cells(engine, log.shape)
 
 
 def test_the_variants_that_nobody_names_are_shown_with_the_most_impressions_first() -> None:

@@ -2,18 +2,30 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from contextlib import closing
+from datetime import datetime, timedelta
+from zoneinfo import ZoneInfo
+
+import pandas as pd
+from hypothesis import given
+from hypothesis import strategies as st
+
+from abeval.engines.duckdb import DuckDBEngine
 from abeval.logs.accounting import days_of
 from abeval.logs.cells import BEFORE, NO_TIME, OUTSIDE, days_of_units
+from abeval.logs.prepare import prepare
+from abeval.logs.run import Run
 from abeval.logs.unit_arrays import NO_DAY
 from abeval.logs.units import segments_of
-from tests.logs.cells import DAY, Exposed, Shown, SmallLog, small_log
+from tests.logs.cells import DAY, Exposed, Shown, SmallLog, plan, small_log
 from tests.relations import answer, relation
 
 FIRST, SECOND, THIRD = "1970-01-01", "1970-01-02", "1970-01-03"
 
 LOGGED = (
-    "unit_id varchar, phase integer, hour bigint, variant varchar, is_exposed boolean, "
-    "s_city varchar, time_ms bigint, c_1 bigint, c_0 bigint"
+    "unit_id varchar, phase integer, hour_ts bigint, variant varchar, is_exposed boolean, "
+    "s_city varchar, own_ts bigint, c_1 bigint, c_0 bigint"
 )
 
 
@@ -28,16 +40,52 @@ def test_rows_of_a_unit_and_hour_are_one_with_their_first_and_last_time() -> Non
     )
     sums = answer(
         "units/logged_sums",
-        "unit_id, phase, variant, s_city, first_ms, last_ms, c_1, c_0",
+        "unit_id, variant, s_city, first_ts, last_ts, c_1, c_0",
         logged=logged,
     )
-    assert sums == [("u", 3, "a", "Oslo", 12, 12, 1, 8), ("u", 3, "a", "Rome", 10, 20, 3, 18)]
+    assert sums == [("u", "a", "Oslo", 12, 12, 1, 8), ("u", "a", "Rome", 10, 20, 3, 18)]
 
 
 def test_a_row_of_a_table_stays_a_row() -> None:
     logged = relation(LOGGED, ("u", 3, None, "a", True, "Rome", 20, 1, 5))
-    columns = "unit_id, variant, first_ms, last_ms, c_1, c_0"
+    columns = "unit_id, variant, first_ts, last_ts, c_1, c_0"
     assert answer("units/logged_rows", columns, logged=logged) == [("u", "a", 20, 20, 1, 5)]
+
+
+SEPTEMBER, CLOCKS_CHANGE = datetime(2026, 9, 14), datetime(2026, 10, 25)
+HOURS = st.integers(-40 * 60, 60 * 60).map(lambda minutes: timedelta(minutes=minutes))
+
+
+@given(
+    st.lists(HOURS, min_size=1, max_size=30, unique=True),
+    st.sampled_from(["UTC", "Europe/Berlin", "Asia/Kolkata", "Australia/Lord_Howe"]),
+    st.sampled_from([timedelta(0), timedelta(hours=10, minutes=7, seconds=13)]),
+    st.sampled_from([(SEPTEMBER, None), (SEPTEMBER, "Asia/Kolkata"), (CLOCKS_CHANGE, None)]),
+)
+def test_cells_have_the_local_hours_and_the_phases_of_their_rows(
+    since: list[timedelta], zone: str, begins: timedelta, when: tuple[datetime, str | None]
+) -> None:
+    """Whether hours are counted of UTC or of a zone, and where a period begins within an hour."""
+    day, own_zone = when
+    period = {"start": day + begins, "end": day + timedelta(days=2)}
+    times = [day + one for one in since]
+    source = {} if own_zone is None else {"ts_zone": own_zone}
+    experiment = plan(timezone=zone, period=period, logs={"impressions": source})
+    frame = pd.DataFrame({"user_id": "u", "ts": times, "variant": "a"})
+    with closing(DuckDBEngine()) as engine:
+        cells = prepare(Run(experiment, engine, {"impressions": frame}), []).cells
+    expected, hours = Counter[int](), Counter[int]()
+    for time in times:
+        zoned = time.replace(tzinfo=ZoneInfo(own_zone or "UTC")).astimezone(ZoneInfo(zone))
+        local = zoned.replace(tzinfo=None)
+        if period["start"] <= local < period["end"]:
+            expected[(local - datetime(1970, 1, 1)) // timedelta(hours=1)] += 1
+    inside, rows = cells.in_period, cells.sums["c_1"]
+    for hour, count in zip(cells.hour[inside].tolist(), rows[inside].tolist(), strict=True):
+        hours[hour] += count
+    assert hours == expected
+    assert cells.sums["c_1"].sum() == len(times)
+    assert (cells.first_ms <= cells.last_ms).all()
 
 
 def test_cells_are_read_with_the_units_together_and_the_nameless_apart() -> None:
