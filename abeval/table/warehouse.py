@@ -416,7 +416,7 @@ def _write_counted(engine: Engine, shape: LogShape, sources: Collection[Source])
     own = [*shape.components.values()]
     columns = {"logged_cells": own}
     engine.view(
-        "impressions",
+        "unit_rows",
         "select unit_id, in_period, hour // 24 as day, time_ms, request_id from logged "
         "where counts and unit_id is not null",
     )
