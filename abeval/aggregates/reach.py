@@ -1,18 +1,28 @@
 """Count who was shown what: units and impressions of each item, by group of units."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from abeval.engines.sql import Engine, query
+from abeval.engines.sql import ArrayEngine, Engine, query
 from abeval.logs.unit_arrays import narrow
 from abeval.logs.views import ITEM_GROUPS
 
-BLOCK = 2_000_000
-"""Impressions of a block of groups, about: who was shown what takes memory for each pair."""
+BLOCK = 4_000_000
+"""Impressions of a block of units, about, that are grouped at once: groups of rows take memory."""
+
+
+def blocks(engine: Engine, rows: int, size: int) -> Iterator[tuple[int, int]]:
+    """Cut numbers up to a size, of units or groups of them, into blocks of rows, about as large.
+
+    Rows on other machines are there in parts, and their groups need not fit into memory.
+    """
+    count = rows // BLOCK + 1 if isinstance(engine, ArrayEngine) else 1
+    edges = np.linspace(0, size, min(count, max(size, 1)) + 1).astype(int).tolist()
+    return pairwise(edges)
 
 
 class Reach(NamedTuple):
@@ -106,19 +116,17 @@ class _Found(NamedTuple):
 def read_catalogue(
     engine: Engine, variants: Sequence[str], group: NDArray[np.integer], rows: int, dated: bool
 ) -> Catalogue:
-    """Read `unit_rows`: who was shown what; with `dated`, keep `item_days` for windows.
+    """Read of `narrow_rows` who was shown what; with `dated`, keep `item_days` for windows.
 
     `group` is that of each analysed unit, its variant and the group of units in one number; there
     are about so many `rows`.
     """
-    groups = len(variants) * ITEM_GROUPS
-    edges = np.linspace(0, groups, min(groups, rows // BLOCK + 1) + 1).astype(int).tolist()
     parts, days, columns = list[_Found](), list[str](), "unit_group, unit_id, item"
     columns += ", day" if dated else ""
-    for start, end in pairwise(edges):
+    for start, end in blocks(engine, rows, len(variants) * ITEM_GROUPS):
         engine.view(
             "shown_rows",
-            f"select {columns} from unit_rows where item is not null "
+            f"select {columns} from narrow_rows where item is not null "
             f"and unit_group >= {start} and unit_group < {end}",
         )
         parts.append(_Found.read(engine, "catalogue/reach"))

@@ -1,13 +1,13 @@
 """Keep impressions of analysed units as narrow rows, and sum each source that needs them."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
 
 from abeval.aggregates.ranked_values import UnitValues
-from abeval.aggregates.reach import Catalogue, read_catalogue
+from abeval.aggregates.reach import Catalogue, blocks, read_catalogue
 from abeval.aggregates.wanted import Wanted
 from abeval.engines.sql import Engine, query
 from abeval.errors import QueryError
@@ -17,7 +17,7 @@ from abeval.logs.run import Run
 from abeval.logs.shape import LogShape, value_columns
 from abeval.logs.unit_arrays import NO_DAY, UnitDays, Units, key_of, narrow
 from abeval.logs.units import SubBuckets
-from abeval.logs.views import ITEM_GROUPS, show_scored
+from abeval.logs.views import ITEM_GROUPS, show_rows, show_scored
 from abeval.metrics.definition import (
     AUC,
     CATALOGUE,
@@ -29,6 +29,7 @@ from abeval.metrics.definition import (
     SESSIONS,
     Source,
 )
+from abeval.threads import give_back
 
 LISTS = (PAGE_VIEWS, SERVED_RANKING, CATEGORY_DIVERSITY)
 DAILY = (*LISTS, SESSIONS)
@@ -90,7 +91,7 @@ class PreparedLogs:
 
 @dataclass(frozen=True)
 class UnitRows(PreparedLogs):
-    """The impressions that count of analysed units, as `unit_rows`.
+    """The impressions that count of analysed units, as `narrow_rows`, with numbers for ids.
 
     Attributes:
         values: Columns of the values of each variant, for each value that is ranked.
@@ -113,18 +114,19 @@ class UnitRows(PreparedLogs):
         engine.add_arrays("row_units", columns)
         if own := [source for source in DAILY if source in self.sources]:
             self._write_daily()
-            daily = {source: read_days(engine, source) for source in own}
-            engine.drop("unit_rows")
+            daily = self._of_blocks(own, show_rows, "select * from narrow_rows where")
+            engine.drop("narrow_rows")
         if not self.sources.issubset(DAILY):
             self._write_period()
             others = RowSums(
-                {source: self._scores(source) for source in self._scored},
-                {GAUC: self._scores(GAUC, by_day=True)} if self.by_day and self._scored else {},
+                self._scores(),
+                self._scores(by_day=True) if self.by_day else {},
                 {columns: self._values(i, columns) for i, columns in enumerate(self.values)},
                 self._catalogue() if CATALOGUE in self.sources else Catalogue(),
             )
-            engine.drop("unit_rows")
+            engine.drop("narrow_rows")
         engine.drop("row_units")
+        give_back()
         return RowSums({**daily, **others.days}, others.by_day, others.values, others.catalogue)
 
     @property
@@ -140,7 +142,7 @@ class UnitRows(PreparedLogs):
         """Write rows of analysed units: `columns` are of a row `l` and its unit `u`."""
         listed = ", ".join(f"{sql} as {name}" for name, sql in columns.items())
         self.engine.table(
-            "unit_rows",
+            "narrow_rows",
             f"select u.unit_id, {listed} from logged l "
             f"join row_units u on {self.engine.hash64(['l.unit_id'])} = u.unit_hash {joins} "
             f"where {counts}",
@@ -186,19 +188,40 @@ class UnitRows(PreparedLogs):
         has_any = " or ".join(f"{sql} is not null" for sql in known.values())
         self._write(columns, joins, f"counts and l.in_period and ({has_any})")
 
-    def _scores(self, source: Source, by_day: bool = False) -> UnitDays:
-        """Sum a source of scores, over the period or by day."""
+    def _scores(self, by_day: bool = False) -> dict[Source, UnitDays]:
+        """Sum the sources of scores over the period, or GAUC by day."""
         day, dated = ("day", " and day is not null") if by_day else (_NO_DAY, "")
         columns = f"unit_id, arm as variant, {day} as day, score, click"
-        scored = f"select {columns} from unit_rows where score is not null{dated}"
-        show_scored(self.engine, scored)
-        return read_days(self.engine, source)
+        scored = f"select {columns} from narrow_rows where score is not null{dated}"
+        days = {}
+        if GAUC in self.sources:
+            days = self._of_blocks([GAUC], show_scored, f"{scored} and")
+        if AUC in self.sources and not by_day:
+            # A score is ranked among those of all units.
+            show_scored(self.engine, scored)
+            days[AUC] = read_days(self.engine, AUC)
+        return days
+
+    def _of_blocks(
+        self, sources: Sequence[Source], show: Callable[[Engine, str], None], sql: str
+    ) -> dict[Source, UnitDays]:
+        """Sum sources of which each unit needs its own rows alone, some units at a time.
+
+        `sql` ends where a condition on `unit_id` follows.
+        """
+        parts: dict[Source, list[UnitDays]] = {source: [] for source in sources}
+        for start, end in blocks(self.engine, self.prepared.rows, len(self.units.hash)):
+            show(self.engine, f"{sql} unit_id >= {start} and unit_id < {end}")
+            for source in sources:
+                parts[source].append(read_days(self.engine, source))
+        # The parts of a source go as it is joined: all together would be there twice.
+        return {source: _joined(parts.pop(source)) for source in sources}
 
     def _values(self, place: int, columns: tuple[str, ...]) -> UnitValues:
         """Read the values of each unit, by day where windows ask for it."""
         value, day = f"value_{place}", "day" if self.by_day else _NO_DAY
         listed = f"unit_id, {day} as day, {value} as value"
-        self.engine.view("valued", f"select {listed} from unit_rows where {value} is not null")
+        self.engine.view("valued", f"select {listed} from narrow_rows where {value} is not null")
         read = self.engine.arrays(query(QUANTILE.query))
         unit, values, events = (np.asarray(read[name]) for name in ("unit_id", "value", "events"))
         return UnitValues(
@@ -252,6 +275,14 @@ def _write_categories(engine: Engine, hashed: bool) -> None:
         select item_id, {word} as category from listed
         """,
     )
+
+
+def _joined(parts: Sequence[UnitDays]) -> UnitDays:
+    """Join the sums of blocks of units."""
+    unit, in_period, day = (np.concatenate([part[i] for part in parts]) for i in range(3))
+    names = parts[0].columns
+    columns = {name: np.concatenate([part.columns[name] for part in parts]) for name in names}
+    return UnitDays(unit, in_period, day, columns)
 
 
 def read_days(engine: Engine, source: Source) -> UnitDays:

@@ -32,6 +32,7 @@ from abeval.logs.mapping import LogColumns, map_columns
 from abeval.logs.prepare import click_join, show_cells, write_views
 from abeval.logs.run import Run
 from abeval.logs.shape import LogShape, shape_of
+from abeval.logs.views import show_rows
 from abeval.metrics import definition
 from abeval.metrics.definition import PAGE_VIEWS, SESSIONS, UNIT_DAY, Metric, RowTerm, Source, Term
 from abeval.metrics.row_text import columns_of, is_plain
@@ -415,8 +416,8 @@ def _write_counted(engine: Engine, shape: LogShape, sources: Collection[Source])
     """Write what counts of each unit and day: cells of the log, and rows of other sources."""
     own = [*shape.components.values()]
     columns = {"logged_cells": own}
-    engine.view(
-        "unit_rows",
+    show_rows(
+        engine,
         "select unit_id, in_period, hour // 24 as day, time_ms, request_id from logged "
         "where counts and unit_id is not null",
     )
