@@ -29,7 +29,7 @@ class Ranked:
     stretch: NDArray[np.int16]
     unit: NDArray[np.int32]
     value: Whole
-    events: Whole
+    events: NDArray[np.integer]
 
     @cached_property
     def size(self) -> int:
@@ -74,7 +74,7 @@ class UnitValues:
     stretch: NDArray[np.int16]
     unit: NDArray[np.int32]
     value: Whole
-    events: Whole
+    events: NDArray[np.integer]
     day: NDArray[np.int32] = field(default_factory=lambda: np.zeros(0, np.int32))
 
     def of_days(self, units: NDArray[np.integer], first: int, last: int) -> "UnitValues":

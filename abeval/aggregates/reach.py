@@ -11,7 +11,7 @@ from abeval.engines.sql import ArrayEngine, Engine, query
 from abeval.logs.unit_arrays import narrow
 from abeval.logs.views import ITEM_GROUPS
 
-BLOCK = 4_000_000
+BLOCK = 10_000_000
 """Impressions of a block of units, about, that are grouped at once: groups of rows take memory."""
 
 

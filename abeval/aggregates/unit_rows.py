@@ -107,11 +107,10 @@ class UnitRows(PreparedLogs):
     def sums(self) -> RowSums:
         """Sum the sources: first those of all days, whose rows then make room for the others."""
         engine, daily, others = self.engine, dict[Source, UnitDays](), RowSums()
-        columns = {"unit_hash": self.units.hash, "arm": self.units.variant}
-        columns["unit_id"] = np.arange(len(self.units.hash), dtype=np.int32)
-        if CATALOGUE in self.sources:
-            columns["unit_group"] = self._group
-        engine.add_arrays("row_units", columns)
+        units = {"unit_hash": self.units.hash, "arm": self.units.variant}
+        number = np.arange(len(self.units.hash), dtype=np.int32)
+        group = {"unit_group": self._group} if CATALOGUE in self.sources else {}
+        engine.add_arrays("row_units", {**units, "unit_id": number, **group})
         if own := [source for source in DAILY if source in self.sources]:
             self._write_daily()
             daily = self._of_blocks(own, show_rows, "select * from narrow_rows where")
@@ -223,12 +222,14 @@ class UnitRows(PreparedLogs):
         listed = f"unit_id, {day} as day, {value} as value"
         self.engine.view("valued", f"select {listed} from narrow_rows where {value} is not null")
         read = self.engine.arrays(query(QUANTILE.query))
-        unit, values, events = (np.asarray(read[name]) for name in ("unit_id", "value", "events"))
         return UnitValues(
             [*self.experiment.variants],
-            *(self.units.variant, self.units.stretch),
-            *(unit.astype(np.int32), values.astype(np.int64), narrow(events)),
-            np.ma.filled(read["day"], NO_DAY).astype(np.int32),
+            self.units.variant,
+            self.units.stretch,
+            unit=np.asarray(read["unit_id"]).astype(np.int32),
+            value=np.asarray(read["value"]).astype(np.int64),
+            events=narrow(np.asarray(read["events"])),
+            day=np.ma.filled(read["day"], NO_DAY).astype(np.int32),
         )
 
     def _catalogue(self) -> Catalogue:
@@ -288,10 +289,9 @@ def _joined(parts: Sequence[UnitDays]) -> UnitDays:
 def read_days(engine: Engine, source: Source) -> UnitDays:
     """Run the query of a source, and read its sums by unit, phase and day, in the fewest bytes."""
     engine.view("unit_sums", query(source.query))
-    day = "day" if source.daily or source.of_days else _NO_DAY
-    read = dict(
-        engine.arrays(f"select unit_id, in_period, {day} as day, columns('^c_') from unit_sums")
-    )
+    dated = "day" if source.daily or source.of_days else _NO_DAY
+    listed = f"unit_id, in_period, {dated} as day, columns('^c_')"
+    read = dict(engine.arrays(f"select {listed} from unit_sums"))
     unit, in_period = np.asarray(read.pop("unit_id")), np.asarray(read.pop("in_period"), dtype=bool)
     unit, day = unit.astype(np.int32), np.ma.filled(read.pop("day"), NO_DAY).astype(np.int32)
     order = np.argsort(key_of(unit, in_period, day))
