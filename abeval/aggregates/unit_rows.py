@@ -107,10 +107,14 @@ class UnitRows(PreparedLogs):
     def sums(self) -> RowSums:
         """Sum the sources: first those of all days, whose rows then make room for the others."""
         engine, daily, others = self.engine, dict[Source, UnitDays](), RowSums()
-        units = {"unit_hash": self.units.hash, "arm": self.units.variant}
-        number = np.arange(len(self.units.hash), dtype=np.int32)
-        group = {"unit_group": self._group} if CATALOGUE in self.sources else {}
-        engine.add_arrays("row_units", {**units, "unit_id": number, **group})
+        units: dict[str, NDArray[np.generic]] = {
+            "unit_hash": self.units.hash,
+            "unit_id": np.arange(len(self.units.hash), dtype=np.int32),
+            "arm": self.units.variant,
+        }
+        if CATALOGUE in self.sources:
+            units["unit_group"] = self._group
+        engine.add_arrays("row_units", units)
         if own := [source for source in DAILY if source in self.sources]:
             self._write_daily()
             daily = self._of_blocks(own, show_rows, "select * from narrow_rows where")

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from abeval.stats import means
 from abeval.stats.distributions import two_sided_quantile
@@ -72,7 +73,7 @@ class Distribution(NamedTuple):
         return Step(lower, int(self.middles[i]), upper, int(self.middles[i + 1]))
 
 
-def distribution_of(values: Floats, times: Integers | None = None) -> Distribution:
+def distribution_of(values: Floats, times: NDArray[np.integer] | None = None) -> Distribution:
     """Return the distribution of some values, shape (n,), of which each may be there many times.
 
     Example:
