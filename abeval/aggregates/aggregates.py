@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from abeval.aggregates import sums
-from abeval.aggregates.kernels.reach import NO_REACH, Reach
+from abeval.aggregates.reach import NO_REACH, Reach
 from abeval.aggregates.sums import BySlice, ByStretch, Group
 from abeval.assignment import SUB_BUCKETS
 from abeval.engines.sql import Cell

@@ -15,9 +15,9 @@ from abeval.aggregates.cells import joined_cells
 from abeval.aggregates.cuts import cut_sums
 from abeval.aggregates.metric_queries import ReadLogs
 from abeval.aggregates.quantiles import collect_quantiles
-from abeval.aggregates.row_pass import KERNELS, row_sums
 from abeval.aggregates.source_values import Caps, SourceValues, day_rows
 from abeval.aggregates.sums import Group, Row, sums_of
+from abeval.aggregates.unit_rows import ROW_SOURCES, row_sums
 from abeval.aggregates.wanted import Wanted, spread_metrics, wanted_of
 from abeval.engines.sql import numbered, query, quoted, whole
 from abeval.experiment.metrics import covariate_means
@@ -70,7 +70,7 @@ def collect_prepared(
     """
     experiment, engine = run.experiment, run.engine
     read = [*metrics, *covariate_means(experiment), *spread_metrics(metrics)]
-    prepared = prepare(run, read, extra, tuple(experiment.cuts), KERNELS, units_read)
+    prepared = prepare(run, read, extra, tuple(experiment.cuts), ROW_SOURCES, units_read)
     accounting.check_some_left(experiment, prepared, engine)
     wanted, placed = wanted_of(experiment, metrics, prepared), prepared.placed
     units = unit_counts(experiment, placed.units)

@@ -1,7 +1,7 @@
 """Sum each metric over the impressions of a part of the traffic, a cut, by unit.
 
 A unit counts in every cell of a cut in which it has an impression, and is still the unit of
-variance. The kernel of scores runs once for all cells, with a unit in a cell in place of a unit.
+variance. The queries of scores run once for all cells, with a unit in a cell in place of a unit.
 """
 
 from collections.abc import Mapping, Sequence
@@ -12,14 +12,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from abeval.aggregates import cells
-from abeval.aggregates.kernels.auc import score_sums
-from abeval.aggregates.kernels.rows import Scan, room_of, unit_rows
 from abeval.aggregates.metric_queries import ReadLogs, scored_rows
 from abeval.aggregates.source_values import SourceValues, by_unit
 from abeval.aggregates.sums import LABELS, Row, Slice, Terms, sums_of, total
-from abeval.engines.sql import literal, query, quoted, whole
+from abeval.aggregates.unit_rows import read_days
+from abeval.engines.sql import literal, numbered, query, quoted, whole
 from abeval.logs.unit_arrays import Groups, Labels, Whole, added, half_away, heads, key_of
-from abeval.logs.views import cut_name
+from abeval.logs.views import cut_name, show_scored
 from abeval.metrics.definition import AUC, GAUC, UNIT_DAY, Metric, no_cuts, scales, splits_by_cut
 from abeval.stats import composition
 from abeval.stats.records import Refusal
@@ -29,9 +28,6 @@ CUT = "cut:"
 
 WITHIN, MIX = "within:", "mix:"
 """Slices with the influence of units on both parts of a difference; a cell is a treatment."""
-
-UNITS = 20_000
-"""Units in cells of a block, about."""
 
 INFLUENCE_STEP = 1e-7
 """Influences are whole multiples of this share of the metric's value."""
@@ -109,7 +105,7 @@ def _totals(logs: ReadLogs, name: str) -> Totals:
 
 
 def _of_scores(totals: Totals, metrics: Sequence[Metric]) -> list[Row]:
-    """Sum GAUC and AUC of each cell, from one pass over the scored impressions.
+    """Sum GAUC and AUC of each cell, from its scored impressions.
 
     Its variant is a variant in a cell, and its unit a row of the totals.
     """
@@ -117,25 +113,28 @@ def _of_scores(totals: Totals, metrics: Sequence[Metric]) -> list[Row]:
     sources = dict.fromkeys(m.source for m in metrics if m.source in (GAUC, AUC))
     if not sources or not size:
         return []
-    count, variants = len(totals.cells.names), len(logs.experiment.variants)
-    arm = (totals.cell * variants + logs.units.variant[totals.unit]).astype(np.int16)
-    # Numbers far apart, as hashes are.
-    apart = 1 << 63 - (len(logs.units.hash) * count).bit_length()
-    column = quoted(cut_name(totals.name))
-    sql = f"""
-    with scored as ({scored_rows(logs.shape, ("unit_id", "click", column))})
-    select (i.unit_id * {count} + c.number) * {apart} as unit, true as in_period, i.score,
-      i.click = 1 as click
-    from scored i join cut_cells c on {cells.cut_value(totals.name)} = c.value
-    """
-    hashes, room = (totals.unit * count + totals.cell) * apart, room_of(logs.experiment.engine)
-    with unit_rows(logs.engine, Scan(sql, hashes, size // UNITS + 1, room=room)) as (scored, _):
-        sums, _ = score_sums(scored, arm, count * variants)
+    engine, variants = logs.engine, [*logs.experiment.variants]
+    cell_units = {"row": np.arange(size), "unit_id": totals.unit, "number": totals.cell}
+    engine.add_arrays("cell_units", cell_units)
+    own = scored_rows(logs.shape, ("unit_id", "click", quoted(cut_name(totals.name))))
+    engine.table(
+        "cell_scores",
+        f"""
+        with of_units as ({own})
+        select t.row as unit_id, cast(null as integer) as day, i.score, i.click,
+          c.number * {len(variants)} + {numbered("i.variant", variants)} as variant
+        from of_units i
+        join cut_cells c on {cells.cut_value(totals.name)} = c.value
+        join cell_units t on i.unit_id = t.unit_id and c.number = t.number
+        """,
+    )
+    show_scored(engine, "select * from cell_scores")
     rows = list[Row]()
     for source in sources:
-        days = sums[source]
+        days = read_days(engine, source)
         columns = {name: by_unit(days.unit, own, size) for name, own in days.columns.items()}
         rows += totals.sums([metric for metric in metrics if metric.source == source], columns)
+    engine.drop("cell_scores")
     return rows
 
 

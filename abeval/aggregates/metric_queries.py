@@ -1,14 +1,14 @@
-"""Give each unit's sums of a source: those of the log, of a kernel, or of a query of events."""
+"""Give each unit's sums of a source: those of the log, of its rows, or of a query of events."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from zoneinfo import ZoneInfo
 
 import numpy as np
 
-from abeval.aggregates.row_pass import NO_ROWS, PreparedLogs, RowSums
 from abeval.aggregates.source_values import SourceValues, totals
+from abeval.aggregates.unit_rows import PreparedLogs, RowSums
 from abeval.engines.sql import Engine, by_value, literal, query
 from abeval.logs.prepare import local_ms, relation
 from abeval.logs.shape import UNITS, LogShape
@@ -24,9 +24,9 @@ _NOTHING = ("0 as sum_no_sum", "0 as max_no_max", "0 as distinct_no_count")
 
 @dataclass(frozen=True)
 class ReadLogs(PreparedLogs):
-    """Prepared logs, with what kernels computed of single impressions."""
+    """Prepared logs, with the sums of single impressions."""
 
-    rows: RowSums = NO_ROWS
+    rows: RowSums = field(default_factory=RowSums)
 
     def days(self, source: Source, metrics: Sequence[Metric], by_day: bool = False) -> UnitDays:
         """Return a source by unit and day; of a source of events, what these metrics need.

@@ -4,8 +4,8 @@ from collections.abc import Mapping, Sequence
 from itertools import groupby
 
 from abeval.aggregates.aggregates import Quantile
-from abeval.aggregates.kernels.values import Events, Ranked
 from abeval.aggregates.metric_queries import ReadLogs
+from abeval.aggregates.ranked_values import Ranked, UnitValues
 from abeval.aggregates.wanted import COMPARED, CURVE, at_level, value_of
 from abeval.logs.shape import value_columns
 from abeval.metrics.definition import Metric
@@ -17,7 +17,7 @@ from abeval.stats.records import Refusal
 def collect_quantiles(
     logs: ReadLogs, metrics: Sequence[Metric], spreads: Sequence[Metric] = ()
 ) -> dict[str, Mapping[str, Quantile]]:
-    """Compute quantiles of every metric over the period, with one sort for those of a value.
+    """Compute quantiles of every metric over the period, once for those of a value.
 
     `spreads` have quantiles at the levels of `CURVE`, those of `COMPARED` with their ends.
     """
@@ -26,7 +26,7 @@ def collect_quantiles(
     return quantiles_of(every, values_of(logs, every), bare)
 
 
-def values_of(logs: ReadLogs, metrics: Sequence[Metric]) -> list[Events]:
+def values_of(logs: ReadLogs, metrics: Sequence[Metric]) -> list[UnitValues]:
     """Return the values over the period that each of `quantile_groups(metrics)` ranks."""
     columns = (
         value_columns(logs.shape, logs.experiment, group[0]) for group in quantile_groups(metrics)
@@ -40,7 +40,7 @@ def quantile_groups(metrics: Sequence[Metric]) -> list[list[Metric]]:
 
 
 def quantiles_of(
-    metrics: Sequence[Metric], values: Sequence[Events], bare: Sequence[Metric] = ()
+    metrics: Sequence[Metric], values: Sequence[UnitValues], bare: Sequence[Metric] = ()
 ) -> dict[str, Mapping[str, Quantile]]:
     """Compute quantiles over some impressions: metric → variant → its quantile.
 
@@ -57,13 +57,13 @@ def quantiles_of(
     return of_metric
 
 
-def _at(events: Events, level: float, judged: bool) -> dict[str, Quantile]:
+def _at(events: UnitValues, level: float, judged: bool) -> dict[str, Quantile]:
     """Variant → its quantile at a level, with ends if it is judged."""
     of_variants = events.by_variant
     effects = _design_effects(of_variants, level) if judged else {}
     known = {}
     for name, own in of_variants.items():
-        at, levels = place(len(own.value), level), own.levels
+        at, levels = place(own.size, level), own.levels
         step, outermost = levels.step(at), levels.values[0 if level < 0.5 else -1]
         low = high = refused = None
         try:
@@ -72,13 +72,13 @@ def _at(events: Events, level: float, judged: bool) -> dict[str, Quantile]:
         except Refusal as refusal:
             refused = refusal.reason
         value = float(outermost) if step is None else step.value(at)
-        known[name] = Quantile(len(own.value), value, low, high, refused)
+        known[name] = Quantile(own.size, value, low, high, refused)
     return known
 
 
 def _ends(ranked: Ranked, level: float, effect: float | None) -> list[float]:
     """Return the ends of a quantile; refuse one beyond the middle of the outermost values."""
-    events = len(ranked.value)
+    events = ranked.size
     sides = quantiles.ends(events, level, effect) if effect is not None else ()
     places = [place(events, side) for side in sides]
     ends = [step.value(at) for at in places if (step := ranked.levels.step(at)) is not None]
@@ -89,7 +89,7 @@ def _ends(ranked: Ranked, level: float, effect: float | None) -> list[float]:
 
 def _design_effects(of_variants: Mapping[str, Ranked], level: float) -> dict[str, float]:
     """Variant → its design effect; none for a variant of one unit."""
-    below = {name: one.below(place(len(one.value), level)) for name, one in of_variants.items()}
+    below = {name: one.below(place(one.size, level)) for name, one in of_variants.items()}
     several = {name: one for name, one in below.items() if one is not None and one.n > 1}
     own = [quantiles.design_effect(one, level) for one in several.values()]
     if not own:

@@ -107,6 +107,11 @@ class DuckDBEngine(Logs, Engine):
         self._create("table", name, sql)
 
     @query_errors()
+    def drop(self, name: str) -> None:
+        """Forget a relation, and give back what its rows take."""
+        self._run(f"drop {self._kinds.pop(name, 'table')} if exists {quoted(name)}")
+
+    @query_errors()
     def _create(self, kind: str, name: str, sql: str) -> None:
         """Make a relation in place of one of its name, also of the other kind."""
         before = self._kinds.get(name, kind)

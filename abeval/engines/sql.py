@@ -170,6 +170,9 @@ class Engine(Protocol):
     def table(self, name: str, sql: str) -> None:
         """Run a query and keep its rows as the relation `name` for this run."""
 
+    def drop(self, name: str) -> None:
+        """Forget a relation, and give back what its rows take."""
+
     def rows(self, sql: str) -> Sequence[tuple[Cell, ...]]:
         """Run a query and fetch its rows as plain Python values."""
 
@@ -224,27 +227,6 @@ class ArrayEngine(Engine, Protocol):
         """Run a query of numbers without nulls and fetch some rows at a time, in any order.
 
         No other query may run until all rows are fetched.
-        """
-
-
-class Spread(Protocol):
-    """The rows of a query on other machines, in parts."""
-
-    def each(self, work: "Callable[[Columns], Result]") -> "list[Result]":
-        """Run a function beside each part that has rows, and fetch what it returns."""
-
-    def close(self) -> None:
-        """Forget the rows."""
-
-
-@runtime_checkable
-class SpreadEngine(Engine, Protocol):
-    """An engine on other machines, which can run functions there."""
-
-    def spread(self, sql: str, by: str, parts: int) -> Spread:
-        """Run a query of numbers without nulls, and keep its rows in so many parts.
-
-        Rows that are equal in the column `by` are in one part.
         """
 
 

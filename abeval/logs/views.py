@@ -576,3 +576,11 @@ def entry_view(experiment: Experiment, shape: LogShape, engine: Engine) -> str:
 def show_scored(engine: Engine, sql: str) -> None:
     """Show impressions or candidates (variant, unit_id, score, click) as `scored`."""
     engine.view("scored", sql)
+
+
+def show_rows(engine: Engine, sql: str) -> None:
+    """Show impressions that count of analysed units, perhaps of some of them, as `metric_rows`.
+
+    They are `unit_id, in_period, day` and what the asked sources read.
+    """
+    engine.view("metric_rows", sql)

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from abeval.stats import means
 from abeval.stats.distributions import two_sided_quantile
@@ -72,9 +73,16 @@ class Distribution(NamedTuple):
         return Step(lower, int(self.middles[i]), upper, int(self.middles[i + 1]))
 
 
-def distribution_of(values: Floats) -> Distribution:
-    """Return the distribution of some values, shape (n,)."""
-    distinct, counts = np.unique(values, return_counts=True)
+def distribution_of(values: Floats, times: NDArray[np.integer] | None = None) -> Distribution:
+    """Return the distribution of some values, shape (n,), of which each may be there many times.
+
+    Example:
+        >>> distribution_of(np.array([5.0, 3.0]), np.array([2, 1])).middles.tolist()
+        [1, 4]
+    """
+    distinct, place, counts = np.unique(values, return_inverse=True, return_counts=True)
+    if times is not None:
+        counts = np.bincount(place, times).astype(np.int64)
     return Distribution(distinct, 2 * np.cumsum(counts) - counts)
 
 

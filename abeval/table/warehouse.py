@@ -32,6 +32,7 @@ from abeval.logs.mapping import LogColumns, map_columns
 from abeval.logs.prepare import click_join, show_sums, write_views
 from abeval.logs.run import Run
 from abeval.logs.shape import LogShape, shape_of
+from abeval.logs.views import show_rows
 from abeval.metrics import definition
 from abeval.metrics.definition import PAGE_VIEWS, SESSIONS, UNIT_DAY, Metric, RowTerm, Source, Term
 from abeval.metrics.row_text import columns_of, is_plain
@@ -416,8 +417,8 @@ def _write_counted(engine: Engine, shape: LogShape, sources: Collection[Source])
     own = [*shape.components.values()]
     columns = {"logged_cells": own}
     day = f"{engine.epoch_ms('cast(day as timestamp)')} // 86400000"
-    engine.view(
-        "impressions",
+    show_rows(
+        engine,
         f"select unit_id, in_period, {day} as day, time_ms, request_id from logged "
         "where counts and unit_id is not null",
     )

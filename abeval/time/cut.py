@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 
 from abeval.aggregates.aggregates import Aggregates, grouped
 from abeval.aggregates.collect import listed_items
-from abeval.aggregates.kernels.reach import Reach
 from abeval.aggregates.quantiles import quantiles_of, values_of
+from abeval.aggregates.reach import Reach
 from abeval.aggregates.source_values import by_unit
 from abeval.aggregates.sums import sums_of
 from abeval.inference.compare import Analysis, compare_all

@@ -11,9 +11,9 @@ import numpy as np
 from abeval.aggregates import aggregates
 from abeval.aggregates.collect import Collected, unit_counts
 from abeval.aggregates.metric_queries import ReadLogs
-from abeval.aggregates.row_pass import KERNELS, row_sums
 from abeval.aggregates.source_values import Caps, SourceValues, rows_of
 from abeval.aggregates.sums import DAY, WHOLE, ByStretch, Group, Row, by_stretch, slices_of, sums_of
+from abeval.aggregates.unit_rows import ROW_SOURCES, row_sums
 from abeval.aggregates.wanted import refusals, wanted_of
 from abeval.bounds import MAX_WINDOW_DAYS
 from abeval.engines.builders import local_ms
@@ -58,7 +58,7 @@ def read_logs(
         LogError: A log is missing, unreadable, or not what the file says.
         QueryError: The engine could not run a query.
     """
-    prepared = prepare(run, metrics, by_arrays=KERNELS, units_read=False)
+    prepared = prepare(run, metrics, by_arrays=ROW_SOURCES, units_read=False)
     check_some_left(run.experiment, prepared, run.engine)
     check_all_counted(prepared, accounts(prepared, run.engine))
     wanted = wanted_of(run.experiment, of_rows, prepared)._replace(spreads=())

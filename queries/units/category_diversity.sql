@@ -1,5 +1,5 @@
 -- grain: one row per unit, phase and day: sums over its served lists
--- reads: impressions
+-- reads: metric_rows
 -- a list's diversity is 1 - sum n_c (n_c - 1) / (n (n - 1)), n_c of its n items in category c;
 -- impressions without a category, and lists of fewer than two others, are left out and counted
 with categories as (
@@ -7,7 +7,7 @@ with categories as (
     unit_id, in_period, request_id, category,
     min(day) as day,
     count(*) as n
-  from impressions
+  from metric_rows
   where request_id is not null
   group by unit_id, in_period, request_id, category
 ),

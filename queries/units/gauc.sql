@@ -1,32 +1,29 @@
--- grain: one row per unit with a scored impression in the period
--- reads: scored (variant, unit_id, score of the served model, click)
--- AUC of a unit by rank sums, ties half; a unit without both classes is left out, and counted
-with levels as (
-  select unit_id, score, count(*) as n, sum(click) as p
+-- grain: one row per unit and day with a scored impression; over the whole period, day is null
+-- reads: scored (unit_id, day, score of the served model, click)
+-- AUC of a unit by the mid-ranks of its clicked scores, so that a tie is a half; a unit without both
+-- classes is left out, and counted. Twice a mid-rank is the rank plus how many scores are no larger
+with ranked as (
+  select
+    unit_id, day, click,
+    rank() over same + count(*) over same as twice_rank
   from scored
-  group by unit_id, score
+  window same as (partition by unit_id, day order by score)
 ),
-ranked as (
+summed as (
   select
-    unit_id, n, p,
-    sum(n - p) over (partition by unit_id order by score rows unbounded preceding) as at_or_below
-  from levels
-),
-per_unit as (
-  select
-    unit_id, sum(n) as n, sum(p) as p,
-    sum(p * (2 * at_or_below - (n - p))) as halves
+    unit_id, day, count(*) as n, sum(click) as p,
+    sum(case when click = 1 then twice_rank else 0 end) as twice_ranks
   from ranked
-  group by unit_id
+  group by unit_id, day
 ),
 judged as (
   select
-    unit_id, n, p, p > 0 and p < n as has_both,
-    cast(halves as double) / nullif(2.0e0 * p * (n - p), 0) as auc
-  from per_unit
+    unit_id, day, n, p, p > 0 and p < n as has_both,
+    cast(twice_ranks - p * (p + 1) as double) / nullif(2.0e0 * p * (n - p), 0) as auc
+  from summed
 )
 select
-  unit_id, true as in_period,
+  unit_id, true as in_period, day,
   cast(case when has_both then n else 0 end as bigint) as c_impressions,
   case when has_both then cast(round(1e9 * n * auc) as bigint) else 0 end as c_weighted_auc,
   case when has_both then 0 else 1 end as c_left_out_units,

@@ -1,14 +1,14 @@
 -- grain: one row per unit, phase and day: sums over its served lists with a click
--- reads: impressions (position counts from 1)
+-- reads: metric_rows (position counts from 1)
 -- nDCG, MRR and MAP of a list need its clicked rows alone; sums are in multiples of 1e-9, and each
 -- term is a whole multiple of 1e-12, so that no order of adding matters
 with clicked as (
   select
     unit_id, in_period, day, request_id, position,
     row_number() over (
-      partition by unit_id, in_period, request_id order by position, item_id
+      partition by unit_id, in_period, request_id order by position
     ) as hit
-  from impressions
+  from metric_rows
   where click = 1 and request_id is not null and position is not null
 ),
 terms as (

@@ -1,12 +1,12 @@
 -- grain: one row per unit, phase and day: sessions that began on it, and the time spent in those
--- reads: impressions, experiment (session_gap_ms)
+-- reads: metric_rows, experiment (session_gap_ms)
 -- time is cut into slots as long as the gap; impressions of one slot are of one session, so that one
 -- row per slot is enough
 with slots as (
   select
     i.unit_id, i.in_period, floor(i.time_ms / e.session_gap_ms) as slot,
     min(i.day) as day, min(i.time_ms) as first_ms, max(i.time_ms) as last_ms
-  from impressions i
+  from metric_rows i
   cross join experiment e
   where i.time_ms is not null
   group by i.unit_id, i.in_period, floor(i.time_ms / e.session_gap_ms)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import defaultdict
+from collections.abc import Sequence
 
 import numpy as np
+import pytest
 
 from tests.relations import Row, answer, relation
 
@@ -88,55 +90,14 @@ def test_a_cut_counts_the_analysed_units_of_each_value() -> None:
     assert sizes == [("x", "a", 1), ("x", "b", 1), ("y", "a", 1), ("z", "a", 1)]
 
 
-VALUES = {"a": [3, 3, 5, 9, 9, 9], "b": [5, 7]}
-LEVELS = [
-    ("a", 3, 2, 2, 5, 5),
-    ("a", 5, 1, 5, 9, 9),
-    ("a", 9, 3, 9, None, None),
-    ("b", 5, 1, 1, 7, 3),
-    ("b", 7, 1, 3, None, None),
-]
-LEVEL = "variant varchar, value bigint, events bigint, middle bigint, next_value bigint, "
-LEVEL += "next_middle bigint"
-
-
-def test_the_middle_of_a_value_counts_smaller_ones_twice() -> None:
-    events = [(variant, value) for variant, own in VALUES.items() for value in own]
-    levels = answer(
-        "metric/quantile_levels",
-        "variant, value, events, middle, next_value, next_middle",
-        quantile_event=relation("variant varchar, value bigint", *events),
+def test_a_unit_has_each_of_its_values_of_a_day_once() -> None:
+    rows: list[Row] = [(1, 7, 5), (1, 7, 5), (1, 8, 5), (1, 7, 3), (2, None, 5), (2, None, 5)]
+    values = answer(
+        "units/quantile",
+        "unit_id, day, value, events",
+        valued=relation("unit_id bigint, day bigint, value bigint", *rows),
     )
-    assert levels == LEVELS
-
-
-def test_a_unit_counts_its_values_below_a_quantile_in_parts() -> None:
-    events = [
-        *(("a", 1, value) for value in (2, 3, 4, 5, 6)),
-        *(("a", 3, value) for value in (5, 5, 9)),
-        *(("b", 2, value) for value in (2, 3)),
-    ]
-    below = answer(
-        "units/quantile_below",
-        "unit_id, variant, stretch, number, t_below, t_events",
-        units=UNITS,
-        quantile_event=relation("variant varchar, unit_id bigint, value bigint", *events),
-        quantile_step=relation(
-            "step_variant varchar, number bigint, lower bigint, upper bigint, whole bigint, "
-            "at_lower bigint, at_upper bigint",
-            ("a", 0, 3, 5, 100, 70, 20),
-            ("a", 1, 5, 6, 100, 60, 30),
-            ("b", 0, 2, 3, 100, 80, 10),
-        ),
-    )
-    assert below == [
-        (1, "a", 0, "0", 100 + 70 + 20, 5),
-        (1, "a", 0, "1", 300 + 60 + 30, 5),
-        (2, "b", 0, "0", 80 + 10, 2),
-        (3, "a", 1, "0", 40, 3),
-        (3, "a", 1, "1", 120, 3),
-        (5, "b", 1, "0", 0, 0),
-    ]
+    assert values == [(1, 7, 3, 1), (1, 7, 5, 2), (1, 8, 5, 1), (2, None, 5, 2)]
 
 
 def test_units_are_counted_by_what_became_of_their_auc() -> None:
@@ -169,35 +130,44 @@ def test_units_are_counted_by_what_became_of_their_auc() -> None:
     ]
 
 
-def test_units_fall_into_groups_by_their_sub_bucket() -> None:
-    groups = answer(
-        "catalogue/group_units",
-        "variant, item_group, units",
-        units=UNITS,
-        experiment=relation("item_groups bigint", (4,)),
-    )
-    assert groups == [("a", 0, 1), ("a", 2, 1), ("b", 2, 1), ("b", 3, 1)]
+SHOWN_COLUMNS = "unit_group bigint, unit_id bigint, item bigint, day bigint"
 
 
-def test_an_item_reaches_the_units_that_are_shown_it_in_the_period() -> None:
+def shown_rows() -> list[tuple[int, int, int, int | None]]:
+    """Impressions of two groups of units on four days; some have no day."""
     rng = np.random.default_rng(3)
-    shown: list[Row] = [
-        (int(rng.integers(1, 6)), [None, "i", "j"][rng.integers(3)], bool(rng.random() < 0.6))
-        for _ in range(60)
-    ]
-    placed = {row[0]: (str(row[1]), int(str(row[3])) % 2) for row in UNIT_ROWS}
-    often = Counter(
-        (*placed[unit], item, unit) for unit, item, now in shown if now and item and unit in placed
-    )
-    expected = {key[:3]: [0, 0] for key in often}
-    for key, impressions in often.items():
-        expected[key[:3]][0] += 1
-        expected[key[:3]][1] += impressions
+    drawn = rng.integers(0, [6, 3, 5], (80, 3)).tolist()
+    return [(unit % 2, unit, item, day or None) for unit, item, day in drawn]
+
+
+def reached(rows: Sequence[tuple[int, int, int, int | None]]) -> list[Row]:
+    """Group and item, with the units that met and how often."""
+    units: dict[tuple[int, int], list[int]] = defaultdict(list)
+    for group, unit, item, _ in rows:
+        units[group, item].append(unit)
+    return sorted((*key, len({*own}), len(own)) for key, own in units.items())
+
+
+def test_an_item_reaches_the_units_that_are_shown_it() -> None:
+    rows = shown_rows()
     reach = answer(
         "catalogue/reach",
-        "variant, item_group, item_id, units, impressions",
-        units=UNITS,
-        experiment=relation("item_groups bigint", (2,)),
-        impressions=relation("unit_id bigint, item_id varchar, in_period boolean", *shown),
+        "unit_group, item, units, impressions",
+        shown_rows=relation(SHOWN_COLUMNS, *rows),
     )
-    assert reach == sorted((*key, *values) for key, values in expected.items())
+    assert reach == reached(rows)
+
+
+@pytest.mark.parametrize(("first", "last"), [(1, 4), (2, 3), (4, 4), (1, 1)])
+def test_in_a_window_an_item_reaches_each_unit_once(first: int, last: int) -> None:
+    rows = shown_rows()
+    columns = "unit_group, item, day, day_before, units, impressions"
+    days = answer("catalogue/item_days", columns, shown_rows=relation(SHOWN_COLUMNS, *rows))
+    kinds = ", ".join(f"{name} bigint" for name in columns.split(", "))
+    reach = answer(
+        "catalogue/window_reach",
+        "unit_group, item, units, impressions",
+        item_days=relation(kinds, *days),
+        item_window=relation("first_day bigint, last_day bigint", (first, last)),
+    )
+    assert reach == reached([row for row in rows if row[3] and first <= row[3] <= last])

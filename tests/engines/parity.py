@@ -83,16 +83,14 @@ class Both(Engine):
         self._compare(sql, sql)
         return self.duck.arrays(sql)
 
+    def drop(self, name: str) -> None:
+        self.duck.drop(name)
+        self.spark.drop(name)
+
     def add_arrays(self, name: str, columns: Any) -> None:
         self.duck.add_arrays(name, columns)
         self.spark.add_arrays(name, columns)
         self._compare(name, f"select * from {name}")
-
-    def spread(self, sql: str, by: str, parts: int) -> Any:
-        """Kernels run on Spark, on rows that are those of DuckDB."""
-        self._note(sql)
-        self._compare(sql, sql)
-        return self.spark.spread(sql, by, parts)
 
     def hash64(self, values: Sequence[str]) -> str:
         """The same number on both, which their own hashes are not."""

@@ -21,7 +21,6 @@ from abeval.errors import QueryError
 from abeval.experiment.load import parse_experiment
 from abeval.experiment.metrics import chosen_metrics, known_metrics
 from abeval.logs.run import Run
-from tests.definitions import run_definitions
 from tests.logs.small import PERIOD, small_log
 
 Types = Mapping[str, str]
@@ -102,7 +101,6 @@ def relations() -> dict[str, Types]:
     by_time = log[log.click == 1][["user_id", "item_id", "ts", "dwell"]]
     run = Run(experiment, engine, {**frames, "clicks": by_time})
     collect(run, chosen)
-    run_definitions(run)
     engine.close()
     return found
 

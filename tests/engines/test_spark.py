@@ -8,10 +8,10 @@ from abeval.api import define
 from abeval.engines.duckdb import DuckDBEngine
 from abeval.engines.spark.engine import SparkEngine
 from abeval.logs.run import Run
-from tests.definitions import analyze_on
 from tests.engines.parity import Both
 from tests.engines.sessions import spark_session
 from tests.logs.small import PERIOD, small_log
+from tests.open_runs import analyze_on
 
 
 @pytest.mark.whole

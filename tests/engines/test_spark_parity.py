@@ -40,7 +40,6 @@ from abeval.time.time_sums import aa
 from benchmarks.plants.run import simulate_plant
 from tests.aggregates import events_world
 from tests.assignment.schemes import SETTINGS, WEIGHTS, odd_ids, scheme
-from tests.definitions import analyze_on, run_definitions
 from tests.drafts.test_unit import visits
 from tests.engines import nasty, test_copies
 from tests.engines.expressions import EXPRESSIONS, NASTY, REFUSED, listed
@@ -49,6 +48,7 @@ from tests.engines.sessions import INTERPRETED, spark_session
 from tests.inference import test_switchbacks
 from tests.interleaving import world as interleaved
 from tests.logs.small import small_log
+from tests.open_runs import analyze_on
 
 # pyspark warns about pandas and about sockets, all along.
 pytestmark = [pytest.mark.spark, pytest.mark.filterwarnings("ignore")]
@@ -178,7 +178,6 @@ def _sessions(both: Both) -> None:
 RUNS: dict[str, Callable[[Any], object]] = {
     "analysis of words": lambda e: analyze_on(Run(WORDS, e, nasty.words())),
     "analysis of numbers": lambda e: analyze_on(Run(NUMBERS, e, nasty.numbers())),
-    "sources of numbers": lambda e: run_definitions(Run(NUMBERS, e, nasty.numbers())),
     "a table of units": lambda e: analyze_on(
         Run(nasty.units_experiment().experiment, e, nasty.units())
     ),
@@ -384,19 +383,6 @@ def test_a_file_of_any_kind_has_the_same_rows(session: Any, tmp_path: Path, name
         assert len(both.rows("select * from raw_units")) == len(users)
     finally:
         both.close()
-
-
-def test_executors_of_another_version_are_refused(
-    session: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    engine = SparkEngine(session=session)
-    spread = engine.spread("select 1 as n", "n", 1)
-    monkeypatch.setattr("abeval.engines.spark.session.version", "0.0.1")
-    with pytest.raises(QueryError, match=r"executors: .*but 0\.0\.1 runs the analysis") as refused:
-        spread.each(len)
-    assert "PYSPARK_PYTHON" in str(refused.value)
-    spread.close()
-    engine.close()
 
 
 def test_the_sessions_settings_are_put_back(session: Any) -> None:

@@ -17,7 +17,6 @@ from abeval.engines import sources
 from abeval.engines.duckdb import DuckDBEngine
 from abeval.engines.spark.session import (
     TABLE,
-    SparkRows,
     arrays_of,
     frame_of,
     open_session,
@@ -133,6 +132,11 @@ class SparkEngine(Engine):
         with query_errors():
             self._add(name, self._query(sql).localCheckpoint(eager=True))
 
+    def drop(self, name: str) -> None:
+        """Forget a relation; Spark gives back the rows that nothing else reads."""
+        self._session.catalog.dropTempView(self._prefix + name)
+        self._types.pop(name, None)
+
     def rows(self, sql: str) -> Sequence[tuple[Cell, ...]]:
         """Run a query and fetch its rows as plain Python values."""
         with query_errors():
@@ -161,11 +165,6 @@ class SparkEngine(Engine):
         # comes first: hashes of values that collide must differ with it.
         parts = (f"{value} is null, {value}" for value in reversed(values))
         return f"(xxhash64({', '.join(parts)}) & {2**63 - 1})"
-
-    def spread(self, sql: str, by: str, parts: int) -> "SparkRows":
-        """Run a query of numbers without nulls, and keep its rows in so many parts."""
-        with query_errors():
-            return SparkRows(self._query(sql).repartition(parts, by))
 
     def close(self) -> None:
         """Drop views, restore settings, and stop a session that was started here."""

@@ -1,33 +1,25 @@
-"""The Spark session, the settings without which its answers would differ, its errors, its rows.
-
-Kernels run beside rows on the executors, which need abeval, with NumPy and PyArrow.
-"""
+"""The Spark session, the settings without which its answers would differ, its errors, its rows."""
 
 import logging
 import os
-import pickle
 import socket
-import sys
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
-from abeval.engines.sql import Cell, Result
+from abeval.engines.sql import Cell
 from abeval.errors import QueryError
 from abeval.experiment.sections import EngineOptions
 from abeval.packaged import table_beside
-from abeval.version import __version__ as version
 
 if TYPE_CHECKING:
     import numpy as np
     import pandas as pd
     import pyarrow as pa
     from numpy.typing import NDArray
-    from pyspark.sql import DataFrame, SparkSession
-
-    from abeval.engines.sql import Columns
+    from pyspark.sql import SparkSession
 
 TABLE: Mapping[str, Mapping[str, str]] = table_beside(__file__, "spark.toml")
 """Settings of Spark, and the names of its types."""
@@ -84,8 +76,6 @@ def _started(options: EngineOptions) -> "SparkSession":
     builder = builder.config("spark.ui.showConsoleProgress", "false")
     builder = builder.config("spark.log.level", "ERROR").config(map=dict(TABLE["no_history"]))
     if address.startswith("local"):
-        # By itself Spark takes the first `python3` of the path, which may lack abeval.
-        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
         # Two per core: the default of 200 is meant for a cluster.
         builder = builder.config("spark.sql.shuffle.partitions", 2 * threads)
     if options.memory is not None:
@@ -110,21 +100,12 @@ def _check_answers(address: str) -> None:
 def query_errors() -> Iterator[None]:
     """Raise what Spark raises as the error of a query."""
     from py4j.protocol import Py4JError
-    from pyspark.errors import PySparkException, PythonException
+    from pyspark.errors import PySparkException
 
     try:
         yield
-    except PythonException as error:
-        said = str(error).strip().splitlines()[-1]
-        raise QueryError(f"Python on Spark's executors: {said}", _EXECUTORS) from error
     except (PySparkException, Py4JError) as error:
         raise QueryError(f"Spark could not run a query: {_message(error)}") from error
-
-
-_EXECUTORS = (
-    "executors need this version of abeval, with NumPy and PyArrow, in this version of Python; "
-    "PYSPARK_PYTHON names theirs"
-)
 
 
 def _message(error: Exception) -> str:
@@ -185,35 +166,3 @@ def _number(column: "pa.ChunkedArray") -> "pa.ChunkedArray":
         with suppress(pa.ArrowInvalid):
             return column.cast(kind)
     return column.cast(pa.float64())
-
-
-class SparkRows:
-    """Rows of numbers without nulls that stay on the executors, in the parts of a frame."""
-
-    def __init__(self, frame: "DataFrame") -> None:
-        self._frame = frame.persist()
-
-    def each(self, work: "Callable[[Columns], Result]") -> list[Result]:
-        """Run a function beside each part that has rows, and fetch what it returns."""
-
-        def answered(batches: "Iterator[pa.RecordBatch]") -> "Iterator[pa.RecordBatch]":
-            import pyarrow as pa
-
-            from abeval.version import __version__
-
-            if __version__ != version:
-                raise ImportError(f"this is abeval {__version__}, but {version} runs the analysis")
-            listed = [batch for batch in batches if batch.num_rows]
-            if listed:
-                answer = pickle.dumps(work(arrays_of(pa.Table.from_batches(listed))))
-                yield pa.RecordBatch.from_pydict({"answer": pa.array([answer], pa.binary())})
-
-        with query_errors(), warnings.catch_warnings():
-            # pyspark warns of a newer pandas, but nothing here uses its pandas functions.
-            warnings.simplefilter("ignore", FutureWarning)
-            answers = self._frame.mapInArrow(answered, "answer binary").toArrow()
-        return [pickle.loads(answer.as_py()) for answer in answers["answer"]]  # noqa: S301 (our own)
-
-    def close(self) -> None:
-        """Forget the rows."""
-        self._frame.unpersist()

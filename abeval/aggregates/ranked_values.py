@@ -1,0 +1,107 @@
+"""Rank the values of impressions, and find which of each unit's lie below a quantile."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import cached_property, reduce
+from operator import add
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from abeval.aggregates.sums import exact_sums
+from abeval.logs.unit_arrays import Whole
+from abeval.stats.moments import Moments
+from abeval.stats.quantiles import PARTS, Distribution, distribution_of
+
+
+@dataclass(frozen=True)
+class Ranked:
+    """The impressions of one variant that have a value.
+
+    Attributes:
+        stretch: Number of the stretch of each unit of the variant, shape (units,).
+        unit: Place of a unit among these, with each of its values, shape (values,).
+        value: A value of it, a whole number.
+        events: How many of its impressions have the value.
+    """
+
+    stretch: NDArray[np.int16]
+    unit: NDArray[np.int32]
+    value: Whole
+    events: NDArray[np.integer]
+
+    @cached_property
+    def size(self) -> int:
+        """Count the impressions."""
+        return int(self.events.sum())
+
+    @cached_property
+    def levels(self) -> Distribution:
+        """Return the values that occur."""
+        # As whole numbers, which doubles could not tell apart beyond 2^53.
+        values: NDArray[Any] = self.value
+        return distribution_of(values, self.events)
+
+    def below(self, at: float) -> Moments | None:
+        """Return moments over units of the values below a place, and of all; None beyond them."""
+        step, size = self.levels.step(at), len(self.stretch)
+        if step is None:
+            return None
+        parts = (self.value < step.lower) * PARTS
+        for neighbour, weight in zip((step.lower, step.upper), step.weights(at), strict=True):
+            parts[self.value == neighbour] = weight
+        below = np.bincount(self.unit, parts * self.events, size).astype(np.int64)
+        counts = np.bincount(self.unit, self.events, size).astype(np.int64)
+        of_stretches = (self.stretch == one for one in np.unique(self.stretch))
+        return reduce(add, (_moments_of(below[own], counts[own]) for own in of_stretches))
+
+
+@dataclass(frozen=True)
+class UnitValues:
+    """The values that each unit has in the period, what `units/quantile` returns.
+
+    Attributes:
+        arm: Place of each unit's variant, shape (units,).
+        unit: Place of a unit, with each of its values, shape (values,).
+        value: A value of it, a whole number.
+        events: How many of its impressions have the value.
+        day: Their local day, counted from 1970; empty where no window asks for it.
+    """
+
+    variants: Sequence[str]
+    arm: NDArray[np.int8]
+    stretch: NDArray[np.int16]
+    unit: NDArray[np.int32]
+    value: Whole
+    events: NDArray[np.integer]
+    day: NDArray[np.int32] = field(default_factory=lambda: np.zeros(0, np.int32))
+
+    def of_days(self, units: NDArray[np.integer], first: int, last: int) -> "UnitValues":
+        """Return the values of some days, of these units; others have none on those days."""
+        place = np.zeros(len(self.arm), dtype=np.int32)
+        place[units] = np.arange(len(units))
+        rows = np.flatnonzero((self.day >= first) & (self.day <= last))
+        own = self.arm[units], self.stretch[units], place[self.unit[rows]]
+        return UnitValues(self.variants, *own, self.value[rows], self.events[rows])
+
+    @cached_property
+    def by_variant(self) -> dict[str, Ranked]:
+        """Variant → its values; none of a variant without one."""
+        ranked, arms = dict[str, Ranked](), self.arm[self.unit]
+        place = np.zeros(len(self.arm), dtype=np.int32)
+        for number, name in enumerate(self.variants):
+            rows, units = np.flatnonzero(arms == number), np.flatnonzero(self.arm == number)
+            place[units] = np.arange(len(units))
+            if len(rows):
+                own = place[self.unit[rows]], self.value[rows], self.events[rows]
+                ranked[name] = Ranked(self.stretch[units], *own)
+        return ranked
+
+
+def _moments_of(below: Whole, events: Whole) -> Moments:
+    """Return moments of parts of values below a quantile, and of all values."""
+    sums = exact_sums([below, events], [(0,), (1,), (0, 0), (0, 1), (1, 1)])
+    (y,), (x,), (y_y,), (y_x,), (x_x,) = sums.values()
+    products = [[y_y, y_x], [y_x, x_x]]
+    return Moments.from_sums(len(below), [y, x], products, (1 / PARTS, 1.0))

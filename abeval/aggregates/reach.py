@@ -1,0 +1,145 @@
+"""Count who was shown what: units and impressions of each item, by group of units."""
+
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from abeval.engines.sql import ArrayEngine, Engine, query
+from abeval.logs.unit_arrays import narrow
+from abeval.logs.views import ITEM_GROUPS
+
+BLOCK = 10_000_000
+"""Impressions of a block of units, about, that are grouped at once: groups of rows take memory."""
+
+
+def blocks(engine: Engine, rows: int, size: int) -> Iterator[tuple[int, int]]:
+    """Cut numbers up to a size, of units or groups of them, into blocks of rows, about as large.
+
+    Rows on other machines are there in parts, and their groups need not fit into memory.
+    """
+    count = rows // BLOCK + 1 if isinstance(engine, ArrayEngine) else 1
+    edges = np.linspace(0, size, min(count, max(size, 1)) + 1).astype(int).tolist()
+    return pairwise(edges)
+
+
+class Reach(NamedTuple):
+    """One entry per variant, group of units and item that met, in this order, shape (entries,).
+
+    Attributes:
+        items: Ids of all items that were shown, sorted as texts, so that sums over them are the
+            same to the last digit in every run.
+        units: Units of the group that were shown the item.
+    """
+
+    variants: Sequence[str]
+    items: Sequence[str]
+    variant: NDArray[np.integer]
+    item: NDArray[np.integer]
+    item_group: NDArray[np.integer]
+    units: NDArray[np.integer]
+    impressions: NDArray[np.integer]
+
+    def of(self, variant: str) -> slice:
+        """Return the places of the entries of a variant."""
+        number = [*self.variants, variant].index(variant)
+        return slice(*np.searchsorted(self.variant, [number, number + 1]).tolist())
+
+
+_NONE = np.zeros(0, dtype=np.int64)
+NO_REACH = Reach((), (), _NONE, _NONE, _NONE, _NONE, _NONE)
+"""Without a metric of the catalogue."""
+
+_Items = NDArray[np.integer]
+
+
+class Catalogue(NamedTuple):
+    """Who was shown what in the period, and on which days where windows ask for it.
+
+    Attributes:
+        group: Of each analysed unit, its variant and the group of units in one number.
+        days: Where `item_days` is, from which windows are added up; None without them.
+        numbers: The number in `item_days` of each of the items of `reach`.
+    """
+
+    reach: Reach = NO_REACH
+    group: NDArray[np.integer] = _NONE
+    days: Engine | None = None
+    numbers: _Items = _NONE
+
+    def of_days(self, first: int, last: int) -> Reach:
+        """Return who was shown what from one day, counted from 1970, to another."""
+        if self.days is None:
+            return NO_REACH
+        self.days.view("item_window", f"select {first} as first_day, {last} as last_day")
+        found = _Found.read(self.days, "catalogue/window_reach")
+        return found.reach(self.reach.variants, self.reach.items, self.numbers)
+
+    def group_units(
+        self, units: slice | NDArray[np.integer] = slice(None)
+    ) -> dict[tuple[str, int], int]:
+        """Variant and group of units → how many of the units are in it."""
+        groups, counts = np.unique(self.group[units], return_counts=True)
+        return {
+            (self.reach.variants[group // ITEM_GROUPS], group % ITEM_GROUPS): count
+            for group, count in zip(groups.tolist(), counts.tolist(), strict=True)
+        }
+
+
+class _Found(NamedTuple):
+    """Entries of `catalogue/reach`, in any order."""
+
+    group: NDArray[np.integer]
+    item: _Items
+    units: NDArray[np.integer]
+    impressions: NDArray[np.integer]
+
+    @classmethod
+    def read(cls, engine: Engine, name: str) -> "_Found":
+        read = engine.arrays(query(name))
+        names = ("unit_group", "item", "units", "impressions")
+        return cls(*(narrow(np.ma.filled(read[n], 0).astype(np.int64)) for n in names))
+
+    def reach(self, variants: Sequence[str], items: Sequence[str], numbers: _Items) -> Reach:
+        """Sort the entries, by places of items in a list in place of their numbers."""
+        place = np.zeros(int(numbers.max(initial=0)) + 1, dtype=np.int32)
+        place[numbers] = np.arange(len(numbers))
+        item = place[self.item]
+        order = np.argsort(self.group * np.int64(max(len(items), 1)) + item)
+        arm, item_group = np.divmod(self.group[order], ITEM_GROUPS)
+        own = arm, item[order], item_group, self.units[order], self.impressions[order]
+        return Reach(variants, items, *own)
+
+
+def read_catalogue(
+    engine: Engine, variants: Sequence[str], group: NDArray[np.integer], rows: int, dated: bool
+) -> Catalogue:
+    """Read of `narrow_rows` who was shown what; with `dated`, keep `item_days` for windows.
+
+    `group` is that of each analysed unit, its variant and the group of units in one number; there
+    are about so many `rows`.
+    """
+    parts, days, columns = list[_Found](), list[str](), "unit_group, unit_id, item"
+    columns += ", day" if dated else ""
+    for start, end in blocks(engine, rows, len(variants) * ITEM_GROUPS):
+        engine.view(
+            "shown_rows",
+            f"select {columns} from narrow_rows where item is not null "
+            f"and unit_group >= {start} and unit_group < {end}",
+        )
+        parts.append(_Found.read(engine, "catalogue/reach"))
+        if dated:
+            days.append(f"item_days_{start}")
+            engine.table(days[-1], query("catalogue/item_days"))
+    if dated:
+        engine.view("item_days", " union all ".join(f"select * from {name}" for name in days))
+    found = _Found(*map(np.concatenate, zip(*parts, strict=True)))
+    names = engine.arrays("select item, item_id from item_names order by item")
+    met = np.unique(found.item)
+    texts = np.asarray(names["item_id"])[met].astype(str)
+    order = np.argsort(texts)
+    numbers = met[order]
+    reach = found.reach(variants, texts[order].tolist(), numbers)
+    return Catalogue(reach, group, engine if dated else None, numbers)

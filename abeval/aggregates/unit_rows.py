@@ -1,0 +1,326 @@
+"""Keep impressions of analysed units as narrow rows, and sum each source that needs them."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from abeval.aggregates.ranked_values import UnitValues
+from abeval.aggregates.reach import Catalogue, blocks, read_catalogue
+from abeval.aggregates.wanted import Wanted
+from abeval.engines.sql import Engine, query
+from abeval.errors import QueryError
+from abeval.experiment.model import Experiment
+from abeval.logs.prepare import Prepared, faulty_expression
+from abeval.logs.run import Run
+from abeval.logs.shape import LogShape, value_columns
+from abeval.logs.unit_arrays import NO_DAY, UnitDays, Units, key_of, narrow
+from abeval.logs.units import SubBuckets
+from abeval.logs.views import ITEM_GROUPS, show_rows, show_scored
+from abeval.metrics.definition import (
+    AUC,
+    CATALOGUE,
+    CATEGORY_DIVERSITY,
+    GAUC,
+    PAGE_VIEWS,
+    QUANTILE,
+    SERVED_RANKING,
+    SESSIONS,
+    Source,
+)
+from abeval.threads import give_back
+
+LISTS = (PAGE_VIEWS, SERVED_RANKING, CATEGORY_DIVERSITY)
+DAILY = (*LISTS, SESSIONS)
+"""Sources whose days add up: their rows before the period are read, too."""
+
+ROW_SOURCES = frozenset((*DAILY, GAUC, AUC, QUANTILE, CATALOGUE))
+"""Sources that read single impressions."""
+
+_NUMBERS = frozenset(
+    {"TINYINT", "SMALLINT", "INTEGER", "BIGINT", "UTINYINT", "USMALLINT", "UINTEGER"}
+)
+"""Types of requests that are narrow already."""
+
+
+@dataclass(frozen=True)
+class RowSums:
+    """What the asked sources are over all impressions of analysed units.
+
+    Attributes:
+        days: Source → its sums by unit, phase and day, in the fewest bytes.
+        by_day: GAUC of each unit's days, where windows ask for it.
+        values: Columns of values by variant → those that each unit has.
+        catalogue: Who was shown what, where something asks for it.
+    """
+
+    days: Mapping[Source, UnitDays] = field(default_factory=dict)
+    by_day: Mapping[Source, UnitDays] = field(default_factory=dict)
+    values: Mapping[tuple[str, ...], UnitValues] = field(default_factory=dict)
+    catalogue: Catalogue = field(default_factory=Catalogue)
+
+
+@dataclass(frozen=True)
+class PreparedLogs:
+    """The logs of an experiment that are prepared on an open engine."""
+
+    run: Run
+    prepared: Prepared
+
+    @property
+    def experiment(self) -> Experiment:
+        """Return what is analysed."""
+        return self.run.experiment
+
+    @property
+    def engine(self) -> Engine:
+        """Return where queries run."""
+        return self.run.engine
+
+    @property
+    def shape(self) -> LogShape:
+        """Return what the logs have."""
+        return self.prepared.shape
+
+    @property
+    def units(self) -> Units:
+        """Return the analysed units."""
+        return self.prepared.placed.units
+
+
+@dataclass(frozen=True)
+class UnitRows(PreparedLogs):
+    """The impressions that count of analysed units, as `narrow_rows`, with numbers for ids.
+
+    Attributes:
+        values: Columns of the values of each variant, for each value that is ranked.
+        bucket: The sub-bucket of each unit, where the catalogue is among the sources.
+        by_day: Whether days are wanted also where they do not add up.
+    """
+
+    sources: frozenset[Source]
+    values: Sequence[tuple[str, ...]]
+    bucket: SubBuckets
+    by_day: bool = False
+
+    def sums(self) -> RowSums:
+        """Sum the sources: first those of all days, whose rows then make room for the others."""
+        engine, daily, others = self.engine, dict[Source, UnitDays](), RowSums()
+        units: dict[str, NDArray[np.generic]] = {
+            "unit_hash": self.units.hash,
+            "unit_id": np.arange(len(self.units.hash), dtype=np.int32),
+            "arm": self.units.variant,
+        }
+        if CATALOGUE in self.sources:
+            units["unit_group"] = self._group
+        engine.add_arrays("row_units", units)
+        if own := [source for source in DAILY if source in self.sources]:
+            self._write_daily()
+            daily = self._of_blocks(own, show_rows, "select * from narrow_rows where")
+            engine.drop("narrow_rows")
+        if not self.sources.issubset(DAILY):
+            self._write_period()
+            others = RowSums(
+                self._scores(),
+                self._scores(by_day=True) if self.by_day else {},
+                {columns: self._values(i, columns) for i, columns in enumerate(self.values)},
+                self._catalogue() if CATALOGUE in self.sources else Catalogue(),
+            )
+            engine.drop("narrow_rows")
+        engine.drop("row_units")
+        give_back()
+        return RowSums({**daily, **others.days}, others.by_day, others.values, others.catalogue)
+
+    @property
+    def _scored(self) -> list[Source]:
+        return [source for source in (GAUC, AUC) if source in self.sources]
+
+    @property
+    def _group(self) -> NDArray[np.integer]:
+        """Return the variant of each unit and its group of sub-buckets in one number."""
+        return narrow(self.units.variant * np.int64(ITEM_GROUPS) + self.bucket % ITEM_GROUPS)
+
+    def _write(self, columns: Mapping[str, str], joins: str = "", counts: str = "counts") -> None:
+        """Write rows of analysed units: `columns` are of a row `l` and its unit `u`."""
+        listed = ", ".join(f"{sql} as {name}" for name, sql in columns.items())
+        self.engine.table(
+            "narrow_rows",
+            f"select u.unit_id, {listed} from logged l "
+            f"join row_units u on {self.engine.hash64(['l.unit_id'])} = u.unit_hash {joins} "
+            f"where {counts}",
+        )
+
+    def _write_daily(self) -> None:
+        """Write what lists and sessions need of the rows of both phases."""
+        engine, joins = self.engine, ""
+        columns = {"in_period": "l.in_period", "day": _DAY}
+        if not self.sources.isdisjoint(LISTS):
+            is_number = engine.columns("logged")["request_id"] in _NUMBERS
+            columns["request_id"] = "l.request_id" if is_number else _hash(engine, "l.request_id")
+        if SESSIONS in self.sources:
+            columns["time_ms"] = "l.time_ms"
+        if SERVED_RANKING in self.sources:
+            columns |= {"position": "l.position", "click": _CLICK}
+        if CATEGORY_DIVERSITY in self.sources:
+            has_own, by_item = "category" in self.shape.impressions, self.shape.has_item_categories
+            own = [_hash(engine, "l.category")] if has_own else []
+            if by_item:
+                _write_categories(engine, has_own)
+                joins = "left join item_categories c on l.item_id = c.item_id"
+                own.append("c.category")
+            columns["category"] = f"coalesce({', '.join(own)})"
+        self._write(columns, joins)
+
+    def _write_period(self) -> None:
+        """Write scores, values and items of rows of the period that have any."""
+        engine, joins = self.engine, ""
+        known = {f"value_{i}": _by_arm(columns) for i, columns in enumerate(self.values)}
+        if self._scored:
+            known["score"] = _by_arm([self.shape.score_of.get(v) for v in self.experiment.variants])
+        columns = dict(known)
+        if self._scored:
+            columns |= {"arm": "u.arm", "click": _CLICK}
+        if CATALOGUE in self.sources:
+            engine.table("item_names", _ITEM_NAMES)
+            joins = "left join item_names i on l.item_id = i.item_id"
+            columns |= {"item": "i.item", "unit_group": "u.unit_group"}
+            known["item"] = "i.item"
+        if self.by_day:
+            columns["day"] = _DAY
+        has_any = " or ".join(f"{sql} is not null" for sql in known.values())
+        self._write(columns, joins, f"counts and l.in_period and ({has_any})")
+
+    def _scores(self, by_day: bool = False) -> dict[Source, UnitDays]:
+        """Sum the sources of scores over the period, or GAUC by day."""
+        day, dated = ("day", " and day is not null") if by_day else (_NO_DAY, "")
+        columns = f"unit_id, arm as variant, {day} as day, score, click"
+        scored = f"select {columns} from narrow_rows where score is not null{dated}"
+        days = {}
+        if GAUC in self.sources:
+            days = self._of_blocks([GAUC], show_scored, f"{scored} and")
+        if AUC in self.sources and not by_day:
+            # A score is ranked among those of all units.
+            show_scored(self.engine, scored)
+            days[AUC] = read_days(self.engine, AUC)
+        return days
+
+    def _of_blocks(
+        self, sources: Sequence[Source], show: Callable[[Engine, str], None], sql: str
+    ) -> dict[Source, UnitDays]:
+        """Sum sources of which each unit needs its own rows alone, some units at a time.
+
+        `sql` ends where a condition on `unit_id` follows.
+        """
+        parts: dict[Source, list[UnitDays]] = {source: [] for source in sources}
+        for start, end in blocks(self.engine, self.prepared.rows, len(self.units.hash)):
+            show(self.engine, f"{sql} unit_id >= {start} and unit_id < {end}")
+            for source in sources:
+                parts[source].append(read_days(self.engine, source))
+        # The parts of a source go as it is joined: all together would be there twice.
+        return {source: _joined(parts.pop(source)) for source in sources}
+
+    def _values(self, place: int, columns: tuple[str, ...]) -> UnitValues:
+        """Read the values of each unit, by day where windows ask for it."""
+        value, day = f"value_{place}", "day" if self.by_day else _NO_DAY
+        listed = f"unit_id, {day} as day, {value} as value"
+        self.engine.view("valued", f"select {listed} from narrow_rows where {value} is not null")
+        read = self.engine.arrays(query(QUANTILE.query))
+        return UnitValues(
+            [*self.experiment.variants],
+            self.units.variant,
+            self.units.stretch,
+            unit=np.asarray(read["unit_id"]).astype(np.int32),
+            value=np.asarray(read["value"]).astype(np.int64),
+            events=narrow(np.asarray(read["events"])),
+            day=np.ma.filled(read["day"], NO_DAY).astype(np.int32),
+        )
+
+    def _catalogue(self) -> Catalogue:
+        """Read who was shown what."""
+        variants, rows = [*self.experiment.variants], self.prepared.rows
+        return read_catalogue(self.engine, variants, self._group, rows, self.by_day)
+
+
+_DAY = "cast(date_diff('day', date '1970-01-01', l.day) as integer)"
+_NO_DAY = "cast(null as integer)"
+_CLICK = "cast(l.click as tinyint)"
+
+_ITEM_NAMES = """
+select item_id, cast(row_number() over (order by item_id) - 1 as integer) as item
+from (select distinct item_id from logged where item_id is not null) as shown
+"""
+
+
+def _hash(engine: Engine, column: str) -> str:
+    """Write a word of 64 bits that stands for a value, null for null."""
+    return f"case when {column} is not null then {engine.hash64([column])} end"
+
+
+def _by_arm(columns: Sequence[str | None]) -> str:
+    """Write the column of a row that its unit's variant has of its own; null for None."""
+    if len({*columns}) == 1:
+        return f"l.{columns[0]}"
+    cases = " ".join(f"when {arm} then l.{own}" for arm, own in enumerate(columns) if own)
+    return f"case u.arm {cases} end"
+
+
+def _write_categories(engine: Engine, hashed: bool) -> None:
+    """Create `item_categories`, where categories are numbers or, as those of rows, hashes."""
+    word = engine.hash64(["category"]) if hashed else "dense_rank() over (order by category)"
+    kind = engine.columns("logged")["item_id"]
+    engine.table(
+        "item_categories",
+        f"""
+        with cast_ids as (select try_cast(item_id as {kind}) as item_id, category from items),
+        listed as (
+          select item_id, min(category) as category from cast_ids
+          where item_id is not null and category is not null group by item_id
+        )
+        select item_id, {word} as category from listed
+        """,
+    )
+
+
+def _joined(parts: Sequence[UnitDays]) -> UnitDays:
+    """Join the sums of blocks of units."""
+    unit, in_period, day = (np.concatenate([part[i] for part in parts]) for i in range(3))
+    names = parts[0].columns
+    columns = {name: np.concatenate([part.columns[name] for part in parts]) for name in names}
+    return UnitDays(unit, in_period, day, columns)
+
+
+def read_days(engine: Engine, source: Source) -> UnitDays:
+    """Run the query of a source, and read its sums by unit, phase and day, in the fewest bytes."""
+    engine.view("unit_sums", query(source.query))
+    dated = "day" if source.daily or source.of_days else _NO_DAY
+    listed = f"unit_id, in_period, {dated} as day, columns('^c_')"
+    read = dict(engine.arrays(f"select {listed} from unit_sums"))
+    unit, in_period = np.asarray(read.pop("unit_id")), np.asarray(read.pop("in_period"), dtype=bool)
+    unit, day = unit.astype(np.int32), np.ma.filled(read.pop("day"), NO_DAY).astype(np.int32)
+    order = np.argsort(key_of(unit, in_period, day))
+    columns = {
+        name: narrow(np.ma.filled(read.pop(name), 0).astype(np.int64))[order] for name in [*read]
+    }
+    return UnitDays(unit[order], in_period[order], day[order], columns)
+
+
+def row_sums(
+    run: Run, prepared: Prepared, wanted: Wanted, bucket: SubBuckets, by_day: bool = False
+) -> RowSums:
+    """Compute what the wanted metrics need of the rows; by day too, if windows are computed.
+
+    Raises:
+        ExperimentError: The expression of a value cannot be computed.
+        QueryError: The engine could not read the log.
+    """
+    ranked = [*wanted.quantiles, *wanted.spreads]
+    sources = ROW_SOURCES & {*wanted.sources, *(metric.source for metric in ranked)}
+    if not sources:
+        return RowSums()
+    columns = (tuple(value_columns(prepared.shape, run.experiment, m).values()) for m in ranked)
+    run.step("impressions")
+    try:
+        return UnitRows(run, prepared, sources, [*dict.fromkeys(columns)], bucket, by_day).sums()
+    except QueryError as error:
+        raise faulty_expression(run, ranked, prepared.shape, error) from error

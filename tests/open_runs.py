@@ -1,0 +1,13 @@
+"""An analysis on an open engine."""
+
+from abeval.aggregates.collect import collect
+from abeval.experiment.metrics import named_metrics
+from abeval.logs.run import Run
+from abeval.pipeline import judged
+from abeval.results.analysis import Result
+
+
+def analyze_on(run: Run) -> Result:
+    """Analyse an experiment on an engine of the caller's."""
+    aggregates = collect(run, named_metrics(run.experiment))
+    return judged(run.experiment, aggregates, run.step)
