@@ -84,7 +84,7 @@ def server_of(folders: Sequence[Path], seconds: float = 120.0) -> "MCPServer[Any
 
         return run
 
-    class Server(MCPServer[Any]):  # type: ignore[misc]  # mcp may be missing
+    class Server(MCPServer[Any]):  # type: ignore[misc, unused-ignore]  # mcp may be missing
         async def call_tool(self, name: str, arguments: dict[str, Any], *more: Any) -> Any:  # noqa: ANN401
             try:
                 return await super().call_tool(name, arguments, *more)

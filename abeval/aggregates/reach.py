@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from abeval.engines.sql import ArrayEngine, Engine, query
+from abeval.engines.sql import Engine, query
 from abeval.logs.unit_arrays import narrow
 from abeval.logs.views import ITEM_GROUPS
 
@@ -20,7 +20,7 @@ def blocks(engine: Engine, rows: int, size: int) -> Iterator[tuple[int, int]]:
 
     Rows on other machines are there in parts, and their groups need not fit into memory.
     """
-    count = rows // BLOCK + 1 if isinstance(engine, ArrayEngine) else 1
+    count = rows // BLOCK + 1 if engine.in_process else 1
     edges = np.linspace(0, size, min(count, max(size, 1)) + 1).astype(int).tolist()
     return pairwise(edges)
 

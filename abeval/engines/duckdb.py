@@ -1,6 +1,6 @@
 """DuckDB, embedded: the default engine."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import CancelledError, ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
@@ -41,6 +41,8 @@ class DuckDBEngine(Logs, Engine):
     `options` are not used, and the run creates everything in an attached database of its own: names
     do not clash, settings stay, and `close` leaves the connection as it was.
     """
+
+    in_process = True
 
     def __init__(
         self,
@@ -136,25 +138,6 @@ class DuckDBEngine(Logs, Engine):
     @query_errors()
     def _answer(self, sql: str, fetch: Callable[[duckdb.DuckDBPyConnection], Result]) -> Result:
         return self._wait(lambda: fetch(self._connection.execute(sql)))
-
-    def chunks(self, sql: str) -> "Iterator[Mapping[str, NDArray[np.generic]]]":
-        """Run a query of numbers without nulls and fetch some rows at a time, in any order."""
-        # Not at the top: a run that ends in a mistake of its file needs none of it.
-        import nanoarrow
-
-        def fetched() -> "nanoarrow.c_array.CArray | None":
-            try:
-                return next(batches, None)
-            except RuntimeError as error:
-                raise duckdb.Error(str(error).partition(": ")[2]) from error
-
-        with query_errors():
-            batches = self._wait(lambda: iter(nanoarrow.c_array_stream(self._connection.sql(sql))))
-            while (rows := self._wait(fetched)) is not None:
-                names, columns = nanoarrow.Array(rows).to_columns_pysequence(
-                    handle_nulls=nanoarrow.nulls_forbid()
-                )
-                yield dict(zip(names, map(np.array, columns), strict=True))
 
     def watched(self) -> Callable[[], float | None]:
         """Return a function that tells how much of the running statement is done."""

@@ -138,6 +138,9 @@ class Engine(Protocol):
     step of a translation replaces (`builders.py`).
     """
 
+    in_process: bool
+    """Whether queries run in this process, which has their rows in memory."""
+
     def add_log(self, name: str, source: "LogSource", reads: str | None = None) -> None:
         """Make a log readable as the relation `name`.
 
@@ -217,17 +220,6 @@ class Engine(Protocol):
 
     def close(self) -> None:
         """Release memory and files."""
-
-
-@runtime_checkable
-class ArrayEngine(Engine, Protocol):
-    """An engine in this process, which can fetch many rows as arrays."""
-
-    def chunks(self, sql: str) -> "Iterator[Columns]":
-        """Run a query of numbers without nulls and fetch some rows at a time, in any order.
-
-        No other query may run until all rows are fetched.
-        """
 
 
 def whole_number(engine: Engine, sql: str) -> int:

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from abeval.engines.sql import ArrayEngine, Engine, query, quoted, row_count, whole_number
+from abeval.engines.sql import Engine, query, quoted, row_count, whole_number
 from abeval.experiment.sections import Cleaning
 from abeval.logs.mapping import LogColumns, compared_columns
 from abeval.logs.views import click, copies_column
@@ -77,7 +77,7 @@ def find_repeats(engine: Engine, log: LogColumns, cleaning: Cleaning) -> Repeats
 
 def _each_once(engine: Engine, rows: str, key: Sequence[str]) -> bool:
     """Return whether no two rows have the same key, so far as 64 bits of its hash tell."""
-    if not isinstance(engine, ArrayEngine) or row_count(engine, rows) > _MOST_HASHES:
+    if not engine.in_process or row_count(engine, rows) > _MOST_HASHES:
         return False
     ordered = np.sort(engine.arrays(f"select hash({_list(key)}) as h from {rows}")["h"])
     return not bool((ordered[1:] == ordered[:-1]).any())

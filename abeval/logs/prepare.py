@@ -12,7 +12,7 @@ from functools import cached_property
 from zoneinfo import ZoneInfo
 
 from abeval.engines.builders import sub_bucket_sql
-from abeval.engines.sql import ArrayEngine, Engine, literal, query, quoted, row_count
+from abeval.engines.sql import Engine, literal, query, quoted, row_count
 from abeval.errors import AbevalError, ExperimentError, LogError, QueryError
 from abeval.experiment.model import Experiment
 from abeval.experiment.sections import moment
@@ -304,7 +304,7 @@ def _write_cells(run: Run, shape: LogShape) -> None:
     checks.check_clicks(shape, engine)
     show_sums(run, shape, of_units)
     # A few rows are planned once; many would be in memory twice.
-    is_few = isinstance(engine, ArrayEngine) and of_units and row_count(engine, "raw_units") <= _FEW
+    is_few = engine.in_process and of_units and row_count(engine, "raw_units") <= _FEW
     create = engine.view if of_units and not is_few else engine.table
     create("logged_cells", hashed_cells(engine, shape, "dated_sums"))
 

@@ -27,37 +27,6 @@ class Labels(NamedTuple):
     names: Sequence[str]
 
 
-class HashIndex:
-    """Finds the places of hashes among sorted ones.
-
-    A table says where the hashes of each prefix begin, so that few are compared.
-
-    Args:
-        known: Hashes of 63 bits, each once, ascending.
-
-    Example:
-        >>> index = HashIndex(np.array([5, 1 << 62]))
-        >>> index.places(np.array([1 << 62, 6, 5])).tolist()
-        [1, -1, 0]
-    """
-
-    def __init__(self, known: NDArray[np.int64]) -> None:
-        bits = len(known).bit_length() + 1
-        self._shift = 63 - bits
-        prefixes = np.arange(1 << bits, dtype=np.int64) << self._shift
-        self._first = np.searchsorted(known, prefixes).astype(np.int32)
-        self._known = np.append(known, np.iinfo(np.int64).max)
-
-    def places(self, hashes: NDArray[np.int64]) -> NDArray[np.int32]:
-        """Return the place of each hash, -1 where it is not among those that are known."""
-        place = self._first[hashes >> self._shift]
-        behind = np.flatnonzero(self._known[place] < hashes)
-        while len(behind):
-            place[behind] += 1
-            behind = behind[self._known[place[behind]] < hashes[behind]]
-        return np.where(self._known[place] == hashes, place, np.int32(-1))
-
-
 def labels(texts: NDArray[np.generic]) -> Labels:
     """Make codes of texts.
 

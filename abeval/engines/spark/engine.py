@@ -58,6 +58,8 @@ class SparkEngine(Engine):
     the engine is open; `close` restores them.
     """
 
+    in_process = False
+
     def __init__(
         self,
         options: EngineOptions | None = None,
