@@ -1,0 +1,208 @@
+"""Write the SQL of one metric: a statement from the user's files to a value for each variant.
+
+It is what ran: the views and queries of an analysis are made on the logs and put together, units
+placed by SQL. What no metric reads is left out.
+"""
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+import numpy as np
+
+from abeval.aggregates.metric_queries import ReadLogs, scored_rows, write_unit_event
+from abeval.engines import statement
+from abeval.engines.sql import by_value, query, row_count
+from abeval.engines.statement import Recorder, Relation
+from abeval.errors import ExperimentError
+from abeval.experiment.metrics import named_metrics
+from abeval.experiment.model import Experiment
+from abeval.logs.placing_sql import placed_sql
+from abeval.logs.prepare import Prepared, prepare
+from abeval.logs.run import Run, opened
+from abeval.logs.shape import LogShape, value_columns
+from abeval.logs.views import ITEM_GROUPS, show_scored
+from abeval.metrics.definition import AUC, CATALOGUE, FUNCTION, QUANTILE, UNIT_DAY, Metric, Term, scales
+from abeval.packaged import table_beside
+from abeval.stats.catalogue import SEED
+
+_TEXTS = table_beside(__file__, "metric_sql.toml")
+_COMMENTS: Mapping[str, str] = _TEXTS["comments"]
+_VALUES: Mapping[str, str] = _TEXTS["values"]
+
+
+def metric_statement(experiment: Experiment, name: str) -> str:
+    """Write one statement in DuckDB's SQL of a metric's value in each variant.
+
+    Its columns are `variant`, `value` and what the value is made of. It runs in the folder of the
+    experiment file, on the logs as they are now.
+
+    Raises:
+        ExperimentError: No statement gives the value, with the reason.
+    """
+    (metric,) = named_metrics(experiment, [name])
+    _check(experiment, metric)
+    # No covariates: the value is that of the period.
+    metric = replace(metric, covariates=(), left_out=(), lacking=())
+    bare = {"segments": {}, "cuts": {}, "pre_period": None}
+    experiment = experiment.model_copy(update=bare)
+    recorder = Recorder(experiment.engine, experiment.folder)
+    with opened(experiment, {}, engine=recorder) as run:
+        prepared = _prepared(run, metric)
+        write_units(run, recorder, prepared.shape)
+        _write_value(run, recorder, prepared, metric)
+        text = statement.joined(recorder.relations["answer"], "duckdb", comments=_COMMENTS)
+    return f"-- {metric.name}: {' '.join(metric.formula.split())}\n{_NOTE}{text}"
+
+
+_NOTE = """\
+-- run it in the folder of the experiment file, on the logs as they were when it was written; value is what
+-- `abeval analyze` reports of each variant before any adjustment (CUPED)
+"""
+
+
+def _check(experiment: Experiment, metric: Metric) -> None:
+    """Refuse what no statement can say."""
+    parts = ", ".join(part.name for part in metric.parts)
+    why = {
+        f"a function of other metrics: ask for {parts}": metric.source is FUNCTION,
+        "clusters and switchbacks are compared by their clusters": experiment.design is not None,
+        "catalogue metrics are compared at equal traffic, in pairs of variants": (
+            metric.source is CATALOGUE and len(experiment.variants) > 2
+        ),
+    }
+    for reason in (reason for reason, is_so in why.items() if is_so):
+        raise ExperimentError(f"{metric.name} has no statement: {reason}")
+
+
+def _prepared(run: Run, metric: Metric) -> Prepared:
+    """Make the views of the logs, and `units` as SQL."""
+    prepared = prepare(run, [metric])
+    if lacking := metric.needs - prepared.shape.needs_met(run.experiment.unit):
+        raise ExperimentError(f"{metric.name}: the logs have no {', '.join(sorted(lacking))}")
+    if len(prepared.placed.stretches) > 1:
+        why = "the split of the traffic changed, and the value is weighed by stretches of days"
+        raise ExperimentError(f"{metric.name} has no statement: {why}", "analyse the logs")
+    return prepared
+
+
+def write_units(run: Run, recorder: Recorder, shape: LogShape) -> None:
+    """Record `units` and `unit_names` as SQL, where an analysis has them of arrays."""
+    known = recorder.relations
+    before = [known[name] for name in ("units", "unit_names")]
+    recorder.record("units", placed_sql(run, shape, is_whole=True))
+    others = dict.fromkeys(before, known["units"])
+    if "first_rows" in known:
+        others |= _first_rows(recorder, shape)
+    recorder.replace(others)
+
+
+def _first_rows(recorder: Recorder, shape: LogShape) -> Mapping[Relation, Relation]:
+    """Return the rows without duplicates in one step, where that leaves as many rows."""
+    first, kept, raw = (recorder.relations[n] for n in ("first_rows", "kept_impressions", shape.impressions.raw))
+    text = str(first.sql).replace("from repeated_rows", f"from {raw.name}")
+    if row_count(recorder, f"({text}) as rows") != row_count(recorder, kept.name):
+        return {}
+    return {kept: Relation(kept.name, text, kept.columns, {raw.name: raw})}
+
+
+def _write_value(run: Run, recorder: Recorder, prepared: Prepared, metric: Metric) -> None:
+    """Write `answer`, from the rows of the metric's source."""
+    engine, shape = run.engine, prepared.shape
+    if metric.source is CATALOGUE:
+        _write_catalogue(recorder, metric.name)
+        return
+    if metric.source is QUANTILE:
+        columns = value_columns(shape, run.experiment, metric)
+        value = _of_variant({name: f"i.{column}" for name, column in columns.items()})
+        engine.view("quantile_event", _VALUES["event"].format(value=value))
+        engine.view("quantile_level", query("metric/quantile_levels"))
+        engine.view("answer", _filled("quantile", level=metric.level, scale=scales(metric)[0]))
+        return
+    rows = _source_rows(run, prepared, metric)
+    terms = {"numerator": metric.value, "denominator": metric.per}
+    totals = {
+        name: _total(run, shape, term) for name, term in terms.items() if term is not None
+    }
+    counts = []
+    if metric.among is not None:
+        counts.append(f"{_total(run, shape, metric.among)} = 1")
+    if metric.known is not None:
+        known, lacking = (_total(run, shape, term) for term in metric.known)
+        counts.append(f"({known} <> 0 or {lacking} = 0)")
+    having = f"having {' and '.join(counts)}" if counts else ""
+    listed = ", ".join(f"{sql} as {name}" for name, sql in totals.items())
+    aside = "and s.set_aside is null" if metric.source is UNIT_DAY else ""
+    engine.view("unit_values", _VALUES["unit"].format(totals=listed, rows=rows, having=having, aside=aside))
+    if metric.cap is not None:
+        caps = {name: f"least({name}, {name}_cap)" for name in totals}
+        engine.view(
+            "unit_values_capped",
+            _VALUES["capped"].format(
+                caps=", ".join(
+                    f"(select {name} from (select {name}, row_number() over (order by {name}) as place "
+                    f"from unit_values) where place = cast(ceil(1 + {metric.cap!r}e0 * ((select count(*) "
+                    f"from unit_values) - 1)) as bigint)) as {name}_cap"
+                    for name in totals
+                ),
+                values=", ".join(f"{sql} as {name}" for name, sql in caps.items()),
+            ),
+        )
+    of_units = "unit_values" if metric.cap is None else "unit_values_capped"
+    value, per = (
+        f"sum({name}){'' if scale == 1 else f' * {scale!r}'}"
+        for name, scale in zip(terms, scales(metric), strict=True)
+    )
+    parts = f"{value} as numerator, {per} as denominator, " if metric.per else f"{value} as total, "
+    of = f"nullif({per}, 0)" if metric.per else "count(*)"
+    engine.view(
+        "answer",
+        f"select variant, {value} / {of} as value, {parts}count(*) as units from {of_units} "
+        "group by variant order by variant",
+    )
+
+
+def _total(run: Run, shape: LogShape, term: Term) -> str:
+    """Write what the rows of a unit add up to."""
+
+    def total(column: str) -> str:
+        return "count(distinct s.day)" if column == "c_days" else f"coalesce(sum(s.{column}), 0)"
+
+    return _of_variant({v: total(shape.component(term, v)) for v in run.experiment.variants})
+
+
+def _of_variant(columns: Mapping[str, str]) -> str:
+    """Write a column, of each variant its own where they differ."""
+    first, *rest = {*columns.values()}
+    return by_value("u.variant", columns) if rest else first
+
+
+def _source_rows(run: Run, prepared: Prepared, metric: Metric) -> str:
+    """Write the rows of a source by unit, and return their relation."""
+    engine, source = run.engine, metric.source
+    if source is UNIT_DAY:
+        return "logged_cells"
+    if source.events is not None:
+        write_unit_event(ReadLogs(run, prepared), [metric])
+    if source.scored:
+        show_scored(engine, scored_rows(prepared.shape, ("unit_id", "click")))
+    engine.view(source.name, query(source.query))
+    return source.name
+
+
+def _write_catalogue(engine: Recorder, name: str) -> None:
+    """Write how many items were shown, and how evenly, at equal numbers of units."""
+    engine.view("reach", query("catalogue/reach"))
+    engine.view("group_units", query("catalogue/group_units"))
+    has_items = "items" in engine.relations
+    more = " union select cast(item_id as varchar) as item_id from items" if has_items else ""
+    engine.view("catalogue", _VALUES["catalogue"].format(more=more))
+    if name == "coverage":
+        engine.view("answer", _VALUES["coverage"])
+        return
+    order = np.random.default_rng(SEED).permutation(ITEM_GROUPS).tolist()
+    engine.view("windows", _VALUES["windows"].format(order=order, groups=ITEM_GROUPS))
+    engine.view("answer", _VALUES["evenness"].format(measure=_VALUES[name]))
+
+
+def _filled(name: str, **gaps: object) -> str:
+    return _VALUES[name].format(**gaps)
