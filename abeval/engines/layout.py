@@ -1,55 +1,51 @@
 """Statements for people: nothing in them that is not read, in lines that can be read."""
 
 import re
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from functools import cache
 from typing import NamedTuple
 
 import duckdb
 import sqlglot
 from sqlglot import exp
-from sqlglot.optimizer.scope import traverse_scope
+from sqlglot.optimizer.scope import Scope, traverse_scope
 from sqlglot.tokens import Token, TokenType
 
-WIDTH = 116
+WIDTH = 120
 """Characters of a line, where a statement has a place to break it."""
 
 
-def prune(tree: exp.Query, needed: set[str], looked_up: Collection[str] = ()) -> None:
-    """Remove the columns of a query that nobody needs, and add those that it needs to `needed`.
+def tables_of(tree: exp.Query) -> set[str]:
+    """Find the relations that a query reads, besides its own."""
+    sources = (source for scope in traverse_scope(tree) for source in scope.sources.values())
+    return {source.name for source in sources if isinstance(source, exp.Table)}
 
-    Names count wherever they stand, so that too many stay rather than too few. Joins to relations
-    `looked_up`, which have a row at most for each, go where nothing is read of them.
-    """
-    branches = set[int]()
-    for scope in reversed(traverse_scope(tree)):
-        node = scope.expression
-        if isinstance(node, exp.SetOperation) and id(node) not in branches:
-            selects = [*_selects(node)]
-            branches |= {id(one) for one in (*selects, *node.find_all(exp.SetOperation))}
-            _prune_branches(node, selects, needed)
-        if isinstance(node, exp.Select):
-            if id(node) not in branches:
-                _prune_select(node, needed)
-            _drop_joins(node, looked_up)
-            needed |= {name for one in _own_nodes(node) for name in _names(one)}
+
+def repeated(query: exp.Query, kinds: tuple[type[exp.Expr], ...] = (exp.Star,)) -> str | None:
+    """Return the relation of which a query is all columns, or some of them, as they are."""
+    own = {key for key, value in query.args.items() if value} - {"with_"}
+    if own != {"expressions", "from_"} or {type(one) for one in query.selects} - {*kinds}:
+        return None
+    table = query.args["from_"].this
+    return table.name if isinstance(table, exp.Table) and not table.alias else None
 
 
 def simplify(tree: exp.Query) -> exp.Query:
     """Drop queries in a query that only repeat another, names that say nothing, and quotes.
 
     Example:
-        >>> sql = 'with a as (select "x" as x from t), b as (select * from a) select x from b'
+        >>> sql = 'with a as (select "x" as x from t), b as (select * from a) select x + 1 from b'
         >>> simplify(sqlglot.parse_one(sql)).sql()
-        'WITH a AS (SELECT x FROM t) SELECT x FROM a'
+        'WITH a AS (SELECT x FROM t) SELECT x + 1 FROM a'
     """
     for cte in [*tree.find_all(exp.CTE)]:
-        other = _only_source(cte.this)
+        other = repeated(cte.this)
         if other is not None:
             for table in [*cte.parent.parent.find_all(exp.Table)]:
                 if table.name == cte.alias:
                     table.set("this", exp.to_identifier(other))
             cte.pop()
+    _hoist(tree)
     for name in tree.find_all(exp.Identifier):
         if re.fullmatch(r"[a-z_][a-z0-9_]*", name.this) and name.this not in _reserved():
             name.set("quoted", False)
@@ -59,13 +55,20 @@ def simplify(tree: exp.Query) -> exp.Query:
     return tree
 
 
-def _only_source(query: exp.Query) -> str | None:
-    """Return the relation that a query repeats as it is."""
-    own = {key for key, value in query.args.items() if value}
-    if own != {"expressions", "from_"} or [type(item) for item in query.selects] != [exp.Star]:
-        return None
-    table = query.args["from_"].this
-    return table.name if isinstance(table, exp.Table) and not table.alias else None
+def _hoist(tree: exp.Query) -> None:
+    """Let the last query of `with` stand where only some of its columns are chosen."""
+    ctes = [*tree.ctes]
+    if not ctes or not isinstance(ctes[-1].this, exp.Select):
+        return
+    last = ctes[-1]
+    if repeated(tree, (exp.Star, exp.Column)) == last.alias and not last.this.ctes:
+        last.pop()
+        rest = tree.args["with_"] if len(ctes) > 1 else None
+        for key in ("expressions", "from_", "with_"):
+            tree.set(key, None)
+        for key, value in last.this.args.items():
+            tree.set(key, value)
+        tree.set("with_", rest)
 
 
 @cache
@@ -74,6 +77,56 @@ def _reserved() -> frozenset[str]:
     sql = "select keyword_name from duckdb_keywords() where keyword_category = 'reserved'"
     with duckdb.connect() as connection:
         return frozenset(name for (name,) in connection.execute(sql).fetchall())
+
+
+Needs = dict[object, set[str]]
+"""Relation, by its name or as a query of a tree → the names of its columns that are read."""
+
+
+def prune(tree: exp.Query, name: str, needs: Needs, looked_up: Collection[str] = ()) -> None:
+    """Remove the columns of a relation that nobody needs, and add those that it needs to `needs`.
+
+    Joins to relations `looked_up`, which have a row at most for each, go where nothing is read of
+    them.
+    """
+    needs[id(tree)], branches = needs[name], set[int]()
+    for scope in reversed(traverse_scope(tree)):
+        node = scope.expression
+        if isinstance(node, exp.SetOperation) and id(node) not in branches:
+            selects = [*_selects(node)]
+            branches |= {id(one) for one in (*selects, *node.find_all(exp.SetOperation))}
+            _prune_branches(node, selects, needs.get(id(node), set()))
+        if isinstance(node, exp.Select):
+            wanted = needs.setdefault(id(node), set())
+            if id(node) not in branches:
+                _prune_select(node, wanted)
+            _drop_joins(node, looked_up)
+            _add_needs(scope, wanted, needs)
+
+
+def _add_needs(scope: Scope, wanted: set[str], needs: Needs) -> None:
+    """Add what a select reads to the needs of its sources; of unqualified names to all of them."""
+    sources = {alias: _key(source) for alias, (_, source) in scope.selected_sources.items()}
+    outer = scope.parent if scope.is_subquery else None
+    everywhere = [*sources.values()]
+    if outer is not None:
+        sources |= {n: _key(one) for n, (_, one) in outer.selected_sources.items() if n not in sources}
+        everywhere = [*sources.values()]
+    for node in _own_nodes(scope.expression):
+        column = node.this if isinstance(node, exp.Count) else node
+        if isinstance(column, exp.Star):
+            read: Collection[str] = wanted
+        elif isinstance(column, exp.Column):
+            read = wanted if column.is_star else {column.name.lower()}
+        else:
+            read = {*_names(node)}
+        table = column.table if isinstance(column, exp.Column) else ""
+        for key in [sources[table]] if table in sources else everywhere:
+            needs.setdefault(key, set()).update(read)
+
+
+def _key(source: exp.Expr | Scope) -> object:
+    return source.name if isinstance(source, exp.Table) else id(source.expression)
 
 
 def _selects(node: exp.Query) -> Iterator[exp.Query]:
@@ -85,7 +138,7 @@ def _selects(node: exp.Query) -> Iterator[exp.Query]:
 
 
 def _prune_branches(
-    union: exp.SetOperation, selects: Sequence[exp.Query], needed: set[str]
+    union: exp.SetOperation, selects: Sequence[exp.Query], needed: Collection[str]
 ) -> None:
     lists = [select.selects for select in selects]
     whole = any(item.is_star for items in lists for item in items)
@@ -97,21 +150,21 @@ def _prune_branches(
         select.set("expressions", [items[place] for place in kept])
 
 
-def _prune_select(select: exp.Select, needed: set[str]) -> None:
+def _prune_select(select: exp.Select, needed: Collection[str]) -> None:
     group = select.args.get("group")
-    by_place = group is not None and any(
-        isinstance(key, exp.Literal) for key in group.expressions
-    )
+    by_place = group is not None and any(isinstance(key, exp.Literal) for key in group.expressions)
     if select.args.get("distinct") or by_place or isinstance(select.parent, exp.In):
         return
-    items, wanted = select.expressions, set(needed)
+    items, wanted = select.expressions, {*needed}
     select.set("expressions", [])
+    # What clauses call by the name of an item, and items by that of another.
     wanted |= {name for node in _own_nodes(select) for name in _names(node)}
     kept: list[exp.Expr] = []
     for item in reversed(items):
         if item.is_star or item.alias_or_name.lower() in wanted:
             kept.insert(0, item)
-            wanted |= {name for node in item.walk() for name in _names(node)}
+            if isinstance(item, exp.Alias):
+                wanted |= {name for node in item.walk() for name in _names(node)}
     select.set("expressions", kept or items[:1])
 
 
@@ -165,10 +218,13 @@ class _Word(NamedTuple):
 _JOINS = {TokenType.LEFT, TokenType.CROSS, TokenType.INNER, TokenType.ANTI, TokenType.JOIN}
 _CLAUSES = {
     *(TokenType.SELECT, TokenType.FROM, TokenType.WHERE, TokenType.GROUP_BY, TokenType.HAVING),
-    *(TokenType.WINDOW, TokenType.ORDER_BY, TokenType.UNION, TokenType.WITH, *_JOINS),
+    *(TokenType.WINDOW, TokenType.QUALIFY, TokenType.ORDER_BY, TokenType.UNION, TokenType.WITH, *_JOINS),
 }
 _AFTER_SELECT = _CLAUSES - {TokenType.SELECT, TokenType.WITH, TokenType.UNION}
-_BREAKS = {TokenType.AND, TokenType.OR, TokenType.WHEN, TokenType.ELSE}
+_BREAKS = {
+    *(TokenType.AND, TokenType.OR, TokenType.WHEN, TokenType.ELSE, TokenType.SLASH),
+    *(TokenType.OVER, TokenType.ORDER_BY, TokenType.CASE),
+}
 _AS_THEY_ARE = (TokenType.STRING, TokenType.IDENTIFIER)
 
 
@@ -249,47 +305,44 @@ def _clauses(words: Sequence[_Word]) -> Iterator[list[_Word]]:
 
 def _filled(words: Sequence[_Word], indent: int) -> Iterator[str]:
     """Fill lines with the parts of a clause; a select that is too long has lines of its own."""
-    line = " " * indent
-    for part in _parts(words, lambda word: word.kind == TokenType.COMMA and not word.depth):
-        text = "".join(word.text for word in part)
-        if len(line) + len(text) > WIDTH and line.strip() and len(text) + indent < WIDTH:
+    line, first, inner = " " * indent, " " * (indent + 2), " " * (indent + 4)
+    for item in _cut(words, lambda word, before: before == TokenType.COMMA and not word.depth):
+        text = "".join(word.text for word in item)
+        has_block = any(word.block is not None for word in item)
+        if len(line) + len(text) > WIDTH and line.strip() and not has_block:
             yield line
-            line = " " * (indent + 2)
-        if len(line) + len(text.rstrip()) <= WIDTH:
-            line += text if line.strip() else text.lstrip()
-            continue
-        for word in part:
-            if word.block is not None and len(line) + len(word.text) > WIDTH:
-                yield line + " ("
-                yield from _lines(word.block.words, indent + 2)
-                line = " " * indent + ")"
+            line = first
+        is_long = len(line) + len(text.strip()) > WIDTH
+        for piece in _cut(item, _may_break) if is_long else [item]:
+            text, block = "".join(word.text for word in piece), piece[0].block
+            if block is not None and len(line) + len(text) > WIDTH:
+                gap = piece[0].text.removesuffix(block.text)
+                yield f"{line}{gap}("
+                *inside, line = _lines(block.words, indent + 2)
+                yield from inside
+                line += ")" + "".join(word.text for word in piece[1:])
                 continue
-            if word.kind in _BREAKS and len(line) + len(_until_break(part, word)) > WIDTH:
+            if len(line) + len(text) > WIDTH and len(line) > len(inner):
                 yield line
-                line = " " * (indent + 4)
-            line += word.text if line.strip() else word.text.lstrip()
-            if word.kind == TokenType.COMMA and len(line) > WIDTH - 24:
-                yield line
-                line = " " * (indent + 4)
+                line = inner
+            line += text if line.strip() else text.lstrip()
     if line.strip():
         yield line
 
 
-def _parts(words: Sequence[_Word], ends: object) -> Iterator[list[_Word]]:
+def _may_break(word: _Word, before: TokenType | None) -> bool:
+    """Tell whether a line may end before a word."""
+    return word.kind in _BREAKS or before == TokenType.COMMA or word.block is not None
+
+
+def _cut(
+    words: Sequence[_Word], starts: Callable[[_Word, TokenType | None], bool]
+) -> Iterator[list[_Word]]:
+    """Cut words into parts, each from a word that starts one."""
     part = list[_Word]()
     for word in words:
-        part.append(word)
-        if ends(word):  # type: ignore[operator]
+        if part and starts(word, part[-1].kind):
             yield part
             part = []
-    if part:
-        yield part
-
-
-def _until_break(part: Sequence[_Word], word: _Word) -> str:
-    """Return the text from a word to the next one at which a line may be broken."""
-    start = next(place for place, one in enumerate(part) if one is word)
-    end = next(
-        (place for place in range(start + 1, len(part)) if part[place].kind in _BREAKS), len(part)
-    )
-    return "".join(one.text for one in part[start:end])
+        part.append(word)
+    yield part

@@ -23,7 +23,7 @@ from sqlglot.transforms import eliminate_window_clause
 from abeval.engines import builders, sources, text_files, warehouse_rules
 from abeval.engines.builders import written_out
 from abeval.engines.duckdb import DuckDBEngine
-from abeval.engines.layout import laid_out, prune, simplify
+from abeval.engines.layout import Needs, laid_out, prune, repeated, simplify, tables_of
 from abeval.engines.spark import rules as spark_rules
 from abeval.engines.sql import Engine, is_query, literal, query, quoted
 from abeval.errors import ExperimentError, QueryError
@@ -85,7 +85,7 @@ def _in_dialect(
     """Rewrite a query so that it means in another dialect what it means in DuckDB's."""
     known_dialect(dialect)
     query = _with_groups(with_columns(tree, columns_of))
-    for select in query.find_all(exp.Select):
+    for select in query.find_all(exp.Select) if dialect != "duckdb" else ():
         # SQLGlot drops named windows in some dialects.
         eliminate_window_clause(select)
     if dialect == "spark":
@@ -324,7 +324,7 @@ class Recorder(DuckDBEngine):
 
     def reads(self, sql: str) -> dict[str, Relation]:
         """Find the relations that a query reads."""
-        named = {table.name for table in parsed(sql).find_all(exp.Table)}
+        named = tables_of(parsed(sql))
         return {name: one for name, one in self.relations.items() if name in named}
 
 
@@ -351,24 +351,28 @@ def joined(
     several times is computed once. `comments` are of relations that no file of `queries/` makes.
     """
     names, readers = _names(answer, taken), Counter[str]()
-    needed, parts = {name.lower() for name in answer.columns}, list[str]()
+    needs: Needs = {names[answer]: {name.lower() for name in answer.columns}}
+    parts = list[str]()
     for relation, unique in reversed(names.items()):
         is_read = relation is answer or readers[unique]
         if relation.sql is None or _repeats(relation) is not None or not is_read:
             continue
         tree = _translated(relation.sql, relation, dialect, names)
-        prune(tree, needed, _LOOKED_UP)
-        readers.update({table.name for table in tree.find_all(exp.Table)})
-        sql = _written(simplify(tree), dialect, False)
+        prune(tree, unique, needs, _LOOKED_UP)
+        readers.update(tables_of(tree))
+        tree, ctes = simplify(tree), list[str]()
+        if relation is answer:
+            ctes = [f"{cte.alias} AS ({_written(cte.this, dialect, False)})" for cte in tree.ctes]
+            tree.set("with_", None)
+        sql = _written(tree, dialect, False)
         if relation is not answer:
-            kept = " materialized" if materializes and readers[unique] > 1 else ""
+            kept = " MATERIALIZED" if materializes and readers[unique] > 1 else ""
             sql = f"{unique} AS{kept} ({sql})"
-        lines = laid_out(sql, dialect)
         text = _comment(relation.sql) or comments.get(relation.name, "")
         noted = "".join(f"-- {line}\n" for line in text.splitlines())
-        parts.insert(0, noted + lines)
-    *ctes, last = parts
-    return ("with\n" + ",\n".join(ctes) + "\n" if ctes else "") + last + "\n"
+        parts = [*(laid_out(cte, dialect) for cte in ctes), noted + laid_out(sql, dialect), *parts]
+    *named, last = parts
+    return ("with\n" + ",\n".join(named) + "\n" if named else "") + last + "\n"
 
 
 def _repeats(relation: Relation) -> Relation | None:
@@ -376,9 +380,8 @@ def _repeats(relation: Relation) -> Relation | None:
     if relation.sql is None or len(relation.reads) != 1:
         return None
     tree, (read,) = parsed(relation.sql), relation.reads.values()
-    is_bare = {key for key, value in tree.args.items() if value} == {"expressions", "from_"}
-    same = all(isinstance(item, exp.Column | exp.Star) for item in tree.selects)
-    return read if is_bare and same and isinstance(tree.args["from_"].this, exp.Table) else None
+    is_same = not tree.ctes and repeated(tree, (exp.Star, exp.Column)) is not None
+    return read if is_same else None
 
 
 def _comment(sql: str) -> str:

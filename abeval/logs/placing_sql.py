@@ -4,7 +4,6 @@ from abeval.assignment import SLOTS, Assignment
 from abeval.engines.builders import rule_sql, sub_bucket_sql
 from abeval.engines.sql import literal, query, row_count
 from abeval.errors import ExperimentError
-from abeval.experiment.model import Experiment
 from abeval.logs.run import Run
 from abeval.logs.shape import LogShape
 from abeval.logs.units import same_ids
@@ -34,22 +33,42 @@ def placed_sql(run: Run, shape: LogShape, is_whole: bool) -> str:
     as_assigned = experiment.cleaning.crossover == "as_assigned"
     by_rule = experiment.assigns and (as_assigned or not shape.tells_variant)
     tied = f"{base} where variant_low <> variant_high and first_variant is null"
-    is_tied = experiment.ties != "none" and not (is_whole and not row_count(engine, tied))
-    own = _by_rule(run) if by_rule or is_tied else None
-    first = "first_variant" if own is None else f"coalesce(first_variant, {own})"
-    variant = f"case when variant_low <> variant_high then {first} else variant_low end"
+    has_ties = not is_whole or bool(row_count(engine, tied))
     excludes = experiment.cleaning.crossover == "exclude"
+    if by_rule or (has_ties and experiment.ties != "none"):
+        variant = _by_rule(run)
+        if not by_rule:
+            first = f"coalesce(first_variant, {variant})"
+            variant = f"case when variant_low <> variant_high then {first} else variant_low end"
+        base, variant = f"(select *, {variant} as own_variant from {base}) as placed", "own_variant"
+    elif excludes:
+        variant = "variant_low"
+    elif has_ties:
+        variant = "case when variant_low <> variant_high then first_variant else variant_low end"
+    else:
+        variant = "coalesce(first_variant, variant_low)"
     once = "and coalesce(variant_low = variant_high, true)" if excludes else ""
     names = ", ".join(map(literal, experiment.variants))
     return f"""
-    with first_shown as (
-      select {unit} as unit_id, first_ms, variant_low, variant_high,
-        {own if by_rule else "variant_low" if excludes else variant} as variant
-      from {base}
-    )
-    select unit_id, unit_id as logged_id, first_ms, variant,
-      {sub_bucket_sql(engine, experiment.salt, "unit_id")} as sub_bucket
-    from first_shown where variant in ({names}) {once}
+    select {unit} as unit_id, {unit} as logged_id, first_ms, {variant} as variant,
+      {sub_bucket_sql(engine, experiment.salt, unit)} as sub_bucket
+    from {base} where {variant} in ({names}) {once}
     """
 
 
+def _by_rule(run: Run) -> str:
+    """Write the variant that the rule gives a unit, without one the owner of its slot."""
+    experiment, rule = run.experiment, run.experiment.assignment_rule
+    if rule is not None:
+        sql = rule_sql(rule, _ID)
+        if sql is None:
+            raise ExperimentError("the hash of [assignment] has no form in SQL", "log the variant")
+        return sql
+    weights = {name: variant.weight for name, variant in experiment.variants.items()}
+    drawn = run.engine.hash60(experiment.salt, _ID)
+    cases = " ".join(
+        f"when {drawn} % {SLOTS} >= {one.start} and {drawn} % {SLOTS} < {one.stop} "
+        f"then {literal(one.variant)}"
+        for one in Assignment(experiment.salt, weights).ranges
+    )
+    return f"case {cases} end"

@@ -4,6 +4,7 @@ It is what ran: the views and queries of an analysis are made on the logs and pu
 placed by SQL. What no metric reads is left out.
 """
 
+import re
 from collections.abc import Mapping
 from dataclasses import replace
 
@@ -98,9 +99,13 @@ def write_units(run: Run, recorder: Recorder, shape: LogShape) -> None:
 
 def _first_rows(recorder: Recorder, shape: LogShape) -> Mapping[Relation, Relation]:
     """Return the rows without duplicates in one step, where that leaves as many rows."""
-    first, kept, raw = (recorder.relations[n] for n in ("first_rows", "kept_impressions", shape.impressions.raw))
-    text = str(first.sql).replace("from repeated_rows", f"from {raw.name}")
-    if row_count(recorder, f"({text}) as rows") != row_count(recorder, kept.name):
+    first, kept, raw = (
+        recorder.relations[name] for name in ("first_rows", "kept_impressions", shape.impressions.raw)
+    )
+    found = re.search(r"row_number\(\) over \(.*?\) as", str(first.sql))
+    place = "" if found is None else found[0].removesuffix(" as")
+    text = f"select * from {raw.name} qualify {place} = 1"
+    if not place or row_count(recorder, f"({text}) as rows") != row_count(recorder, kept.name):
         return {}
     return {kept: Relation(kept.name, text, kept.columns, {raw.name: raw})}
 
