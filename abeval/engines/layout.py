@@ -89,7 +89,7 @@ def prune(tree: exp.Query, name: str, needs: Needs, looked_up: Collection[str] =
     Joins to relations `looked_up`, which have a row at most for each, go where nothing is read of
     them.
     """
-    needs[id(tree)], branches = needs[name], set[int]()
+    needs[id(tree)], branches = needs.setdefault(name, set()), set[int]()
     for scope in reversed(traverse_scope(tree)):
         node = scope.expression
         if isinstance(node, exp.SetOperation) and id(node) not in branches:
@@ -106,23 +106,27 @@ def prune(tree: exp.Query, name: str, needs: Needs, looked_up: Collection[str] =
 
 def _add_needs(scope: Scope, wanted: set[str], needs: Needs) -> None:
     """Add what a select reads to the needs of its sources; of unqualified names to all of them."""
-    sources = {alias: _key(source) for alias, (_, source) in scope.selected_sources.items()}
-    outer = scope.parent if scope.is_subquery else None
+    sources = _sources(scope)
+    if scope.is_subquery and scope.parent is not None:
+        sources = {**_sources(scope.parent), **sources}
     everywhere = [*sources.values()]
-    if outer is not None:
-        sources |= {n: _key(one) for n, (_, one) in outer.selected_sources.items() if n not in sources}
-        everywhere = [*sources.values()]
     for node in _own_nodes(scope.expression):
-        column = node.this if isinstance(node, exp.Count) else node
-        if isinstance(column, exp.Star):
+        if isinstance(node, exp.Star) and isinstance(node.parent, exp.Count):
+            continue
+        if isinstance(node, exp.Star):
             read: Collection[str] = wanted
-        elif isinstance(column, exp.Column):
-            read = wanted if column.is_star else {column.name.lower()}
         else:
-            read = {*_names(node)}
-        table = column.table if isinstance(column, exp.Column) else ""
+            read = wanted if isinstance(node, exp.Column) and node.is_star else {*_names(node)}
+        table = node.table if isinstance(node, exp.Column) else ""
         for key in [sources[table]] if table in sources else everywhere:
             needs.setdefault(key, set()).update(read)
+
+
+def _sources(scope: Scope) -> dict[str, object]:
+    """Find what a select reads, by alias; SQLGlot leaves out what is joined to be absent."""
+    aliases = {*scope.selected_sources}
+    aliases |= {join.this.alias_or_name for join in scope.expression.args.get("joins") or ()}
+    return {alias: _key(scope.sources[alias]) for alias in aliases if alias in scope.sources}
 
 
 def _key(source: exp.Expr | Scope) -> object:

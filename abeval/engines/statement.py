@@ -293,8 +293,8 @@ class Recorder(DuckDBEngine):
             sql = f"select * replace ({listed}) from ({sql})"
         if not self.blank_rows(name):
             return sql
-        columns = ", ".join(map(quoted, self.columns(name)))
-        return f"select * from ({sql}) where coalesce({columns}) is not null"
+        columns = " and ".join(f"{quoted(column)} is null" for column in self.columns(name))
+        return f"select * from ({sql}) where not ({columns})"
 
     def _create(self, kind: str, name: str, sql: str) -> None:
         super()._create(kind, name, sql)

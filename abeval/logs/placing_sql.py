@@ -23,15 +23,15 @@ def placed_sql(run: Run, shape: LogShape, is_whole: bool) -> str:
         ExperimentError: The rule of assignment has no form in SQL.
     """
     experiment, engine = run.experiment, run.engine
+    as_assigned = experiment.cleaning.crossover == "as_assigned"
+    by_rule = experiment.assigns and (as_assigned or not shape.tells_variant)
     base, unit = "shown", "unit_id"
     engine.view("shown", query("sums/shown"))
     if shape.exposures is not None:
         engine.view("exposed_units", query("sums/exposed_units"))
         base = "exposed_units"
-        if is_whole and not row_count(engine, "exposed where variant_low is null"):
+        if by_rule or (is_whole and not row_count(engine, "exposed where variant_low is null")):
             base, unit = "exposed", same_ids(engine, "exposed")
-    as_assigned = experiment.cleaning.crossover == "as_assigned"
-    by_rule = experiment.assigns and (as_assigned or not shape.tells_variant)
     tied = f"{base} where variant_low <> variant_high and first_variant is null"
     has_ties = not is_whole or bool(row_count(engine, tied))
     excludes = experiment.cleaning.crossover == "exclude"

@@ -12,7 +12,7 @@ import numpy as np
 
 from abeval.aggregates.metric_queries import ReadLogs, scored_rows, write_unit_event
 from abeval.engines import statement
-from abeval.engines.sql import by_value, query, row_count
+from abeval.engines.sql import by_value, query, row_count, whole
 from abeval.engines.statement import Recorder, Relation
 from abeval.errors import ExperimentError
 from abeval.experiment.metrics import named_metrics
@@ -21,7 +21,7 @@ from abeval.logs.placing_sql import placed_sql
 from abeval.logs.prepare import Prepared, prepare
 from abeval.logs.run import Run, opened
 from abeval.logs.shape import LogShape, value_columns
-from abeval.logs.views import ITEM_GROUPS, show_scored
+from abeval.logs.views import show_scored
 from abeval.metrics.definition import AUC, CATALOGUE, FUNCTION, QUANTILE, UNIT_DAY, Metric, Term, scales
 from abeval.packaged import table_beside
 from abeval.stats.catalogue import SEED
@@ -199,13 +199,16 @@ def _write_catalogue(engine: Recorder, name: str) -> None:
     engine.view("reach", query("catalogue/reach"))
     engine.view("group_units", query("catalogue/group_units"))
     has_items = "items" in engine.relations
-    more = " union select cast(item_id as varchar) as item_id from items" if has_items else ""
+    more = " union all select cast(item_id as varchar) as item_id from items" if has_items else ""
     engine.view("catalogue", _VALUES["catalogue"].format(more=more))
     if name == "coverage":
         engine.view("answer", _VALUES["coverage"])
         return
-    order = np.random.default_rng(SEED).permutation(ITEM_GROUPS).tolist()
-    engine.view("windows", _VALUES["windows"].format(order=order, groups=ITEM_GROUPS))
+    rows = engine.rows("select distinct item_group from group_units order by 1")
+    groups = np.array([whole(group) for (group,) in rows])
+    order = np.random.default_rng(SEED).permutation(len(groups))
+    drawn = groups[order].tolist()
+    engine.view("windows", _VALUES["windows"].format(order=drawn, groups=len(drawn)))
     engine.view("answer", _VALUES["evenness"].format(measure=_VALUES[name]))
 
 
