@@ -30,7 +30,7 @@ def repeated(query: exp.Query, kinds: tuple[type[exp.Expr], ...] = (exp.Star,)) 
     return table.name if isinstance(table, exp.Table) and not table.alias else None
 
 
-def simplify(tree: exp.Query) -> exp.Query:
+def simplify(tree: exp.Query, dialect: str = "duckdb") -> exp.Query:
     """Drop queries in a query that only repeat another, names that say nothing, and quotes.
 
     Example:
@@ -50,7 +50,9 @@ def simplify(tree: exp.Query) -> exp.Query:
         if re.fullmatch(r"[a-z_][a-z0-9_]*", name.this) and name.this not in _reserved():
             name.set("quoted", False)
     for alias in [*tree.find_all(exp.Alias)]:
-        if isinstance(alias.this, exp.Column) and alias.this.name == alias.alias:
+        # ClickHouse may call a column `a.x` without.
+        named = isinstance(alias.this, exp.Column) and alias.this.name == alias.alias
+        if named and (dialect != "clickhouse" or not alias.this.table):
             alias.replace(alias.this)
     return tree
 
@@ -83,6 +85,10 @@ Needs = dict[object, set[str]]
 """Relation, by its name or as a query of a tree → the names of its columns that are read."""
 
 
+_ALL = "*"
+"""Needs of a query that compares whole rows."""
+
+
 def prune(tree: exp.Query, name: str, needs: Needs, looked_up: Collection[str] = ()) -> None:
     """Remove the columns of a relation that nobody needs, and add those that it needs to `needs`.
 
@@ -93,9 +99,11 @@ def prune(tree: exp.Query, name: str, needs: Needs, looked_up: Collection[str] =
     for scope in reversed(traverse_scope(tree)):
         node = scope.expression
         if isinstance(node, exp.SetOperation) and id(node) not in branches:
-            selects = [*_selects(node)]
-            branches |= {id(one) for one in (*selects, *node.find_all(exp.SetOperation))}
-            _prune_branches(node, selects, needs.get(id(node), set()))
+            selects, wanted = [*_selects(node)], needs.setdefault(id(node), set())
+            inner = [*selects, *node.find_all(exp.SetOperation)]
+            branches |= {id(one) for one in inner}
+            needs |= {id(one): wanted for one in inner}
+            _prune_branches(node, selects, wanted)
         if isinstance(node, exp.Select):
             wanted = needs.setdefault(id(node), set())
             if id(node) not in branches:
@@ -107,6 +115,8 @@ def prune(tree: exp.Query, name: str, needs: Needs, looked_up: Collection[str] =
 def _add_needs(scope: Scope, wanted: set[str], needs: Needs) -> None:
     """Add what a select reads to the needs of its sources; of unqualified names to all of them."""
     sources = _sources(scope)
+    if scope.expression.args.get("distinct"):
+        wanted = {_ALL}
     if scope.is_subquery and scope.parent is not None:
         sources = {**_sources(scope.parent), **sources}
     everywhere = [*sources.values()]
@@ -149,7 +159,7 @@ def _prune_branches(
     if whole or any(one.args.get("distinct") for one in union.find_all(exp.SetOperation)):
         return
     names = [item.alias_or_name.lower() for item in lists[0]]
-    kept = [place for place, name in enumerate(names) if name in needed] or [0]
+    kept = [n for n, name in enumerate(names) if name in needed or _ALL in needed] or [0]
     for select, items in zip(selects, lists, strict=True):
         select.set("expressions", [items[place] for place in kept])
 
@@ -165,7 +175,7 @@ def _prune_select(select: exp.Select, needed: Collection[str]) -> None:
     wanted |= {name for node in _own_nodes(select) for name in _names(node)}
     kept: list[exp.Expr] = []
     for item in reversed(items):
-        if item.is_star or item.alias_or_name.lower() in wanted:
+        if item.is_star or _ALL in needed or item.alias_or_name.lower() in wanted:
             kept.insert(0, item)
             if isinstance(item, exp.Alias):
                 wanted |= {name for node in item.walk() for name in _names(node)}

@@ -360,7 +360,7 @@ def joined(
         tree = _translated(relation.sql, relation, dialect, names)
         prune(tree, unique, needs, _LOOKED_UP)
         readers.update(tables_of(tree))
-        tree, ctes = simplify(tree), list[str]()
+        tree, ctes = simplify(tree, dialect), list[str]()
         if relation is answer:
             ctes = [f"{cte.alias} AS ({_written(cte.this, dialect, False)})" for cte in tree.ctes]
             tree.set("with_", None)
