@@ -13,7 +13,7 @@ import pytest
 import abeval
 from abeval.api import LoadedExperiment
 from abeval.errors import ExperimentError
-from abeval.table.metric_sql import metric_statement
+from abeval.table.metric_sql import metric_statements, view_statements
 from tests.aggregates import events_world
 from tests.engines import nasty
 from tests.logs.small import PERIOD, small_log
@@ -72,17 +72,15 @@ def check(
     loaded: LoadedExperiment, monkeypatch: pytest.MonkeyPatch, names: tuple[str, ...] = ()
 ) -> int:
     """Compare the statements of all metrics; return how many there are."""
-    experiment, compared = loaded.experiment, 0
-    for metric, known in values_of(loaded).items():
-        if names and metric not in names:
-            continue
-        text = metric_statement(experiment, metric)
+    experiment, known = loaded.experiment, values_of(loaded)
+    texts = metric_statements(experiment, names or [*known])
+    for metric, text in texts.items():
         assert "abeval_" not in text
+        assert len(text.splitlines()) <= LINES or "'VARCHAR'" in text, metric
         said = answer(text, experiment.folder, monkeypatch)
-        for variant, value in known.items():
+        for variant, value in known[metric].items():
             assert said[variant] == pytest.approx(value, rel=1e-9, abs=1e-9), (metric, variant)
-        compared += 1
-    return compared
+    return len(texts)
 
 
 def _words(folder: Path) -> LoadedExperiment:

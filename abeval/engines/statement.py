@@ -28,6 +28,7 @@ from abeval.engines.spark import rules as spark_rules
 from abeval.engines.sql import Engine, is_query, literal, query, quoted
 from abeval.errors import ExperimentError, QueryError
 from abeval.experiment.sections import EngineOptions
+from abeval.files import real
 
 if TYPE_CHECKING:
     from abeval.experiment.sources import LogSource
@@ -250,7 +251,13 @@ class Recorder(DuckDBEngine):
     # Offsets of a zone, by which DuckDB computes local times, are no statement to be read.
     local_time = Engine.local_time
 
-    def __init__(self, options: EngineOptions | None = None, folder: Path = Path()) -> None:
+    def __init__(
+        self,
+        options: EngineOptions | None = None,
+        folder: Path = Path(),
+        is_absolute: bool = False,
+    ) -> None:
+        self._is_absolute = is_absolute
         self.relations: dict[str, Relation] = {}
         self._loads: dict[str, tuple[str, dict[str, str]]] = {}
         super().__init__(options, folder)
@@ -277,11 +284,13 @@ class Recorder(DuckDBEngine):
         if files is None or read not in sql:
             what = f"no statement can read the {log} as they are"
             raise ExperimentError(what, "write them to Parquet, CSV or JSON files in UTF-8")
-        patterns = [path for path in source.paths if "://" not in path]
-        found = [str(file) for path in patterns for file in sorted(self._folder.glob(path))]
-        is_same = not Path(patterns[0]).is_absolute() and sorted(found) == sorted(files.read)
-        paths = patterns if is_same else [os.path.relpath(f, self._folder) for f in files.read]
-        own = ", ".join(literal(path if is_same else sources.exact(path)) for path in paths)
+        globs = [path for path in source.paths if "://" not in path and not Path(path).is_absolute()]
+        found = [str(file) for path in globs for file in sorted(self._folder.glob(path))]
+        of_globs = globs and sorted(found) == sorted(files.read)
+        paths = globs if of_globs else [sources.exact(os.path.relpath(f, self._folder)) for f in files.read]
+        if self._is_absolute:
+            paths = [str(real(self._folder) / path) for path in paths]
+        own = ", ".join(map(literal, paths))
         sql = sql.replace(read, own if len(paths) == 1 else f"[{own}]")
         for column, kind in self.columns(name).items():
             if kind.startswith(("TIMESTAMPTZ", "TIMESTAMP WITH TIME ZONE")):
@@ -375,6 +384,26 @@ def joined(
     return ("with\n" + ",\n".join(named) + "\n" if named else "") + last + "\n"
 
 
+def view_statements(relations: Mapping[str, Relation]) -> list[str]:
+    """Write statements in DuckDB's SQL that create relations as views, in their order.
+
+    Example:
+        >>> view_statements({"ones": Relation("ones", "select 1 as n", ["n"], {})})
+        ['create or replace view ones as select 1 as n;']
+    """
+    every = Relation("every", None, (), relations)
+    names = _names(every, merges=False)
+    return [
+        laid_out(
+            f"CREATE OR REPLACE VIEW {quoted(unique) if unique != unique.lower() else unique} AS "
+            f"{_written(simplify(_translated(one.sql, one, 'duckdb', names)), 'duckdb', False)};",
+            "duckdb",
+        )
+        for one, unique in names.items()
+        if one.sql is not None
+    ]
+
+
 def _repeats(relation: Relation) -> Relation | None:
     """Return the relation of which one is some columns as they are."""
     if relation.sql is None or len(relation.reads) != 1:
@@ -396,8 +425,10 @@ def undefined(text: str) -> list[str]:
     return [call for call in builders.CALLS if f"{call}(" in text.lower()]
 
 
-def _names(answer: Relation, taken: Collection[str] = ()) -> dict[Relation, str]:
-    """Give every relation a unique name, each after those that it reads."""
+def _names(
+    answer: Relation, taken: Collection[str] = (), merges: bool = True
+) -> dict[Relation, str]:
+    """Give every relation a unique name, in order; with `merges`, of equal ones the same."""
     reached = {answer}
     waiting = [answer]
     while waiting:
@@ -406,7 +437,7 @@ def _names(answer: Relation, taken: Collection[str] = ()) -> dict[Relation, str]
         waiting += reads
     names: dict[Relation, str] = {}
     for relation in sorted(reached, key=lambda one: one.number):
-        if (read := _repeats(relation)) is not None and relation is not answer:
+        if merges and relation is not answer and (read := _repeats(relation)) is not None:
             names[relation] = names[read]
             continue
         same = sum(name == relation.name for name in (*(other.name for other in names), *taken))

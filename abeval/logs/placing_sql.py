@@ -12,7 +12,7 @@ _ID = "cast(unit_id as varchar)"
 
 
 def placed_sql(run: Run, shape: LogShape, is_whole: bool) -> str:
-    """Write the analysed units: `unit_id, logged_id, first_ms, variant, sub_bucket`.
+    """Write the analysed units: their ids, `variant`, `stretch`, `first_ms`, `sub_bucket`, flags.
 
     Creates `shown`, and `exposed_units` of a log of exposures, and reads `logged_cells` and
     `exposed`. It is what `place_units` computes over arrays. Of a log that `is_whole`, what no unit
@@ -51,6 +51,10 @@ def placed_sql(run: Run, shape: LogShape, is_whole: bool) -> str:
     names = ", ".join(map(literal, experiment.variants))
     return f"""
     select {unit} as unit_id, {unit} as logged_id, first_ms, {variant} as variant,
+      0 as stretch, coalesce(variant_low <> variant_high, false) as crossover,
+      case when {unit} in (
+        select unit_id from logged_cells where set_aside is null and not in_period
+      ) then 0 else 1 end as is_new,
       {sub_bucket_sql(engine, experiment.salt, unit)} as sub_bucket
     from {base} where {variant} in ({names}) {once}
     """

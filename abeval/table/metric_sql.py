@@ -5,12 +5,13 @@ placed by SQL. What no metric reads is left out.
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
 
 from abeval.aggregates.metric_queries import ReadLogs, scored_rows, write_unit_event
+from abeval.aggregates.wanted import spread_metrics
 from abeval.engines import statement
 from abeval.engines.sql import by_value, query, row_count, whole
 from abeval.engines.statement import Recorder, Relation
@@ -22,7 +23,7 @@ from abeval.logs.prepare import Prepared, prepare
 from abeval.logs.run import Run, opened
 from abeval.logs.shape import LogShape, value_columns
 from abeval.logs.views import show_scored
-from abeval.metrics.definition import AUC, CATALOGUE, FUNCTION, QUANTILE, UNIT_DAY, Metric, Term, scales
+from abeval.metrics.definition import CATALOGUE, FUNCTION, QUANTILE, UNIT_DAY, Metric, Term, scales
 from abeval.packaged import table_beside
 from abeval.stats.catalogue import SEED
 
@@ -31,8 +32,8 @@ _COMMENTS: Mapping[str, str] = _TEXTS["comments"]
 _VALUES: Mapping[str, str] = _TEXTS["values"]
 
 
-def metric_statement(experiment: Experiment, name: str) -> str:
-    """Write one statement in DuckDB's SQL of a metric's value in each variant.
+def metric_statements(experiment: Experiment, names: Sequence[str]) -> dict[str, str]:
+    """Write one statement in DuckDB's SQL of each metric's value in each variant.
 
     Its columns are `variant`, `value` and what the value is made of. It runs in the folder of the
     experiment file, on the logs as they are now.
@@ -40,19 +41,58 @@ def metric_statement(experiment: Experiment, name: str) -> str:
     Raises:
         ExperimentError: No statement gives the value, with the reason.
     """
-    (metric,) = named_metrics(experiment, [name])
-    _check(experiment, metric)
     # No covariates: the value is that of the period.
-    metric = replace(metric, covariates=(), left_out=(), lacking=())
+    metrics = [
+        replace(metric, covariates=(), left_out=(), lacking=())
+        for metric in named_metrics(experiment, names)
+    ]
+    for metric in metrics:
+        _check(experiment, metric)
     bare = {"segments": {}, "cuts": {}, "pre_period": None}
-    experiment = experiment.model_copy(update=bare)
+    experiment, texts = experiment.model_copy(update=bare), dict[str, str]()
     recorder = Recorder(experiment.engine, experiment.folder)
     with opened(experiment, {}, engine=recorder) as run:
-        prepared = _prepared(run, metric)
-        write_units(run, recorder, prepared.shape)
-        _write_value(run, recorder, prepared, metric)
-        text = statement.joined(recorder.relations["answer"], "duckdb", comments=_COMMENTS)
-    return f"-- {metric.name}: {' '.join(metric.formula.split())}\n{_NOTE}{text}"
+        prepared = _prepared(run, recorder, metrics)
+        has = prepared.shape.needs_met(experiment.unit)
+        for metric in metrics:
+            if lacking := ", ".join(sorted(metric.needs - has)):
+                raise ExperimentError(f"{metric.name} has no statement: the logs have no {lacking}")
+            _write_value(run, recorder, prepared, metric)
+            answer = recorder.relations["answer"]
+            text = statement.joined(answer, "duckdb", comments=_COMMENTS)
+            texts[metric.name] = f"-- {metric.name}: {' '.join(metric.formula.split())}\n{_NOTE}{text}"
+    return texts
+
+
+def view_statements(experiment: Experiment, is_absolute: bool = False) -> str:
+    """Write the statements that create the canonical views of an experiment's logs, in DuckDB's SQL.
+
+    With `is_absolute` they can run anywhere, otherwise in the folder of the experiment file.
+
+    Raises:
+        ExperimentError: No statement gives them, with the reason.
+    """
+    metrics = named_metrics(experiment)
+    metrics = [*metrics, *spread_metrics(metrics)]
+    _check_design(experiment)
+    recorder = Recorder(experiment.engine, experiment.folder, is_absolute)
+    with opened(experiment, {}, engine=recorder) as run:
+        prepared = _prepared(run, recorder, metrics)
+        has = prepared.shape.needs_met(experiment.unit)
+        recorder.record("unit_names", "select unit_id, logged_id from units")
+        recorder.view("impressions", "select * from logged_impressions")
+        for metric in (metric for metric in metrics if metric.needs <= has):
+            if metric.source is QUANTILE:
+                _write_events(run, prepared.shape, metric)
+            elif metric.source.per_unit and metric.source is not UNIT_DAY:
+                _source_rows(run, prepared, metric)
+        if "gauc" in recorder.relations:
+            recorder.view("gauc_unit", _VALUES["gauc_unit"])
+        has_days = experiment.period is not None and prepared.shape.has_time
+        days = " union all select 1 as is_day" if has_days else ""
+        recorder.view("spans", f"select 0 as is_day{days}")
+        recorder.view("placed", "select unit_id, variant from units")
+    return "\n".join(statement.view_statements(recorder.relations)) + "\n"
 
 
 _NOTE = """\
@@ -61,40 +101,42 @@ _NOTE = """\
 """
 
 
+def _check_design(experiment: Experiment) -> None:
+    if experiment.design is not None:
+        why = "clusters and switchbacks are compared by their clusters"
+        raise ExperimentError(f"there is no statement: {why}", "analyse the logs")
+
+
 def _check(experiment: Experiment, metric: Metric) -> None:
     """Refuse what no statement can say."""
+    _check_design(experiment)
     parts = ", ".join(part.name for part in metric.parts)
-    why = {
+    is_paired = metric.source is CATALOGUE and len(experiment.variants) > 2
+    reasons = {
         f"a function of other metrics: ask for {parts}": metric.source is FUNCTION,
-        "clusters and switchbacks are compared by their clusters": experiment.design is not None,
-        "catalogue metrics are compared at equal traffic, in pairs of variants": (
-            metric.source is CATALOGUE and len(experiment.variants) > 2
-        ),
+        "each pair of variants is compared at its own number of units": is_paired,
     }
-    for reason in (reason for reason, is_so in why.items() if is_so):
+    for reason in (reason for reason, is_so in reasons.items() if is_so):
         raise ExperimentError(f"{metric.name} has no statement: {reason}")
 
 
-def _prepared(run: Run, metric: Metric) -> Prepared:
+def _prepared(run: Run, recorder: Recorder, metrics: Sequence[Metric]) -> Prepared:
     """Make the views of the logs, and `units` as SQL."""
-    prepared = prepare(run, [metric])
-    if lacking := metric.needs - prepared.shape.needs_met(run.experiment.unit):
-        raise ExperimentError(f"{metric.name}: the logs have no {', '.join(sorted(lacking))}")
+    prepared = prepare(run, metrics)
     if len(prepared.placed.stretches) > 1:
-        why = "the split of the traffic changed, and the value is weighed by stretches of days"
-        raise ExperimentError(f"{metric.name} has no statement: {why}", "analyse the logs")
+        why = "the split of the traffic changed, and values are weighed by stretches of days"
+        raise ExperimentError(f"there is no statement: {why}", "analyse the logs")
+    _write_units(run, recorder, prepared.shape)
     return prepared
 
 
-def write_units(run: Run, recorder: Recorder, shape: LogShape) -> None:
+def _write_units(run: Run, recorder: Recorder, shape: LogShape) -> None:
     """Record `units` and `unit_names` as SQL, where an analysis has them of arrays."""
-    known = recorder.relations
-    before = [known[name] for name in ("units", "unit_names")]
+    if "first_rows" in recorder.relations:
+        recorder.replace(_first_rows(recorder, shape))
+    before = [recorder.relations[name] for name in ("units", "unit_names")]
     recorder.record("units", placed_sql(run, shape, is_whole=True))
-    others = dict.fromkeys(before, known["units"])
-    if "first_rows" in known:
-        others |= _first_rows(recorder, shape)
-    recorder.replace(others)
+    recorder.replace(dict.fromkeys(before, recorder.relations["units"]))
 
 
 def _first_rows(recorder: Recorder, shape: LogShape) -> Mapping[Relation, Relation]:
@@ -117,11 +159,9 @@ def _write_value(run: Run, recorder: Recorder, prepared: Prepared, metric: Metri
         _write_catalogue(recorder, metric.name)
         return
     if metric.source is QUANTILE:
-        columns = value_columns(shape, run.experiment, metric)
-        value = _of_variant({name: f"i.{column}" for name, column in columns.items()})
-        engine.view("quantile_event", _VALUES["event"].format(value=value))
-        engine.view("quantile_level", query("metric/quantile_levels"))
-        engine.view("answer", _filled("quantile", level=metric.level, scale=scales(metric)[0]))
+        _write_events(run, shape, metric)
+        value = _VALUES["quantile"].format(level=metric.level, scale=scales(metric)[0])
+        engine.view("answer", value)
         return
     rows = _source_rows(run, prepared, metric)
     terms = {"numerator": metric.value, "denominator": metric.per}
@@ -164,6 +204,14 @@ def _write_value(run: Run, recorder: Recorder, prepared: Prepared, metric: Metri
         f"select variant, {value} / {of} as value, {parts}count(*) as units from {of_units} "
         "group by variant order by variant",
     )
+
+
+def _write_events(run: Run, shape: LogShape, metric: Metric) -> None:
+    """Write the values that a quantile ranks, and how often each occurs."""
+    columns = value_columns(shape, run.experiment, metric)
+    value = _of_variant({name: f"i.{column}" for name, column in columns.items()})
+    run.engine.view("quantile_event", _VALUES["event"].format(value=value))
+    run.engine.view("quantile_level", query("metric/quantile_levels"))
 
 
 def _total(run: Run, shape: LogShape, term: Term) -> str:
@@ -210,7 +258,3 @@ def _write_catalogue(engine: Recorder, name: str) -> None:
     drawn = groups[order].tolist()
     engine.view("windows", _VALUES["windows"].format(order=drawn, groups=len(drawn)))
     engine.view("answer", _VALUES["evenness"].format(measure=_VALUES[name]))
-
-
-def _filled(name: str, **gaps: object) -> str:
-    return _VALUES[name].format(**gaps)
