@@ -1,7 +1,9 @@
-"""`abeval tools sql EXPERIMENT METRIC`: one statement, pasted elsewhere, gives what `analyze` says."""
+"""`abeval tools sql EXPERIMENT METRIC`: pasted elsewhere, it gives what `analyze` says."""
 
 from __future__ import annotations
 
+import re
+import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -12,13 +14,18 @@ import pytest
 
 import abeval
 from abeval.api import LoadedExperiment
+from abeval.cli.main import main
+from abeval.engines.sql import query, query_names
 from abeval.errors import ExperimentError
+from abeval.experiment.metrics import named_metrics
 from abeval.table.metric_sql import metric_statements, view_statements
 from tests.aggregates import events_world
 from tests.engines import nasty
+from tests.engines.test_queries import FOLDERS, named_relations
 from tests.logs.small import PERIOD, small_log
 
 LINES = 150
+SAMPLE = Path(__file__).parents[1] / "sample_logs" / "experiment.toml"
 
 
 def write(folder: Path, frames: Mapping[str, Any], **formats: str) -> dict[str, str]:
@@ -37,8 +44,9 @@ def in_files(
     loaded: LoadedExperiment, frames: Mapping[str, Any], folder: Path, **formats: str
 ) -> LoadedExperiment:
     """The experiment over files of the frames."""
-    paths, entries = write(folder, frames, **formats), loaded.experiment.model_dump(
-        exclude_unset=True, by_alias=True
+    paths, entries = (
+        write(folder, frames, **formats),
+        loaded.experiment.model_dump(exclude_unset=True, by_alias=True),
     )
     logs = entries.pop("logs")
     events = logs.get("events", {})
@@ -170,10 +178,145 @@ WORLDS |= {
 }
 
 
+QUICK = ("tied", "touched", "units")
+
+
 @pytest.mark.filterwarnings("ignore:overflow")
-@pytest.mark.parametrize("world", WORLDS)
+@pytest.mark.parametrize(
+    "world",
+    [world if world in QUICK else pytest.param(world, marks=pytest.mark.whole) for world in WORLDS],
+)
 def test_a_statement_gives_the_value_of_the_analysis(
     world: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    loaded = WORLDS[world](tmp_path)
-    assert check(loaded, monkeypatch) >= 1
+    check(WORLDS[world](tmp_path), monkeypatch)
+
+
+def test_all_metrics_of_the_sample_are_those_of_the_analysis(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    assert check(abeval.load(SAMPLE), monkeypatch) == 21
+
+
+@pytest.mark.whole
+def test_what_is_printed_of_a_metric_is_short_and_in_lower_case(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    for metric in named_metrics(abeval.load(SAMPLE).experiment):
+        code, text = printed(capsys, str(SAMPLE), metric.name)
+        assert code == 0
+        lines = text.splitlines()
+        assert len(lines) <= LINES
+        code_lines = [line for line in lines if not line.startswith("--")]
+        own = re.sub(r"'[^']*'", "", "\n".join(code_lines))
+        assert own == own.lower()
+        assert "-- grain: one row per" in text
+
+
+def printed(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str]:
+    """The exit code of `abeval tools sql`, and what it says."""
+    code = 0
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sys, "argv", ["abeval", "tools", "sql", *arguments])
+        try:
+            main()
+        except SystemExit as stop:
+            code = int(stop.code or 0)
+    said = capsys.readouterr()
+    return code, said.out if code == 0 else said.err
+
+
+@pytest.mark.parametrize(
+    ("entries", "metric", "said"),
+    [
+        (
+            {"metrics": [{"name": "both", "function": "ctr + clicks_per_user"}]},
+            "both",
+            "a function of other metrics: ask for ctr, clicks_per_user",
+        ),
+        (
+            {"design": {"cluster": "country"}, "metrics": [{"name": "ctr"}]},
+            "ctr",
+            "compared by their clusters",
+        ),
+        ({"metrics": [{"name": "ctr"}]}, "gauc", "the logs have no score"),
+        ({"metrics": [{"name": "ctr"}]}, "ctrr", "no metric is called 'ctrr'"),
+    ],
+)
+def test_what_has_no_statement_is_refused_with_the_reason(
+    entries: dict[str, Any], metric: str, said: str, tmp_path: Path
+) -> None:
+    base = {"name": "x", "unit": "user_id", "control": "a", "variants": {"a": {}, "b": {}}}
+    write(tmp_path, {"impressions": small_log().drop(columns="score").assign(country="x")})
+    logs = {"impressions": {"path": "impressions.parquet"}}
+    experiment = abeval.define(tmp_path, **{**base, "logs": logs, **entries}).experiment
+    with pytest.raises(ExperimentError, match=re.escape(said)):
+        metric_statements(experiment, [metric])
+
+
+def test_an_experiment_without_a_metric_asks_for_one(capsys: pytest.CaptureFixture[str]) -> None:
+    code, said = printed(capsys, str(SAMPLE))
+    assert code == 2
+    assert "name a metric of the experiment, or give --views" in said
+
+
+@pytest.mark.whole
+@pytest.mark.parametrize("world", ["sample", "events", "numbers"])
+def test_queries_run_over_the_views(
+    world: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    loaded = abeval.load(SAMPLE) if world == "sample" else WORLDS[world](tmp_path)
+    monkeypatch.chdir(loaded.experiment.folder)
+    ran = set()
+    with duckdb.connect() as connection:
+        connection.execute(view_statements(loaded.experiment))
+        shown = connection.execute("select view_name from duckdb_views()").fetchall()
+        views = {name for (name,) in shown}
+        for name in PLAIN:
+            if named_relations(name) <= views:
+                connection.execute(f"select count(*) from ({query(name)}) as answer")
+                ran.add(name)
+    assert RUN[world] <= ran
+
+
+PLAIN = [name for name in query_names() if name.split("/")[0] in FOLDERS] + ["sums/shown"]
+PLAIN.remove("units/exposure_segments")
+_OF_ROWS = {"units/sessions", "units/page_views", "units/logged_sums", "catalogue/reach"}
+_OF_SCORES = {"units/gauc", "units/auc", "metric/unit_aucs", "units/served_ranking"}
+_OF_CLICKS = {"log/clicked_keys", "log/click_fate", "log/attributed", "log/click_accounting"}
+RUN = {
+    "sample": _OF_ROWS | _OF_SCORES | _OF_CLICKS | {"log/exposed", "metric/quantile_levels"},
+    "events": {"log/outcomes", "units/unit_events", "units/impression_events"},
+    "numbers": _OF_ROWS | _OF_SCORES | _OF_CLICKS | {"units/category_diversity"},
+}
+"""World → queries that its views are enough for."""
+
+
+def test_views_are_written_to_a_database(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "logs"
+    folder.mkdir()
+    (folder / "e.toml").write_text(EXPERIMENT)
+    write(folder, {"impressions": small_log()})
+    database = tmp_path / "views.duckdb"
+    assert printed(capsys, str(folder / "e.toml"), "--database", str(database))[0] == 0
+    monkeypatch.chdir(tmp_path)
+    with duckdb.connect(database, read_only=True) as connection:
+        rows = connection.execute("select count(*), sum(c_1) from logged_cells").fetchone()
+        assert rows is not None
+        assert rows[1] == len(small_log())
+        assert connection.execute(query("units/page_views")).fetchall()
+
+
+EXPERIMENT = """
+name = "small"
+unit = "user_id"
+control = "a"
+[variants.a]
+[variants.b]
+[logs.impressions]
+path = "impressions.parquet"
+[[metrics]]
+name = "ctr"
+"""

@@ -38,15 +38,15 @@ def simplify(tree: exp.Query, dialect: str = "duckdb") -> exp.Query:
         >>> simplify(sqlglot.parse_one(sql)).sql()
         'WITH a AS (SELECT x FROM t) SELECT x + 1 FROM a'
     """
-    for cte in [*tree.find_all(exp.CTE)]:
-        other = repeated(cte.this)
-        if other is not None:
-            for table in [*cte.parent.parent.find_all(exp.Table)]:
-                if table.name == cte.alias:
-                    table.set("this", exp.to_identifier(other))
-            cte.pop()
+    for query in [*tree.find_all(exp.Query)]:
+        for cte in [*query.ctes]:
+            if (other := repeated(cte.this)) is not None:
+                for table in [*query.find_all(exp.Table)]:
+                    if table.name == cte.alias:
+                        table.set("this", exp.to_identifier(other))
+                cte.pop()
     _hoist(tree)
-    for name in tree.find_all(exp.Identifier):
+    for name in tree.find_all(exp.Identifier) if dialect == "duckdb" else ():
         if re.fullmatch(r"[a-z_][a-z0-9_]*", name.this) and name.this not in _reserved():
             name.set("quoted", False)
     for alias in [*tree.find_all(exp.Alias)]:
@@ -75,10 +75,11 @@ def _hoist(tree: exp.Query) -> None:
 
 @cache
 def _reserved() -> frozenset[str]:
-    """Find the words that DuckDB has for itself."""
-    sql = "select keyword_name from duckdb_keywords() where keyword_category = 'reserved'"
+    """Find the words that no name of a column may be without quotes, in DuckDB."""
+    sql = "select keyword_name from duckdb_keywords() where keyword_category in ($1, $2)"
+    kinds = ["reserved", "type_function"]
     with duckdb.connect() as connection:
-        return frozenset(name for (name,) in connection.execute(sql).fetchall())
+        return frozenset(name for (name,) in connection.execute(sql, kinds).fetchall())
 
 
 Needs = dict[object, set[str]]
@@ -120,7 +121,7 @@ def _add_needs(scope: Scope, wanted: set[str], needs: Needs) -> None:
     if scope.is_subquery and scope.parent is not None:
         sources = {**_sources(scope.parent), **sources}
     everywhere = [*sources.values()]
-    for node in _own_nodes(scope.expression):
+    for node in _own_nodes(scope.expression.assert_is(exp.Select)):
         if isinstance(node, exp.Star) and isinstance(node.parent, exp.Count):
             continue
         if isinstance(node, exp.Star):
@@ -232,7 +233,14 @@ class _Word(NamedTuple):
 _JOINS = {TokenType.LEFT, TokenType.CROSS, TokenType.INNER, TokenType.ANTI, TokenType.JOIN}
 _CLAUSES = {
     *(TokenType.SELECT, TokenType.FROM, TokenType.WHERE, TokenType.GROUP_BY, TokenType.HAVING),
-    *(TokenType.WINDOW, TokenType.QUALIFY, TokenType.ORDER_BY, TokenType.UNION, TokenType.WITH, *_JOINS),
+    *(
+        TokenType.WINDOW,
+        TokenType.QUALIFY,
+        TokenType.ORDER_BY,
+        TokenType.UNION,
+        TokenType.WITH,
+        *_JOINS,
+    ),
 }
 _AFTER_SELECT = _CLAUSES - {TokenType.SELECT, TokenType.WITH, TokenType.UNION}
 _BREAKS = {

@@ -8,7 +8,7 @@ import os
 import re
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import count, takewhile
 from pathlib import Path
 from types import MappingProxyType
@@ -284,10 +284,16 @@ class Recorder(DuckDBEngine):
         if files is None or read not in sql:
             what = f"no statement can read the {log} as they are"
             raise ExperimentError(what, "write them to Parquet, CSV or JSON files in UTF-8")
-        globs = [path for path in source.paths if "://" not in path and not Path(path).is_absolute()]
+        globs = [
+            path for path in source.paths if "://" not in path and not Path(path).is_absolute()
+        ]
         found = [str(file) for path in globs for file in sorted(self._folder.glob(path))]
         of_globs = globs and sorted(found) == sorted(files.read)
-        paths = globs if of_globs else [sources.exact(os.path.relpath(f, self._folder)) for f in files.read]
+        paths = (
+            globs
+            if of_globs
+            else [sources.exact(os.path.relpath(f, self._folder)) for f in files.read]
+        )
         if self._is_absolute:
             paths = [str(real(self._folder) / path) for path in paths]
         own = ", ".join(map(literal, paths))
@@ -325,7 +331,9 @@ class Recorder(DuckDBEngine):
                 reads = {name: visit(read) for name, read in relation.reads.items()}
                 same = reads == relation.reads
                 now[relation] = (
-                    relation if same else Relation(relation.name, relation.sql, relation.columns, reads)
+                    relation
+                    if same
+                    else Relation(relation.name, relation.sql, relation.columns, reads)
                 )
             return now[relation]
 

@@ -48,7 +48,7 @@ def metric_statements(experiment: Experiment, names: Sequence[str]) -> dict[str,
     ]
     for metric in metrics:
         _check(experiment, metric)
-    bare = {"segments": {}, "cuts": {}, "pre_period": None}
+    bare: dict[str, object] = {"segments": {}, "cuts": {}, "pre_period": None}
     experiment, texts = experiment.model_copy(update=bare), dict[str, str]()
     recorder = Recorder(experiment.engine, experiment.folder)
     with opened(experiment, {}, engine=recorder) as run:
@@ -60,12 +60,14 @@ def metric_statements(experiment: Experiment, names: Sequence[str]) -> dict[str,
             _write_value(run, recorder, prepared, metric)
             answer = recorder.relations["answer"]
             text = statement.joined(answer, "duckdb", comments=_COMMENTS)
-            texts[metric.name] = f"-- {metric.name}: {' '.join(metric.formula.split())}\n{_NOTE}{text}"
+            texts[metric.name] = (
+                f"-- {metric.name}: {' '.join(metric.formula.split())}\n{_NOTE}{text}"
+            )
     return texts
 
 
 def view_statements(experiment: Experiment, is_absolute: bool = False) -> str:
-    """Write the statements that create the canonical views of an experiment's logs, in DuckDB's SQL.
+    """Write statements in DuckDB's SQL that create the canonical views of an experiment's logs.
 
     With `is_absolute` they can run anywhere, otherwise in the folder of the experiment file.
 
@@ -96,8 +98,8 @@ def view_statements(experiment: Experiment, is_absolute: bool = False) -> str:
 
 
 _NOTE = """\
--- run it in the folder of the experiment file, on the logs as they were when it was written; value is what
--- `abeval analyze` reports of each variant before any adjustment (CUPED)
+-- run it in the folder of the experiment file, on the logs as they were when it was written; value
+-- is what `abeval analyze` reports of each variant before any adjustment (CUPED)
 """
 
 
@@ -142,7 +144,8 @@ def _write_units(run: Run, recorder: Recorder, shape: LogShape) -> None:
 def _first_rows(recorder: Recorder, shape: LogShape) -> Mapping[Relation, Relation]:
     """Return the rows without duplicates in one step, where that leaves as many rows."""
     first, kept, raw = (
-        recorder.relations[name] for name in ("first_rows", "kept_impressions", shape.impressions.raw)
+        recorder.relations[name]
+        for name in ("first_rows", "kept_impressions", shape.impressions.raw)
     )
     found = re.search(r"row_number\(\) over \(.*?\) as", str(first.sql))
     place = "" if found is None else found[0].removesuffix(" as")
@@ -165,9 +168,7 @@ def _write_value(run: Run, recorder: Recorder, prepared: Prepared, metric: Metri
         return
     rows = _source_rows(run, prepared, metric)
     terms = {"numerator": metric.value, "denominator": metric.per}
-    totals = {
-        name: _total(run, shape, term) for name, term in terms.items() if term is not None
-    }
+    totals = {name: _total(run, shape, term) for name, term in terms.items() if term is not None}
     counts = []
     if metric.among is not None:
         counts.append(f"{_total(run, shape, metric.among)} = 1")
@@ -177,22 +178,14 @@ def _write_value(run: Run, recorder: Recorder, prepared: Prepared, metric: Metri
     having = f"having {' and '.join(counts)}" if counts else ""
     listed = ", ".join(f"{sql} as {name}" for name, sql in totals.items())
     aside = "and s.set_aside is null" if metric.source is UNIT_DAY else ""
-    engine.view("unit_values", _VALUES["unit"].format(totals=listed, rows=rows, having=having, aside=aside))
+    engine.view(
+        "unit_values", _VALUES["unit"].format(totals=listed, rows=rows, having=having, aside=aside)
+    )
     if metric.cap is not None:
-        caps = {name: f"least({name}, {name}_cap)" for name in totals}
-        engine.view(
-            "unit_values_capped",
-            _VALUES["capped"].format(
-                caps=", ".join(
-                    f"(select {name} from (select {name}, row_number() over (order by {name}) as place "
-                    f"from unit_values) where place = cast(ceil(1 + {metric.cap!r}e0 * ((select count(*) "
-                    f"from unit_values) - 1)) as bigint)) as {name}_cap"
-                    for name in totals
-                ),
-                values=", ".join(f"{sql} as {name}" for name, sql in caps.items()),
-            ),
-        )
-    of_units = "unit_values" if metric.cap is None else "unit_values_capped"
+        caps = ", ".join(_VALUES["cap"].format(name=n, share=metric.cap) for n in totals)
+        capped = ", ".join(f"least({name}, {name}_cap) as {name}" for name in totals)
+        engine.view("capped_values", _VALUES["capped"].format(caps=caps, values=capped))
+    of_units = "unit_values" if metric.cap is None else "capped_values"
     value, per = (
         f"sum({name}){'' if scale == 1 else f' * {scale!r}'}"
         for name, scale in zip(terms, scales(metric), strict=True)

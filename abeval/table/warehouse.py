@@ -409,7 +409,9 @@ class _Writer:
 
         def total(term: Term) -> str:
             own = {name: shape.component(term, name) for name in self.experiment.variants}
-            column = by_value("variant", own) if len({*own.values()}) > 1 else [*own.values()][0]
+            column = (
+                by_value("variant", own) if len({*own.values()}) > 1 else next(iter(own.values()))
+            )
             return f"sum(cast({column} as {wide}))"
 
         terms = [term for term in (metric.value, metric.per) if term is not None]
