@@ -9,7 +9,6 @@ import duckdb
 import sqlglot
 from sqlglot import exp
 from sqlglot.optimizer.scope import Scope, traverse_scope
-from sqlglot.tokens import Token, TokenType
 
 WIDTH = 120
 """Characters of a line, where a statement has a place to break it."""
@@ -225,29 +224,29 @@ class _Word(NamedTuple):
     """A token with the space before it, or a block; `depth` counts brackets around it."""
 
     text: str
-    kind: TokenType | None
+    kind: str
     depth: int = 0
     block: _Block | None = None
 
 
-_JOINS = {TokenType.LEFT, TokenType.CROSS, TokenType.INNER, TokenType.ANTI, TokenType.JOIN}
+_JOINS = {"LEFT", "CROSS", "INNER", "ANTI", "JOIN"}
 _CLAUSES = {
-    *(TokenType.SELECT, TokenType.FROM, TokenType.WHERE, TokenType.GROUP_BY, TokenType.HAVING),
+    *("SELECT", "FROM", "WHERE", "GROUP_BY", "HAVING"),
     *(
-        TokenType.WINDOW,
-        TokenType.QUALIFY,
-        TokenType.ORDER_BY,
-        TokenType.UNION,
-        TokenType.WITH,
+        "WINDOW",
+        "QUALIFY",
+        "ORDER_BY",
+        "UNION",
+        "WITH",
         *_JOINS,
     ),
 }
-_AFTER_SELECT = _CLAUSES - {TokenType.SELECT, TokenType.WITH, TokenType.UNION}
+_AFTER_SELECT = _CLAUSES - {"SELECT", "WITH", "UNION"}
 _BREAKS = {
-    *(TokenType.AND, TokenType.OR, TokenType.WHEN, TokenType.ELSE, TokenType.SLASH),
-    *(TokenType.OVER, TokenType.ORDER_BY, TokenType.CASE),
+    *("AND", "OR", "WHEN", "ELSE", "SLASH"),
+    *("OVER", "ORDER_BY", "CASE"),
 }
-_AS_THEY_ARE = (TokenType.STRING, TokenType.IDENTIFIER)
+_AS_THEY_ARE = ("STRING", "IDENTIFIER")
 
 
 def laid_out(sql: str, dialect: str, indent: int = 0) -> str:
@@ -257,36 +256,37 @@ def laid_out(sql: str, dialect: str, indent: int = 0) -> str:
         >>> laid_out("SELECT A, 'B' AS c FROM t WHERE x", "duckdb")
         "select a, 'B' as c from t where x"
     """
-    words = _words(sql, sqlglot.tokenize(sql, dialect=dialect), dialect in ("duckdb", "spark"))
+    words = _words(sql, dialect)
     return "\n".join(_lines(words, indent))
 
 
-def _words(sql: str, tokens: Sequence[Token], lowers: bool) -> list[_Word]:
+def _words(sql: str, dialect: str) -> list[_Word]:
+    tokens, lowers = sqlglot.tokenize(sql, dialect=dialect), dialect in ("duckdb", "spark")
     stack: list[list[_Word]] = [[]]
     depths, openings, end = [0], list[bool](), 0
     for place, token in enumerate(tokens):
         gap, text = sql[end : token.start], sql[token.start : token.end + 1]
         end = token.end + 1
-        if lowers and token.token_type not in _AS_THEY_ARE:
+        if lowers and token.token_type.name not in _AS_THEY_ARE:
             text = text.lower()
-        if token.token_type == TokenType.L_PAREN:
-            following = tokens[place + 1].token_type if place + 1 < len(tokens) else None
-            openings.append(following in (TokenType.SELECT, TokenType.WITH))
+        if token.token_type.name == "L_PAREN":
+            following = tokens[place + 1].token_type.name if place + 1 < len(tokens) else ""
+            openings.append(following in ("SELECT", "WITH"))
             if openings[-1]:
-                stack[-1].append(_Word(gap, None, depths[-1]))
+                stack[-1].append(_Word(gap, "", depths[-1]))
                 stack.append([])
                 depths.append(0)
                 continue
             depths[-1] += 1
-        elif token.token_type == TokenType.R_PAREN:
+        elif token.token_type.name == "R_PAREN":
             if openings.pop():
                 depths.pop()
                 block = _Block(stack.pop())
                 before = stack[-1].pop()
-                stack[-1].append(_Word(before.text + block.text, None, depths[-1], block))
+                stack[-1].append(_Word(before.text + block.text, "", depths[-1], block))
                 continue
             depths[-1] -= 1
-        stack[-1].append(_Word(gap + text, token.token_type, depths[-1]))
+        stack[-1].append(_Word(gap + text, token.token_type.name, depths[-1]))
     return stack[0]
 
 
@@ -297,13 +297,13 @@ def _lines(words: Sequence[_Word], indent: int) -> list[str]:
     lines, is_open = list[str](), False
     for clause in _clauses(words):
         flat = "".join(word.text for word in clause).rstrip()
-        can_follow = is_open and clause[0].kind not in (TokenType.SELECT, TokenType.UNION)
+        can_follow = is_open and clause[0].kind not in ("SELECT", "UNION")
         if can_follow and len(lines[-1]) + len(flat) <= WIDTH:
             lines[-1] += flat
             continue
         filled = [*_filled(clause, indent)]
         lines += filled
-        is_short = clause[0].kind == TokenType.SELECT and len(filled) == 1
+        is_short = clause[0].kind == "SELECT" and len(filled) == 1
         is_open = is_short or clause[0].kind in _AFTER_SELECT
     return lines
 
@@ -312,15 +312,15 @@ def _clauses(words: Sequence[_Word]) -> Iterator[list[_Word]]:
     """Cut the words of a select into its clauses, and those of `with` into queries."""
     clause, is_with = list[_Word](), False
     for place, word in enumerate(words):
-        before = words[place - 1].kind if place else None
+        before = words[place - 1].kind if place else ""
         starts = word.kind in _CLAUSES and not word.depth and before not in _JOINS
         # `is distinct from` is no clause.
-        starts = starts and before != TokenType.DISTINCT
-        if clause and (starts or (is_with and before == TokenType.COMMA)):
+        starts = starts and before != "DISTINCT"
+        if clause and (starts or (is_with and before == "COMMA")):
             yield clause
             clause = []
         if starts:
-            is_with = word.kind == TokenType.WITH
+            is_with = word.kind == "WITH"
         clause.append(word)
     yield clause
 
@@ -328,7 +328,7 @@ def _clauses(words: Sequence[_Word]) -> Iterator[list[_Word]]:
 def _filled(words: Sequence[_Word], indent: int) -> Iterator[str]:
     """Fill lines with the parts of a clause; a select that is too long has lines of its own."""
     line, first, inner = " " * indent, " " * (indent + 2), " " * (indent + 4)
-    for item in _cut(words, lambda word, before: before == TokenType.COMMA and not word.depth):
+    for item in _cut(words, lambda word, before: before == "COMMA" and not word.depth):
         text = "".join(word.text for word in item)
         has_block = any(word.block is not None for word in item)
         if len(line) + len(text) > WIDTH and line.strip() and not has_block:
@@ -352,14 +352,12 @@ def _filled(words: Sequence[_Word], indent: int) -> Iterator[str]:
         yield line
 
 
-def _may_break(word: _Word, before: TokenType | None) -> bool:
+def _may_break(word: _Word, before: str) -> bool:
     """Tell whether a line may end before a word."""
-    return word.kind in _BREAKS or before == TokenType.COMMA or word.block is not None
+    return word.kind in _BREAKS or before == "COMMA" or word.block is not None
 
 
-def _cut(
-    words: Sequence[_Word], starts: Callable[[_Word, TokenType | None], bool]
-) -> Iterator[list[_Word]]:
+def _cut(words: Sequence[_Word], starts: Callable[[_Word, str], bool]) -> Iterator[list[_Word]]:
     """Cut words into parts, each from a word that starts one."""
     part = list[_Word]()
     for word in words:

@@ -155,6 +155,8 @@ def value_statement(
     plain = experiment.model_copy(update={"pre_period": None})
     text, *_ = _statement(plain, [metric], dialect, types_of, materializes, of_value=True)
     heading = f"{name}: {metric.formula}"
+    if dialect == "spark":
+        heading += "; with spark.sql.session.timeZone = UTC"
     return _commented(_tested(heading, dialect, (*TESTED, "spark"))) + text
 
 
