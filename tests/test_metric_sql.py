@@ -232,7 +232,7 @@ def printed(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, s
         (
             {"metrics": [{"name": "both", "function": "ctr + clicks_per_user"}]},
             "both",
-            "a function of other metrics: ask for ctr, clicks_per_user",
+            "it is a function of ctr, clicks_per_user",
         ),
         (
             {"design": {"cluster": "country"}, "metrics": [{"name": "ctr"}]},

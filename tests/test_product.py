@@ -47,7 +47,9 @@ COMMANDS: dict[str, list[str]] = {
     "windows": [],
     "windows --by hour --by weekday": ["--report", "w.html"],
     "off-policy": ["--from", "a", "--to", "b"],
+    "tools sql": ["ctr"],
     "tools sql --sums": [],
+    "tools sql --views": [],
 }
 QUICK = (
     *("analyze", "analyze --checks", "analyze --pairs ctr"),
@@ -151,7 +153,7 @@ def check_commands(folder: Path, file: str, commands: Sequence[str]) -> dict[str
     messages = {}
     for command in commands:
         name, *options = command.split()
-        last = [file] if options[-1:] == ["--sums"] else []
+        last = [file] if name == "tools" else []
         first = [] if last else [file]
         message, out = run([name, *first, *options, *last, *COMMANDS[command]])
         if message is None:

@@ -317,10 +317,17 @@ class Recorder(DuckDBEngine):
 
     def record(self, name: str, sql: str | None) -> None:
         """Note what a relation that is there is made of; None for a log."""
+        self.note(name, sql, list(self.columns(name)))
+
+    def note(self, name: str, sql: str | None, columns: Sequence[str] = ()) -> None:
+        """Note what a relation would be made of; its columns where `columns(…)` of others asks."""
         known = self.relations.get(name)
         reads = {} if sql is None else self.reads(sql)
         if known is None or known.sql != sql or known.reads != reads:
-            self.relations[name] = Relation(name, sql, list(self.columns(name)), reads)
+            self.relations[name] = Relation(name, sql, columns or self._known(name), reads)
+
+    def _known(self, name: str) -> Sequence[str]:
+        return self.relations[name].columns if name in self.relations else ()
 
     def replace(self, others: Mapping[Relation, Relation]) -> None:
         """Let everything that reads relations read others in their place."""

@@ -56,10 +56,11 @@ def metric_statements(experiment: Experiment, names: Sequence[str]) -> dict[str,
         has = prepared.shape.needs_met(experiment.unit)
         for metric in metrics:
             if lacking := ", ".join(sorted(metric.needs - has)):
-                raise ExperimentError(f"{metric.name} has no statement: the logs have no {lacking}")
-            _write_value(run, recorder, prepared, metric)
-            answer = recorder.relations["answer"]
-            text = statement.joined(answer, "duckdb", comments=_COMMENTS)
+                what = f"{metric.name} has no statement: the logs have no {lacking}"
+                raise ExperimentError(what, "ask for another metric, or map the columns")
+            recorder.view("metric_value", _value(run, recorder, prepared, metric))
+            value = recorder.relations["metric_value"]
+            text = statement.joined(value, "duckdb", comments=_COMMENTS)
             texts[metric.name] = (
                 f"-- {metric.name}: {' '.join(metric.formula.split())}\n{_NOTE}{text}"
             )
@@ -81,19 +82,15 @@ def view_statements(experiment: Experiment, is_absolute: bool = False) -> str:
     with opened(experiment, {}, engine=recorder) as run:
         prepared = _prepared(run, recorder, metrics)
         has = prepared.shape.needs_met(experiment.unit)
-        recorder.record("unit_names", "select unit_id, logged_id from units")
-        recorder.view("impressions", "select * from logged_impressions")
+        recorder.note("unit_names", "select unit_id, logged_id from units")
+        recorder.note("impressions", "select * from logged_impressions")
         for metric in (metric for metric in metrics if metric.needs <= has):
             if metric.source is QUANTILE:
                 _write_events(run, prepared.shape, metric)
             elif metric.source.per_unit and metric.source is not UNIT_DAY:
                 _source_rows(run, prepared, metric)
         if "gauc" in recorder.relations:
-            recorder.view("gauc_unit", _VALUES["gauc_unit"])
-        has_days = experiment.period is not None and prepared.shape.has_time
-        days = " union all select 1 as is_day" if has_days else ""
-        recorder.view("spans", f"select 0 as is_day{days}")
-        recorder.view("placed", "select unit_id, variant from units")
+            recorder.note("gauc_unit", _VALUES["gauc_unit"])
     return "\n".join(statement.view_statements(recorder.relations)) + "\n"
 
 
@@ -115,11 +112,11 @@ def _check(experiment: Experiment, metric: Metric) -> None:
     parts = ", ".join(part.name for part in metric.parts)
     is_paired = metric.source is CATALOGUE and len(experiment.variants) > 2
     reasons = {
-        f"a function of other metrics: ask for {parts}": metric.source is FUNCTION,
+        f"it is a function of {parts}": metric.source is FUNCTION,
         "each pair of variants is compared at its own number of units": is_paired,
     }
     for reason in (reason for reason, is_so in reasons.items() if is_so):
-        raise ExperimentError(f"{metric.name} has no statement: {reason}")
+        raise ExperimentError(f"{metric.name} has no statement: {reason}", "ask for another metric")
 
 
 def _prepared(run: Run, recorder: Recorder, metrics: Sequence[Metric]) -> Prepared:
@@ -137,7 +134,7 @@ def _write_units(run: Run, recorder: Recorder, shape: LogShape) -> None:
     if "first_rows" in recorder.relations:
         recorder.replace(_first_rows(recorder, shape))
     before = [recorder.relations[name] for name in ("units", "unit_names")]
-    recorder.record("units", placed_sql(run, shape, is_whole=True))
+    recorder.note("units", placed_sql(run, shape, is_whole=True))
     recorder.replace(dict.fromkeys(before, recorder.relations["units"]))
 
 
@@ -155,17 +152,14 @@ def _first_rows(recorder: Recorder, shape: LogShape) -> Mapping[Relation, Relati
     return {kept: Relation(kept.name, text, kept.columns, {raw.name: raw})}
 
 
-def _write_value(run: Run, recorder: Recorder, prepared: Prepared, metric: Metric) -> None:
-    """Write `answer`, from the rows of the metric's source."""
+def _value(run: Run, recorder: Recorder, prepared: Prepared, metric: Metric) -> str:
+    """Return the last step of a metric, over the rows of its source, which are made here."""
     engine, shape = run.engine, prepared.shape
     if metric.source is CATALOGUE:
-        _write_catalogue(recorder, metric.name)
-        return
+        return _of_catalogue(recorder, metric.name)
     if metric.source is QUANTILE:
         _write_events(run, shape, metric)
-        value = _VALUES["quantile"].format(level=metric.level, scale=scales(metric)[0])
-        engine.view("answer", value)
-        return
+        return _VALUES["quantile"].format(level=metric.level, scale=scales(metric)[0])
     rows = _source_rows(run, prepared, metric)
     terms = {"numerator": metric.value, "denominator": metric.per}
     totals = {name: _total(run, shape, term) for name, term in terms.items() if term is not None}
@@ -192,10 +186,9 @@ def _write_value(run: Run, recorder: Recorder, prepared: Prepared, metric: Metri
     )
     parts = f"{value} as numerator, {per} as denominator, " if metric.per else f"{value} as total, "
     of = f"nullif({per}, 0)" if metric.per else "count(*)"
-    engine.view(
-        "answer",
+    return (
         f"select variant, {value} / {of} as value, {parts}count(*) as units from {of_units} "
-        "group by variant order by variant",
+        "group by variant order by variant"
     )
 
 
@@ -235,19 +228,18 @@ def _source_rows(run: Run, prepared: Prepared, metric: Metric) -> str:
     return source.name
 
 
-def _write_catalogue(engine: Recorder, name: str) -> None:
-    """Write how many items were shown, and how evenly, at equal numbers of units."""
+def _of_catalogue(engine: Recorder, name: str) -> str:
+    """Return how many items were shown, and how evenly, at equal numbers of units."""
     engine.view("reach", query("catalogue/reach"))
     engine.view("group_units", query("catalogue/group_units"))
     has_items = "items" in engine.relations
     more = " union all select cast(item_id as varchar) as item_id from items" if has_items else ""
     engine.view("catalogue", _VALUES["catalogue"].format(more=more))
     if name == "coverage":
-        engine.view("answer", _VALUES["coverage"])
-        return
+        return _VALUES["coverage"]
     rows = engine.rows("select distinct item_group from group_units order by 1")
     groups = np.array([whole(group) for (group,) in rows])
     order = np.random.default_rng(SEED).permutation(len(groups))
     drawn = groups[order].tolist()
-    engine.view("windows", _VALUES["windows"].format(order=drawn, groups=len(drawn)))
-    engine.view("answer", _VALUES["evenness"].format(measure=_VALUES[name]))
+    engine.view("group_sets", _VALUES["sets"].format(order=drawn, groups=len(drawn)))
+    return _VALUES["evenness"].format(measure=_VALUES[name])

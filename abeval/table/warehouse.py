@@ -203,7 +203,8 @@ def _statement(
             raise ExperimentError(f"sums can give none of the metrics: {listed}", _HERE)
         write_totals(Run(bare, recorder), shape, {m.source for m in metrics}, not of_value)
         write = writer.write_value if of_value else writer.write_answer
-        columns = write(shape, metrics)
+        sql, columns = write(shape, metrics)
+        recorder.view("answer", sql)
         text = statement.joined(recorder.relations["answer"], dialect, tables, materializes)
         end = _END.get(dialect, "")
         if materializes and end:
@@ -356,8 +357,8 @@ class _Writer:
             return f'cast({own} as varchar) collate "C"'
         return f"cast({own} as {kind.lower()})"
 
-    def write_answer(self, shape: LogShape, metrics: Sequence[Metric]) -> list[str]:
-        """Write the sums of every metric by variant and day; return the names of the columns."""
+    def write_answer(self, shape: LogShape, metrics: Sequence[Metric]) -> tuple[str, Sequence[str]]:
+        """Return the sums of every metric by variant and day, and the names of the columns."""
         products: dict[tuple[str, ...], str] = {}
         cells: dict[str, dict[str, str]] = {}
         for metric in metrics:
@@ -397,15 +398,13 @@ class _Writer:
             **{n: f"cast({by_value('m.metric', own)} as varchar)" for n, own in cells.items()},
         }
         named = ", ".join(f"({literal(metric.name)})" for metric in metrics)
-        self.recorder.view(
-            "answer",
-            f"select {', '.join(f'{sql} as {name}' for name, sql in columns.items())} "
-            f"from wide_sums w cross join (values {named}) as m (metric)",
-        )
-        return [*columns]
+        selected = ", ".join(f"{sql} as {name}" for name, sql in columns.items())
+        return (f"select {selected} from wide_sums w cross join (values {named}) as m (metric)"), [
+            *columns
+        ]
 
-    def write_value(self, shape: LogShape, metrics: Sequence[Metric]) -> list[str]:
-        """Write the value of a metric by variant, and what it is made of."""
+    def write_value(self, shape: LogShape, metrics: Sequence[Metric]) -> tuple[str, Sequence[str]]:
+        """Return the value of a metric by variant, what it is made of, and names of columns."""
         (metric,) = metrics
         wide = "hugeint" if self.dialect == "duckdb" else "decimal(38, 0)"
 
@@ -430,12 +429,11 @@ class _Writer:
         )
         under = f"nullif({scaled[1]}, 0)" if metric.per else "units"
         parts = ", ".join(f"{sql} as {name}" for sql, name in zip(scaled, names, strict=True))
-        self.recorder.view(
-            "answer",
+        columns = ["variant", "value", *names, "units"]
+        return (
             f"select variant, {scaled[0]} / {under} as value, {parts}, units from totals "
-            "order by variant",
-        )
-        return ["variant", "value", *names, "units"]
+            "order by variant"
+        ), columns
 
     def _values(self, shape: LogShape, metric: Metric, variant: str) -> dict[str, str]:
         """Return letter of a sum → the column of the totals that it sums, in one variant."""
