@@ -98,7 +98,6 @@ def sql(
 
     Examples:
     abeval tools sql experiment.toml ctr
-    abeval tools sql experiment.toml --views
     abeval tools sql units/gauc --dialect spark
     """
     from abeval.engines.sql import query_names
