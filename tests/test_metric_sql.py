@@ -167,7 +167,22 @@ def _crossed(folder: Path) -> LoadedExperiment:
     return in_files(loaded, {"impressions": log}, folder)
 
 
+def _rows(folder: Path) -> LoadedExperiment:
+    """Each impression is a unit, and has no id."""
+    loaded = abeval.define(
+        name="rows",
+        unit="row",
+        control="a",
+        variants={"a": {}, "b": {}},
+        period=PERIOD,
+        logs={"impressions": {}},
+        metrics=[{"name": "ctr"}, {"name": "spent", "value": "dwell", "cap": 0.9}],
+    )
+    return in_files(loaded, {"impressions": small_log().drop(columns="user_id")}, folder)
+
+
 WORLDS |= {
+    "rows": _rows,
     "tied": _tied,
     "touched": _touched,
     "units": _units,
@@ -178,7 +193,7 @@ WORLDS |= {
 }
 
 
-QUICK = ("tied", "touched", "units")
+QUICK = ("rows", "tied", "touched", "units")
 
 
 @pytest.mark.filterwarnings("ignore:overflow")

@@ -174,7 +174,7 @@ NEEDS = {
     "off-policy": "the impressions have no column `propensity`",
     "replay": "no model to replay",
     "replay --relevance dwell": "no model to replay|needs dwell",
-    "tools sql --sums": "one statement cannot give",
+    "tools sql --sums": "one statement cannot give|sums can give none of the metrics",
     "windows": "windows need a time",
     "windows --by hour --by weekday": "windows need a time",
 }

@@ -18,6 +18,7 @@ from abeval.engines.statement import Recorder, Relation
 from abeval.errors import ExperimentError
 from abeval.experiment.metrics import named_metrics
 from abeval.experiment.model import Experiment
+from abeval.experiment.sources import ROW_UNIT
 from abeval.logs.placing_sql import placed_sql
 from abeval.logs.prepare import Prepared, prepare
 from abeval.logs.run import Run, opened
@@ -60,7 +61,9 @@ def metric_statements(experiment: Experiment, names: Sequence[str]) -> dict[str,
                 raise ExperimentError(what, "ask for another metric, or map the columns")
             recorder.view("metric_value", _value(run, recorder, prepared, metric))
             value = recorder.relations["metric_value"]
-            text = statement.joined(value, "duckdb", comments=_COMMENTS)
+            # Rows without an id are numbered, once.
+            once = experiment.unit == ROW_UNIT
+            text = statement.joined(value, "duckdb", (), once, _COMMENTS)
             texts[metric.name] = (
                 f"-- {metric.name}: {' '.join(metric.formula.split())}\n{_NOTE}{text}"
             )
