@@ -47,7 +47,9 @@ COMMANDS: dict[str, list[str]] = {
     "windows": [],
     "windows --by hour --by weekday": ["--report", "w.html"],
     "off-policy": ["--from", "a", "--to", "b"],
+    "tools sql": ["ctr"],
     "tools sql --sums": [],
+    "tools sql --views": [],
 }
 QUICK = (
     *("analyze", "analyze --checks", "analyze --pairs ctr"),
@@ -151,7 +153,7 @@ def check_commands(folder: Path, file: str, commands: Sequence[str]) -> dict[str
     messages = {}
     for command in commands:
         name, *options = command.split()
-        last = [file] if options[-1:] == ["--sums"] else []
+        last = [file] if name == "tools" else []
         first = [] if last else [file]
         message, out = run([name, *first, *options, *last, *COMMANDS[command]])
         if message is None:
@@ -172,7 +174,7 @@ NEEDS = {
     "off-policy": "the impressions have no column `propensity`",
     "replay": "no model to replay",
     "replay --relevance dwell": "no model to replay|needs dwell",
-    "tools sql --sums": "one statement cannot give",
+    "tools sql --sums": "one statement cannot give|sums can give none of the metrics",
     "windows": "windows need a time",
     "windows --by hour --by weekday": "windows need a time",
 }

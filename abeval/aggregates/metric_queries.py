@@ -36,7 +36,7 @@ class ReadLogs(PreparedLogs):
         if source is UNIT_DAY:
             return self.prepared.days
         if source.events is not None:
-            _write_unit_event(self, metrics)
+            write_unit_event(self, metrics)
             self.engine.table(source.name, query(source.query))
             arrays = self.engine.arrays(f"select * from {source.name}")
             unit = np.ma.filled(arrays["unit_id"], 0).astype(np.int32)
@@ -73,7 +73,7 @@ def scored_rows(shape: LogShape, columns: Sequence[str]) -> str:
     """
 
 
-def _write_unit_event(logs: ReadLogs, metrics: Sequence[Metric]) -> None:
+def write_unit_event(logs: ReadLogs, metrics: Sequence[Metric]) -> None:
     """Create `unit_event` for metrics of one source: a column each, by how a unit's are combined.
 
     One row more per unit says whether its window has closed.

@@ -2,9 +2,10 @@
 
 import json
 import tomllib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import closing, contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from abeval.drafts.run import Draft
+    from abeval.experiment.model import Experiment
     from abeval.report.tables import Kind
 
 
@@ -62,10 +64,23 @@ def schema() -> None:
 
 
 def sql(
-    name: Annotated[str | None, typer.Argument(help="A query, such as units/logged_sums.")] = None,
+    name: Annotated[
+        str | None, typer.Argument(help="A query, such as units/gauc; or an experiment file.")
+    ] = None,
+    metric: Annotated[
+        str | None, typer.Argument(help="A metric of the experiment: write the SQL of its value.")
+    ] = None,
     dialect: Annotated[
-        str, typer.Option(help="duckdb or spark; of sums duckdb, postgres or clickhouse.")
+        str, typer.Option(help="duckdb, spark, postgres or clickhouse; of queries duckdb or spark.")
     ] = "duckdb",
+    views: Annotated[
+        bool, typer.Option("--views", help="Write the views over the logs that queries read.")
+    ] = False,
+    database: Annotated[
+        Path | None,
+        typer.Option(help="A DuckDB file to write these views to.", metavar="FILE"),
+        Writes(),
+    ] = None,
     sums: Annotated[
         Path | None,
         typer.Option(
@@ -79,39 +94,88 @@ def sql(
         typer.Option(help="The warehouse that tells the tables' columns.", metavar="URI"),
     ] = None,
 ) -> None:
-    """Print a query of the analysis, or the names of all queries; or the sums of an experiment.
+    """Print the SQL of a metric of an experiment; a query of the analysis, or the names of all.
 
     Examples:
+    abeval tools sql experiment.toml ctr
     abeval tools sql units/gauc --dialect spark
-    abeval tools sql --sums experiment.toml --dialect postgres
     """
     from abeval.engines.sql import query_names
 
     if sums is not None:
         typer.echo(_sums(sums, dialect, connect), nl=False)
-        return
-    if name is None:
+    elif name is None:
         typer.echo("\n".join(query_names()))
-        return
-    from abeval.engines.statement import plain_statement
+    elif metric is not None:
+        typer.echo(_of_metric(Path(name), metric, dialect, connect), nl=False)
+    elif database is not None:
+        _write_database(Path(name), database)
+    elif views:
+        from abeval.table.metric_sql import view_statements
 
-    typer.echo(plain_statement(name, dialect), nl=False)
+        typer.echo(view_statements(_experiment(Path(name))), nl=False)
+    elif name.endswith(".toml"):
+        hint = "abeval tools sql experiment.toml ctr"
+        raise ExperimentError("name a metric of the experiment, or give --views", hint)
+    else:
+        from abeval.engines.statement import plain_statement
+
+        typer.echo(plain_statement(name, dialect), nl=False)
+
+
+def _experiment(file: Path) -> "Experiment":
+    from abeval.experiment.load import load_experiment
+
+    return load_experiment(file)
+
+
+def _of_metric(file: Path, metric: str, dialect: str, uri: str | None) -> str:
+    """Write the statement of a metric's value."""
+    from abeval.table.metric_sql import metric_statements
+    from abeval.table.warehouse import value_statement
+
+    if dialect == "duckdb" and uri is None:
+        return metric_statements(_experiment(file), [metric])[metric]
+    with _warehouse(dialect, uri) as known:
+        return value_statement(_experiment(file), metric, *known)
+
+
+def _write_database(file: Path, database: Path) -> None:
+    """Write the views of an experiment's logs to a new DuckDB file."""
+    from tempfile import TemporaryDirectory
+
+    import duckdb
+
+    from abeval.files import write_bytes
+    from abeval.table.metric_sql import view_statements
+
+    statements = view_statements(_experiment(file), is_absolute=True)
+    with TemporaryDirectory() as folder:
+        draft = Path(folder) / "views.duckdb"
+        with duckdb.connect(draft) as connection:
+            connection.execute(statements)
+        write_bytes(database, draft.read_bytes())
+    typer.echo(f"{database}")
+
+
+@contextmanager
+def _warehouse(dialect: str, uri: str | None) -> "Iterator[tuple[Any, ...]]":
+    """Give the dialect of a warehouse, and what tells its tables' types."""
+    from abeval.table.connection import connect
+
+    if uri is None:
+        yield (dialect,)
+        return
+    with closing(connect(uri)) as warehouse:
+        yield warehouse.dialect, warehouse.types, warehouse.materializes
 
 
 def _sums(file: Path, dialect: str, uri: str | None) -> str:
     """Write the statement of an experiment's sums."""
-    from contextlib import closing
-
-    from abeval.experiment.load import load_experiment
-    from abeval.table.connection import connect
     from abeval.table.warehouse import sums_statement
 
-    experiment = load_experiment(file)
-    if uri is None:
-        return sums_statement(experiment, dialect).text
-    with closing(connect(uri)) as warehouse:
-        known = (warehouse.dialect, warehouse.types, warehouse.materializes)
-        return sums_statement(experiment, *known).text
+    with _warehouse(dialect, uri) as known:
+        return sums_statement(_experiment(file), *known).text
 
 
 def simulate(

@@ -51,7 +51,7 @@ def written_out(tree: exp.Query, dialect: str) -> exp.Query:
     # Imported here, because DuckDB needs none of it, and it takes longer than a small query.
     from sqlglot import exp
 
-    templates = _TEMPLATES.get(dialect, {})
+    templates = {**_TEMPLATES.get(dialect, {}), **_TEMPLATES["printed"].get(dialect, {})}
     query = tree.copy()
     # From the inside out: one may be an argument of another.
     for call in reversed(list(query.find_all(exp.Anonymous))):

@@ -4,11 +4,15 @@ On the syntax tree `columns('regex')`, `group by all`, time and hash are written
 meaning for Spark (`spark/rules.py`), PostgreSQL and ClickHouse (`warehouse_rules.py`).
 """
 
+import os
 import re
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from itertools import count, takewhile
 from pathlib import Path
+from types import MappingProxyType
+from typing import TYPE_CHECKING
 
 import sqlglot
 from sqlglot import exp
@@ -16,13 +20,18 @@ from sqlglot.errors import ErrorLevel, SqlglotError
 from sqlglot.optimizer.scope import Scope, traverse_scope
 from sqlglot.transforms import eliminate_window_clause
 
-from abeval.engines import builders, warehouse_rules
+from abeval.engines import builders, sources, text_files, warehouse_rules
 from abeval.engines.builders import written_out
 from abeval.engines.duckdb import DuckDBEngine
+from abeval.engines.layout import Needs, laid_out, prune, repeated, simplify, tables_of
 from abeval.engines.spark import rules as spark_rules
-from abeval.engines.sql import Engine, is_query, query
-from abeval.errors import QueryError
+from abeval.engines.sql import Engine, is_query, literal, query, quoted
+from abeval.errors import ExperimentError, QueryError
 from abeval.experiment.sections import EngineOptions
+from abeval.files import real
+
+if TYPE_CHECKING:
+    from abeval.experiment.sources import LogSource
 
 ColumnsOf = Callable[[str], Sequence[str]]
 
@@ -64,15 +73,29 @@ def transpiled(
         >>> transpiled(parsed("select sum(columns('^c_')) from t"), "spark", lambda _: ["c_1", "d"])
         'SELECT SUM(c_1) AS c_1 FROM t'
     """
+    return _written(_in_dialect(tree, dialect, columns_of, names, trusted), dialect, pretty)
+
+
+def _in_dialect(
+    tree: exp.Query,
+    dialect: str,
+    columns_of: ColumnsOf,
+    names: Mapping[str, str] | None,
+    trusted: bool,
+) -> exp.Query:
+    """Rewrite a query so that it means in another dialect what it means in DuckDB's."""
     known_dialect(dialect)
     query = _with_groups(with_columns(tree, columns_of))
-    for select in query.find_all(exp.Select):
+    for select in query.find_all(exp.Select) if dialect != "duckdb" else ():
         # SQLGlot drops named windows in some dialects.
         eliminate_window_clause(select)
     if dialect == "spark":
         query = spark_rules.same_meaning(query, trusted)
     query = warehouse_rules.same_numbers(written_out(query, dialect), dialect)
-    query = _renamed(query, names or {})
+    return _renamed(query, names or {})
+
+
+def _written(query: exp.Query, dialect: str, pretty: bool) -> str:
     try:
         return query.sql(dialect, pretty=pretty, comments=False, unsupported_level=ErrorLevel.RAISE)
     except (SqlglotError, AttributeError) as error:
@@ -211,13 +234,15 @@ def rule_statement(sql: str, dialect: str) -> str:
 class Relation:
     """A relation at one point of an analysis, which may create others of the same name later.
 
-    `sql` is None for a log; `reads` are the relations that it reads, by name.
+    `sql` is None for a log; `reads` are the relations that it reads, by name. Each has a larger
+    `number` than those.
     """
 
     name: str
     sql: str | None
     columns: Sequence[str]
     reads: Mapping[str, "Relation"]
+    number: int = field(default_factory=count().__next__)
 
 
 class Recorder(DuckDBEngine):
@@ -226,9 +251,65 @@ class Recorder(DuckDBEngine):
     # Offsets of a zone, by which DuckDB computes local times, are no statement to be read.
     local_time = Engine.local_time
 
-    def __init__(self, options: EngineOptions | None = None, folder: Path = Path()) -> None:
-        super().__init__(options, folder)
+    def __init__(
+        self,
+        options: EngineOptions | None = None,
+        folder: Path = Path(),
+        is_absolute: bool = False,
+    ) -> None:
+        self._is_absolute = is_absolute
         self.relations: dict[str, Relation] = {}
+        self._loads: dict[str, tuple[str, dict[str, str]]] = {}
+        super().__init__(options, folder)
+
+    def _run(self, sql: str) -> Sequence[tuple[object, ...]]:
+        rows = super()._run(sql)
+        if made := _MADE.fullmatch(sql):
+            self._loads[made["name"]] = made["sql"], {}
+        elif changed := _CHANGED.fullmatch(sql):
+            self._loads[changed["name"]][1][changed["column"]] = changed["sql"]
+        return rows
+
+    def add_log(self, name: str, source: "LogSource", reads: str | None = None) -> None:
+        """Make a log readable, with all its columns, and record what reads its files."""
+        super().add_log(name, source)
+        self.record(name, self._reader(name, source))
+
+    def _reader(self, name: str, source: "LogSource") -> str:
+        """Write what reads a log from the experiment's folder, times of a zone in UTC."""
+        log = sources.log_name(name)
+        files = sources.files_there(log, source, self._folder)
+        sql, changes = self._loads.get(name, ("", {}))
+        read = "" if files is None else text_files.listed(files.read)
+        if files is None or read not in sql:
+            what = f"no statement can read the {log} as they are"
+            raise ExperimentError(what, "write them to Parquet, CSV or JSON files in UTF-8")
+        globs = [
+            path for path in source.paths if "://" not in path and not Path(path).is_absolute()
+        ]
+        found = [str(file) for path in globs for file in sorted(self._folder.glob(path))]
+        of_globs = globs and sorted(found) == sorted(files.read)
+        paths = (
+            globs
+            if of_globs
+            else [sources.exact(os.path.relpath(f, self._folder)) for f in files.read]
+        )
+        if self._is_absolute:
+            paths = [str(real(self._folder) / path) for path in paths]
+        own = ", ".join(map(literal, paths))
+        sql = sql.replace(read, own if len(paths) == 1 else f"[{own}]")
+        for column, kind in self.columns(name).items():
+            if kind.startswith(("TIMESTAMPTZ", "TIMESTAMP WITH TIME ZONE")):
+                value = changes.get(column, quoted(column))
+                stamp = f"cast({value} as timestamp with time zone)"
+                changes[column] = f"timezone('UTC', {stamp})"
+        if changes:
+            listed = ", ".join(f"{value} as {quoted(own)}" for own, value in changes.items())
+            sql = f"select * replace ({listed}) from ({sql})"
+        if not self.blank_rows(name):
+            return sql
+        columns = " and ".join(f"{quoted(column)} is null" for column in self.columns(name))
+        return f"select * from ({sql}) where not ({columns})"
 
     def _create(self, kind: str, name: str, sql: str) -> None:
         super()._create(kind, name, sql)
@@ -236,33 +317,122 @@ class Recorder(DuckDBEngine):
 
     def record(self, name: str, sql: str | None) -> None:
         """Note what a relation that is there is made of; None for a log."""
+        self.note(name, sql, list(self.columns(name)))
+
+    def note(self, name: str, sql: str | None, columns: Sequence[str] = ()) -> None:
+        """Note what a relation would be made of; its columns where `columns(…)` of others asks."""
+        known = self.relations.get(name)
         reads = {} if sql is None else self.reads(sql)
-        self.relations[name] = Relation(name, sql, list(self.columns(name)), reads)
+        if known is None or known.sql != sql or known.reads != reads:
+            self.relations[name] = Relation(name, sql, columns or self._known(name), reads)
+
+    def _known(self, name: str) -> Sequence[str]:
+        return self.relations[name].columns if name in self.relations else ()
+
+    def replace(self, others: Mapping[Relation, Relation]) -> None:
+        """Let everything that reads relations read others in their place."""
+        now = dict(others)
+
+        def visit(relation: Relation) -> Relation:
+            if relation not in now:
+                reads = {name: visit(read) for name, read in relation.reads.items()}
+                same = reads == relation.reads
+                now[relation] = (
+                    relation
+                    if same
+                    else Relation(relation.name, relation.sql, relation.columns, reads)
+                )
+            return now[relation]
+
+        self.relations = {name: visit(one) for name, one in self.relations.items()}
 
     def reads(self, sql: str) -> dict[str, Relation]:
         """Find the relations that a query reads."""
-        named = {table.name for table in parsed(sql).find_all(exp.Table)}
-        return {name: self.relations[name] for name in sorted(named) if name in self.relations}
+        named = tables_of(parsed(sql))
+        return {name: one for name, one in self.relations.items() if name in named}
+
+
+_NAME = '"(?P<name>[^"]+)"'
+_MADE = re.compile(f"create or replace (?:view|table) {_NAME} as (?P<sql>(?:from|select) .*)", re.S)
+_CHANGED = re.compile(
+    f'alter table {_NAME} alter "(?P<column>[^"]+)" set data type .*? using (?P<sql>.*)', re.S
+)
+
+_LOOKED_UP = ("items", "attributed")
+"""Relations with at most one row for each row that is joined to them."""
 
 
 def joined(
-    answer: Relation, dialect: str, taken: Collection[str] = (), materializes: bool = False
+    answer: Relation,
+    dialect: str,
+    taken: Collection[str] = (),
+    materializes: bool = False,
+    comments: Mapping[str, str] = MappingProxyType({}),
 ) -> str:
     """Write one statement of a relation named `answer`, with all that it reads.
 
     Names that are `taken` are those of tables outside of it. With `materializes`, what is read
-    several times is computed once.
+    several times is computed once. `comments` are of relations that no file of `queries/` makes.
     """
-    names = _names(answer, taken)
-    readers = Counter(read for relation in names for read in relation.reads.values())
-    kept = {name for read, name in names.items() if materializes and readers[read] > 1}
-    parts = [
-        f"{unique} as{' materialized' if unique in kept else ''} (\n"
-        f"{_translated(relation.sql, relation, dialect, names)}\n)"
-        for relation, unique in names.items()
-        if relation.sql is not None
+    names, readers = _names(answer, taken), Counter[str]()
+    needs: Needs = {names[answer]: {name.lower() for name in answer.columns}}
+    parts = list[str]()
+    for relation, unique in reversed(names.items()):
+        is_read = relation is answer or readers[unique]
+        if relation.sql is None or _repeats(relation) is not None or not is_read:
+            continue
+        tree = _translated(relation.sql, relation, dialect, names)
+        prune(tree, unique, needs, _LOOKED_UP)
+        readers.update(tables_of(tree))
+        tree, ctes = simplify(tree, dialect), list[str]()
+        if relation is answer:
+            ctes = [f"{cte.alias} AS ({_written(cte.this, dialect, False)})" for cte in tree.ctes]
+            tree.set("with_", None)
+        sql = _written(tree, dialect, False)
+        if relation is not answer:
+            kept = " MATERIALIZED" if materializes and readers[unique] > 1 else ""
+            sql = f"{unique} AS{kept} ({sql})"
+        text = _comment(relation.sql) or comments.get(relation.name, "")
+        noted = "".join(f"-- {line}\n" for line in text.splitlines())
+        parts = [*(laid_out(cte, dialect) for cte in ctes), noted + laid_out(sql, dialect), *parts]
+    *named, last = parts
+    return ("with\n" + ",\n".join(named) + "\n" if named else "") + last + "\n"
+
+
+def view_statements(relations: Mapping[str, Relation]) -> list[str]:
+    """Write statements in DuckDB's SQL that create relations as views, in their order.
+
+    Example:
+        >>> view_statements({"ones": Relation("ones", "select 1 as n", ["n"], {})})
+        ['create or replace view ones as select 1 as n;']
+    """
+    every = Relation("every", None, (), relations)
+    names = _names(every, merges=False)
+    return [
+        laid_out(
+            f"CREATE OR REPLACE VIEW {quoted(unique) if unique != unique.lower() else unique} AS "
+            f"{_written(simplify(_translated(one.sql, one, 'duckdb', names)), 'duckdb', False)};",
+            "duckdb",
+        )
+        for one, unique in names.items()
+        if one.sql is not None
     ]
-    return "with " + ",\n".join(parts) + "\nselect * from answer\n"
+
+
+def _repeats(relation: Relation) -> Relation | None:
+    """Return the relation of which one is some columns as they are."""
+    if relation.sql is None or len(relation.reads) != 1:
+        return None
+    tree, (read,) = parsed(relation.sql), relation.reads.values()
+    is_same = not tree.ctes and repeated(tree, (exp.Star, exp.Column)) is not None
+    return read if is_same else None
+
+
+def _comment(sql: str) -> str:
+    """Return what a file of `queries/` says at its top, but for what it reads."""
+    lines = takewhile(lambda line: line.startswith("--"), sql.splitlines())
+    text = "\n".join(line.removeprefix("-- ") for line in lines)
+    return re.sub(r"^reads: (?:[^()\n]|\([^()]*\))*.*\n?", "", text, flags=re.MULTILINE).strip()
 
 
 def undefined(text: str) -> list[str]:
@@ -270,22 +440,29 @@ def undefined(text: str) -> list[str]:
     return [call for call in builders.CALLS if f"{call}(" in text.lower()]
 
 
-def _names(answer: Relation, taken: Collection[str] = ()) -> dict[Relation, str]:
-    """Give every relation a unique name, each after those that it reads."""
+def _names(
+    answer: Relation, taken: Collection[str] = (), merges: bool = True
+) -> dict[Relation, str]:
+    """Give every relation a unique name, in order; with `merges`, of equal ones the same."""
+    reached = {answer}
+    waiting = [answer]
+    while waiting:
+        reads = {*waiting.pop().reads.values()} - reached
+        reached |= reads
+        waiting += reads
     names: dict[Relation, str] = {}
-
-    def visit(relation: Relation) -> None:
-        for read in relation.reads.values():
-            if read not in names:
-                visit(read)
+    for relation in sorted(reached, key=lambda one: one.number):
+        if merges and relation is not answer and (read := _repeats(relation)) is not None:
+            names[relation] = names[read]
+            continue
         same = sum(name == relation.name for name in (*(other.name for other in names), *taken))
         names[relation] = f"{relation.name}_as_{same + 1}" if same else relation.name
-
-    visit(answer)
     return names
 
 
-def _translated(sql: str, relation: Relation, dialect: str, names: Mapping[Relation, str]) -> str:
+def _translated(
+    sql: str, relation: Relation, dialect: str, names: Mapping[Relation, str]
+) -> exp.Query:
     tree, reads, trusted = parsed(sql), relation.reads, is_query(sql)
     renamed = {name: names[read] for name, read in reads.items() if names[read] != name}
-    return transpiled(tree, dialect, lambda name: reads[name].columns, renamed, trusted, True)
+    return _in_dialect(tree, dialect, lambda name: reads[name].columns, renamed, trusted)

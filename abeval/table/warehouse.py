@@ -14,7 +14,6 @@ from typing import NamedTuple
 from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
-from abeval.assignment import SLOTS, Assignment
 from abeval.engines import statement
 from abeval.engines.duckdb import DuckDBEngine
 from abeval.engines.sources import logs_of, relation_of
@@ -29,6 +28,7 @@ from abeval.inference.judge import judge
 from abeval.logs import checks
 from abeval.logs.duplicates import has_id, keep_impressions
 from abeval.logs.mapping import LogColumns, map_columns
+from abeval.logs.placing_sql import placed_sql
 from abeval.logs.prepare import click_join, show_sums, write_views
 from abeval.logs.run import Run
 from abeval.logs.shape import LogShape, shape_of
@@ -82,6 +82,8 @@ def analyzed(experiment: Experiment, uri: str, step: Step) -> Result:
         ExperimentError: Sums cannot give what the experiment asks for.
         QueryError: The warehouse does not answer.
     """
+    has_before = experiment.of_units or experiment.pre_period is not None
+    sums.check_supported(experiment, named_metrics(experiment), has_before)
     step("connecting")
     with closing(connect(uri)) as warehouse:
         made = sums_statement(
@@ -116,16 +118,73 @@ def sums_statement(
     Raises:
         ExperimentError: One statement cannot do what the experiment asks for.
     """
-    known_dialect(dialect)
+    named = named_metrics(experiment)
+    # The sums of a look are those of any other plan.
+    fixed = experiment.inference.model_copy(update={"looks": "fixed"})
+    at_end = experiment.model_copy(update={"inference": fixed})
     has_before = experiment.of_units or experiment.pre_period is not None
-    sums.check_supported(experiment, named_metrics(experiment), has_before)
+    sums.check_supported(at_end, named, has_before)
+    text, columns, refused = _statement(experiment, named, dialect, types_of, materializes)
+    heading = "sums by metric, variant and day"
+    notes = [
+        *_tested(heading, dialect, TESTED),
+        f"{heading} of the experiment {experiment.name!r}: save the rows as a CSV file, then",
+        "abeval analyze EXPERIMENT.toml --sums FILE",
+        *(f"not among them: {name}: {why}" for name, why in refused.items()),
+    ]
+    if experiment.inference.looks == "group_sequential":
+        notes.append("take inference.looks out of the file first: sums have one look")
+    return SumsStatement(_commented(notes) + text, columns, refused)
+
+
+def value_statement(
+    experiment: Experiment,
+    name: str,
+    dialect: str,
+    types_of: TypesOf | None = None,
+    materializes: bool = False,
+) -> str:
+    """Write one statement of a metric's value in each variant, over the tables of a warehouse.
+
+    Raises:
+        ExperimentError: The metric is more than sums of rows.
+    """
+    (metric,) = named_metrics(experiment, [name])
+    metric = replace(metric, covariates=())
+    if metric.cap is not None:
+        raise ExperimentError(f"{name} is capped, and one statement in {dialect} cannot", _HERE)
+    plain = experiment.model_copy(update={"pre_period": None})
+    text, *_ = _statement(plain, [metric], dialect, types_of, materializes, of_value=True)
+    heading = f"{name}: {metric.formula}"
+    if dialect == "spark":
+        heading += "; with spark.sql.session.timeZone = UTC"
+    return _commented(_tested(heading, dialect, (*TESTED, "spark"))) + text
+
+
+def _tested(heading: str, dialect: str, tested: Sequence[str]) -> list[str]:
+    unverified = f"unverified: not run on {dialect} by abeval's tests"
+    return [f"{heading}; abeval's tests run it" if dialect in tested else unverified]
+
+
+def _commented(notes: Sequence[str]) -> str:
+    return "".join(f"-- {' '.join(note.split())}\n" for note in notes)
+
+
+def _statement(
+    experiment: Experiment,
+    named: Sequence[Metric],
+    dialect: str,
+    types_of: TypesOf | None,
+    materializes: bool,
+    of_value: bool = False,
+) -> SumsStatement:
+    """Write the sums of metrics, or the value of one metric, without notes."""
+    known_dialect(dialect)
     _check_statement(experiment)
-    refused = dict(_refused(experiment))
+    refused = dict(_refused(experiment, named))
     # What a definition leaves out is not counted.
     metrics = [
-        replace(metric, left_out=(), lacking=())
-        for metric in named_metrics(experiment)
-        if metric.name not in refused
+        replace(metric, left_out=(), lacking=()) for metric in named if metric.name not in refused
     ]
     # A table of units beside the impressions has covariates only.
     units = experiment.logs.units if experiment.of_units else None
@@ -143,8 +202,10 @@ def sums_statement(
         if not metrics:
             listed = "; ".join(f"{name}: {why}" for name, why in refused.items())
             raise ExperimentError(f"sums can give none of the metrics: {listed}", _HERE)
-        write_totals(Run(bare, recorder), shape, {metric.source for metric in metrics})
-        columns = writer.write_answer(shape, metrics)
+        write_totals(Run(bare, recorder), shape, {m.source for m in metrics}, not of_value)
+        write = writer.write_value if of_value else writer.write_answer
+        sql, columns = write(shape, metrics)
+        recorder.view("answer", sql)
         text = statement.joined(recorder.relations["answer"], dialect, tables, materializes)
         end = _END.get(dialect, "")
         if materializes and end:
@@ -152,16 +213,7 @@ def sums_statement(
     if unknown := statement.undefined(text):
         what = f"there is no SQL of {', '.join(unknown)} for {dialect}"
         raise QueryError(what, "name a dialect close to it, such as postgres")
-    heading = "sums by metric, variant and day"
-    unverified = f"unverified: not run on {dialect} by abeval's tests"
-    notes = [
-        f"{heading}; abeval's tests run it" if dialect in TESTED else unverified,
-        f"{heading} of the experiment {experiment.name!r}: save the rows as a CSV file, then",
-        "abeval analyze EXPERIMENT.toml --sums FILE",
-        *(f"not among them: {name}: {why}" for name, why in refused.items()),
-    ]
-    lines = [f"-- {' '.join(note.split())}\n" for note in notes]
-    return SumsStatement("".join([*lines, text, end]), columns, refused)
+    return SumsStatement(text + end, columns, refused)
 
 
 def _check_statement(experiment: Experiment) -> None:
@@ -169,9 +221,6 @@ def _check_statement(experiment: Experiment) -> None:
     cleaning, logs = experiment.cleaning, experiment.logs
     named = {name: log for name, log in logs.named.items() if name in _READ}
     needs = {
-        "assignment by a rule, unless the log has variants and crossover is 'exclude'": (
-            experiment.assigns and cleaning.crossover != "exclude"
-        ),
         "cleaning.duplicate_key, for warehouses order rows in different ways": (
             cleaning.duplicate_key is not None
         ),
@@ -186,10 +235,10 @@ def _check_statement(experiment: Experiment) -> None:
         raise ExperimentError(f"one statement cannot give: {'; '.join(refused)}", _HERE)
 
 
-def _refused(experiment: Experiment) -> Iterator[tuple[str, str]]:
+def _refused(experiment: Experiment, named: Sequence[Metric]) -> Iterator[tuple[str, str]]:
     """Say which metrics one statement has no sums of, and why."""
     adjusts = experiment.inference.adjust != "none"
-    for metric in named_metrics(experiment):
+    for metric in named:
         terms = definition.row_terms(metric)
         odd = next((odd for term in terms if (odd := _strange(term.expression))), None)
         if not metric.is_mean_or_ratio or metric.source not in _SOURCES or metric.among:
@@ -309,8 +358,8 @@ class _Writer:
             return f'cast({own} as varchar) collate "C"'
         return f"cast({own} as {kind.lower()})"
 
-    def write_answer(self, shape: LogShape, metrics: Sequence[Metric]) -> list[str]:
-        """Write the sums of every metric by variant and day; return the names of the columns."""
+    def write_answer(self, shape: LogShape, metrics: Sequence[Metric]) -> tuple[str, Sequence[str]]:
+        """Return the sums of every metric by variant and day, and the names of the columns."""
         products: dict[tuple[str, ...], str] = {}
         cells: dict[str, dict[str, str]] = {}
         for metric in metrics:
@@ -350,12 +399,42 @@ class _Writer:
             **{n: f"cast({by_value('m.metric', own)} as varchar)" for n, own in cells.items()},
         }
         named = ", ".join(f"({literal(metric.name)})" for metric in metrics)
+        selected = ", ".join(f"{sql} as {name}" for name, sql in columns.items())
+        return (f"select {selected} from wide_sums w cross join (values {named}) as m (metric)"), [
+            *columns
+        ]
+
+    def write_value(self, shape: LogShape, metrics: Sequence[Metric]) -> tuple[str, Sequence[str]]:
+        """Return the value of a metric by variant, what it is made of, and names of columns."""
+        (metric,) = metrics
+        wide = "hugeint" if self.dialect == "duckdb" else "decimal(38, 0)"
+
+        def total(term: Term) -> str:
+            own = {name: shape.component(term, name) for name in self.experiment.variants}
+            column = (
+                by_value("variant", own) if len({*own.values()}) > 1 else next(iter(own.values()))
+            )
+            return f"sum(cast({column} as {wide}))"
+
+        terms = [term for term in (metric.value, metric.per) if term is not None]
+        names = ("numerator", "denominator") if metric.per else ("total",)
+        scaled = [
+            f"cast({name} as double) * {scale!r}" if scale != 1 else f"cast({name} as double)"
+            for name, scale in zip(names, definition.scales(metric), strict=False)
+        ]
+        listed = ", ".join(f"{total(t)} as {n}" for t, n in zip(terms, names, strict=True))
         self.recorder.view(
-            "answer",
-            f"select {', '.join(f'{sql} as {name}' for name, sql in columns.items())} "
-            f"from wide_sums w cross join (values {named}) as m (metric)",
+            "totals",
+            f"select variant, count(*) as units, {listed} from unit_totals "
+            "where on_day is null group by variant",
         )
-        return [*columns]
+        under = f"nullif({scaled[1]}, 0)" if metric.per else "units"
+        parts = ", ".join(f"{sql} as {name}" for sql, name in zip(scaled, names, strict=True))
+        columns = ["variant", "value", *names, "units"]
+        return (
+            f"select variant, {scaled[0]} / {under} as value, {parts}, units from totals "
+            "order by variant"
+        ), columns
 
     def _values(self, shape: LogShape, metric: Metric, variant: str) -> dict[str, str]:
         """Return letter of a sum → the column of the totals that it sums, in one variant."""
@@ -375,41 +454,21 @@ class _Writer:
         return values | {before[one]: f"b_{own}" for one, own in values.items()} | {"z": "is_new"}
 
 
-def write_totals(run: Run, shape: LogShape, sources: Collection[Source]) -> None:
-    """Write the sums of each unit, over the period and by day, with its variant."""
+def write_totals(
+    run: Run, shape: LogShape, sources: Collection[Source], by_day: bool = True
+) -> None:
+    """Write the sums of each unit, over the period and maybe by day, with its variant."""
     experiment, engine = run.experiment, run.engine
     are_units = experiment.of_units or experiment.unit == ROW_UNIT
     show_sums(run, shape, are_units)
     engine.view("logged_cells", "select * from dated_sums")
-    has_days = experiment.period is not None and shape.has_time
+    has_days = by_day and experiment.period is not None and shape.has_time
     days = " union all select 1 as is_day" if has_days else ""
     engine.view("spans", f"select 0 as is_day{days}")
     if not are_units:
-        _write_placed(run, shape)
+        engine.view("placed", placed_sql(run, shape, is_whole=False))
         _write_counted(engine, shape, sources)
     engine.view("unit_totals", query(f"sums/{'row_totals' if are_units else 'totals'}"))
-
-
-def _write_placed(run: Run, shape: LogShape) -> None:
-    """Write the analysed units and their variants."""
-    experiment, engine = run.experiment, run.engine
-    engine.view("shown", query("sums/shown"))
-    if shape.exposures is not None:
-        engine.view("exposed_units", query("sums/exposed_units"))
-    crosses = "variant_low <> variant_high"
-    excludes = f"and not {crosses}" if experiment.cleaning.crossover == "exclude" else ""
-    names = ", ".join(map(literal, experiment.variants))
-    engine.view(
-        "placed",
-        f"""
-        with first_shown as (
-          select *, case when not {crosses} then variant_low
-            when first_variant is not null then first_variant {_tied(run)} end as variant
-          from {"shown" if shape.exposures is None else "exposed_units"}
-        )
-        select unit_id, variant from first_shown where variant in ({names}) {excludes}
-        """,
-    )
 
 
 def _write_counted(engine: Engine, shape: LogShape, sources: Collection[Source]) -> None:
@@ -437,19 +496,6 @@ def _write_counted(engine: Engine, shape: LogShape, sources: Collection[Source])
         f"cast(null as bigint) as day, {', '.join(f'0 as {c}' for c in every)} from placed"
     )
     engine.view("counted", " union all ".join(parts))
-
-
-def _tied(run: Run) -> str:
-    """Write where units go of which the log does not tell the first variant."""
-    if run.experiment.ties != "weight":
-        return ""
-    weights = {name: variant.weight for name, variant in run.experiment.variants.items()}
-    drawn = run.engine.hash60(run.experiment.salt, "cast(unit_id as varchar)")
-    return " ".join(
-        f"when {drawn} % {SLOTS} >= {one.start} and {drawn} % {SLOTS} < {one.stop} "
-        f"then {literal(one.variant)}"
-        for one in Assignment(run.experiment.salt, weights).ranges
-    )
 
 
 def _products(letters: Collection[str]) -> Iterator[tuple[str, ...]]:

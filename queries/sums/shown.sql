@@ -1,7 +1,7 @@
 -- grain: one row per unit with an impression of the period that counts: when first, and in which variants; first_variant
 -- is null where the log does not say which was first
 -- reads: logged_cells
--- abeval places units over arrays; `abeval tools sql --sums` writes this for the user's warehouse
+-- abeval places units over arrays; `abeval tools sql` writes this
 with counted as (
   select unit_id, variant, first_ms, min(first_ms) over (partition by unit_id) as seen_ms
   from logged_cells

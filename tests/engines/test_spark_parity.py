@@ -21,7 +21,7 @@ from abeval.agreement.agree import read_offline
 from abeval.assignment import Assignment, Holdout, Layer, Plan
 from abeval.engines.duckdb import DuckDBEngine
 from abeval.engines.spark.engine import SparkEngine
-from abeval.engines.sql import query, query_names
+from abeval.engines.sql import query_names
 from abeval.errors import LogError, QueryError
 from abeval.experiment.metrics import chosen_metrics
 from abeval.experiment.model import Experiment
@@ -97,9 +97,8 @@ def _spelled(engine: Any) -> None:
     }
     log = nasty.spelled(nasty.tied()["impressions"])
     run = Run(nasty.tied_experiment(**entries).experiment, engine, {"impressions": log})
-    prepare(run, metrics(run.experiment))
-    for name in ("units/unit_names", "units/units"):
-        engine.rows(query(name))
+    write_totals(run, prepare(run, metrics(run.experiment)).shape, set())
+    assert engine.rows("select * from placed")
 
 
 def _sums(engine: Any) -> None:

@@ -32,11 +32,13 @@ from abeval.engines.duckdb_connection import time_limit
 from abeval.errors import ExperimentError, LogError, QueryError
 from abeval.experiment.metrics import named_metrics
 from abeval.logs.run import opened
+from abeval.results.analysis import Result
 from abeval.simulate import simulate
 from abeval.table.connection import connect
 from abeval.table.counts import Sums
 from abeval.table.sums import of_experiment, summaries
-from abeval.table.warehouse import sums_statement
+from abeval.table.warehouse import sums_statement, value_statement
+from tests.engines.sessions import spark_session
 from tests.sample import at_one_look
 
 pytestmark = pytest.mark.whole
@@ -328,6 +330,17 @@ WORLDS: dict[str, dict[str, Any]] = {
     },
     "rows": ROWS,
     "people": PEOPLE,
+    "ties by rule": {"assignment": {"salt": "x"}, "metrics": FEW},
+    "by rule alone": {
+        "assignment": {"salt": "x"},
+        "logs": {
+            "impressions": {
+                "table": "shown",
+                "columns": {"ts": "at", "impression_id": "id", "click": "clicked"},
+            }
+        },
+        "metrics": FEW[:1],
+    },
 }
 
 
@@ -445,6 +458,64 @@ def test_hostile_names_of_a_warehouse_are_names(load: Load) -> None:
     # Nothing was dropped.
     people = abeval.define({**BASE, **PEOPLE})
     assert same_sums(people, uri, {"units": LOGS["people"]}) > 5
+
+
+VALUED = ("ctr", "sessions_per_user", "share", "paid")
+
+
+def check_values(
+    loaded: LoadedExperiment, texts: dict[str, str], ask: Callable[[str], Any], result: Result
+) -> None:
+    """Each statement's values are those of an analysis of the log."""
+    for name, text in texts.items():
+        row = next(row for row in result.scorecard if row.metric == name)
+        said = {str(one[0]): float(one[1]) for one in ask(text)}
+        assert said == {
+            loaded.experiment.control: pytest.approx(row.control, rel=1e-9),
+            row.variant: pytest.approx(row.treatment, rel=1e-9),
+        }, name
+
+
+@pytest.mark.parametrize("world", ["first", "exposed"])
+def test_values_of_a_warehouse_are_those_of_the_log(world: str, load: Load) -> None:
+    loaded = abeval.define({**BASE, **WORLDS[world]})
+    frames: dict[str, object] = {
+        name: LOGS["shown" if name == "impressions" else name]
+        for name in loaded.experiment.logs.named
+    }
+    known = {metric.name for metric in named_metrics(loaded.experiment)}
+    with closing(connect(load(LOGS))) as warehouse:
+        told = (warehouse.dialect, warehouse.types, warehouse.materializes)
+        texts = {n: value_statement(loaded.experiment, n, *told) for n in VALUED if n in known}
+        check_values(loaded, texts, warehouse.ask, loaded.analyze(logs=frames))
+
+
+def test_values_in_spark_are_those_of_the_log(tmp_path: Path) -> None:
+    pq.write_table(LOGS["shown"], tmp_path / "shown.parquet")
+    shown = {**SHOWN, "path": "shown.parquet"}
+    del shown["table"]
+    loaded = abeval.define(tmp_path, **{**BASE, "logs": {"impressions": shown}})
+    texts = {n: value_statement(loaded.experiment, n, "spark") for n in ("ctr", "share")}
+    with spark_session() as session:
+        session.conf.set("spark.sql.session.timeZone", "UTC")
+        rows = session.read.parquet(str(tmp_path / "shown.parquet"))
+        rows.createOrReplaceTempView("impressions")
+        check_values(loaded, texts, lambda sql: session.sql(sql).collect(), loaded.analyze())
+
+
+@pytest.mark.parametrize("metric", ["gauc", "dwell_p50"])
+def test_a_value_that_is_more_than_sums_is_refused(metric: str) -> None:
+    experiment = abeval.define(SAMPLE).experiment
+    with pytest.raises(ExperimentError, match="it is more than sums of rows"):
+        value_statement(experiment, metric, "postgres")
+
+
+def test_the_sums_of_the_sample_are_written_for_its_plan_of_looks() -> None:
+    experiment = abeval.load("sample_logs/experiment.toml").experiment
+    made = sums_statement(experiment, "duckdb")
+    assert "take inference.looks out of the file first" in made.text
+    assert len(made.refused) == 9
+    assert len(made.text.splitlines()) < 400
 
 
 def of_tables(loaded: LoadedExperiment) -> LoadedExperiment:
@@ -800,7 +871,6 @@ def test_sums_are_written_in_dialects_that_are_run_and_in_no_others() -> None:
             {"logs": {"impressions": {**FILES["impressions"], "query": "from log"}}},
             "impressions.query",
         ),
-        ({"assignment": {"salt": "x"}}, "assignment by a rule"),
         ({"cleaning": {"duplicate_key": ["user_id"]}}, "cleaning.duplicate_key"),
         (
             {"metrics": [{"name": "impressions_per_user", "cap": 0.9}]},

@@ -1,0 +1,78 @@
+"""The variant of each unit as SQL of the cells of a log, for statements that run elsewhere."""
+
+from abeval.assignment import SLOTS, Assignment
+from abeval.engines.builders import rule_sql, sub_bucket_sql
+from abeval.engines.sql import literal, query, row_count
+from abeval.errors import ExperimentError
+from abeval.logs.run import Run
+from abeval.logs.shape import LogShape
+from abeval.logs.units import same_ids
+
+_ID = "cast(unit_id as varchar)"
+
+
+def placed_sql(run: Run, shape: LogShape, is_whole: bool) -> str:
+    """Write the analysed units: their ids, `variant`, `stretch`, `first_ms`, `sub_bucket`, flags.
+
+    Creates `shown`, and `exposed_units` of a log of exposures, and reads `logged_cells` and
+    `exposed`. It is what `place_units` computes over arrays. Of a log that `is_whole`, what no unit
+    needs is left out: of exposures that name all variants, those of the impressions; of a log that
+    tells which variant of each unit was first, what decides between equal times.
+
+    Raises:
+        ExperimentError: The rule of assignment has no form in SQL.
+    """
+    experiment, engine = run.experiment, run.engine
+    as_assigned = experiment.cleaning.crossover == "as_assigned"
+    by_rule = experiment.assigns and (as_assigned or not shape.tells_variant)
+    base, unit = "shown", "unit_id"
+    engine.view("shown", query("sums/shown"))
+    if shape.exposures is not None:
+        engine.view("exposed_units", query("sums/exposed_units"))
+        base = "exposed_units"
+        if by_rule or (is_whole and not row_count(engine, "exposed where variant_low is null")):
+            base, unit = "exposed", same_ids(engine, "exposed")
+    tied = f"{base} where variant_low <> variant_high and first_variant is null"
+    has_ties = not is_whole or bool(row_count(engine, tied))
+    excludes = experiment.cleaning.crossover == "exclude"
+    if by_rule or (has_ties and experiment.ties != "none"):
+        variant = _by_rule(run)
+        if not by_rule:
+            first = f"coalesce(first_variant, {variant})"
+            variant = f"case when variant_low <> variant_high then {first} else variant_low end"
+        base, variant = f"(select *, {variant} as own_variant from {base}) as placed", "own_variant"
+    elif excludes:
+        variant = "variant_low"
+    elif has_ties:
+        variant = "case when variant_low <> variant_high then first_variant else variant_low end"
+    else:
+        variant = "coalesce(first_variant, variant_low)"
+    once = "and coalesce(variant_low = variant_high, true)" if excludes else ""
+    names = ", ".join(map(literal, experiment.variants))
+    return f"""
+    select {unit} as unit_id, {unit} as logged_id, first_ms, {variant} as variant,
+      0 as stretch, coalesce(variant_low <> variant_high, false) as crossover,
+      case when {unit} in (
+        select unit_id from logged_cells where set_aside is null and not in_period
+      ) then 0 else 1 end as is_new,
+      {sub_bucket_sql(engine, experiment.salt, unit)} as sub_bucket
+    from {base} where {variant} in ({names}) {once}
+    """
+
+
+def _by_rule(run: Run) -> str:
+    """Write the variant that the rule gives a unit, without one the owner of its slot."""
+    experiment, rule = run.experiment, run.experiment.assignment_rule
+    if rule is not None:
+        sql = rule_sql(rule, _ID)
+        if sql is None:
+            raise ExperimentError("the hash of [assignment] has no form in SQL", "log the variant")
+        return sql
+    weights = {name: variant.weight for name, variant in experiment.variants.items()}
+    drawn = run.engine.hash60(experiment.salt, _ID)
+    cases = " ".join(
+        f"when {drawn} % {SLOTS} >= {one.start} and {drawn} % {SLOTS} < {one.stop} "
+        f"then {literal(one.variant)}"
+        for one in Assignment(experiment.salt, weights).ranges
+    )
+    return f"case {cases} end"

@@ -1,0 +1,255 @@
+"""Write the SQL of one metric: a statement from the user's files to a value for each variant.
+
+It is what ran: the views and queries of an analysis are made on the logs and put together, units
+placed by SQL. What no metric reads is left out.
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from abeval.aggregates.metric_queries import ReadLogs, write_unit_event
+from abeval.aggregates.wanted import spread_metrics
+from abeval.engines import statement
+from abeval.engines.sql import by_value, query, row_count, whole
+from abeval.engines.statement import Recorder, Relation
+from abeval.errors import ExperimentError
+from abeval.experiment.metrics import named_metrics
+from abeval.experiment.model import Experiment
+from abeval.experiment.sources import ROW_UNIT
+from abeval.logs.placing_sql import placed_sql
+from abeval.logs.prepare import Prepared, prepare
+from abeval.logs.run import Run, opened
+from abeval.logs.shape import LogShape, value_columns
+from abeval.logs.views import ITEM_GROUPS, show_rows, show_scored
+from abeval.metrics.definition import CATALOGUE, FUNCTION, QUANTILE, UNIT_DAY, Metric, Term, scales
+from abeval.packaged import table_beside
+from abeval.stats.catalogue import SEED
+
+_TEXTS = table_beside(__file__, "metric_sql.toml")
+_COMMENTS: Mapping[str, str] = _TEXTS["comments"]
+_VALUES: Mapping[str, str] = _TEXTS["values"]
+
+
+def metric_statements(experiment: Experiment, names: Sequence[str]) -> dict[str, str]:
+    """Write one statement in DuckDB's SQL of each metric's value in each variant.
+
+    Its columns are `variant`, `value` and what the value is made of. It runs in the folder of the
+    experiment file, on the logs as they are now.
+
+    Raises:
+        ExperimentError: No statement gives the value, with the reason.
+    """
+    # No covariates: the value is that of the period.
+    metrics = [
+        replace(metric, covariates=(), left_out=(), lacking=())
+        for metric in named_metrics(experiment, names)
+    ]
+    for metric in metrics:
+        _check(experiment, metric)
+    bare: dict[str, object] = {"segments": {}, "cuts": {}, "pre_period": None}
+    experiment, texts = experiment.model_copy(update=bare), dict[str, str]()
+    recorder = Recorder(experiment.engine, experiment.folder)
+    with opened(experiment, {}, engine=recorder) as run:
+        prepared = _prepared(run, recorder, metrics)
+        has = prepared.shape.needs_met(experiment.unit)
+        for metric in metrics:
+            if lacking := ", ".join(sorted(metric.needs - has)):
+                what = f"{metric.name} has no statement: the logs have no {lacking}"
+                raise ExperimentError(what, "ask for another metric, or map the columns")
+            recorder.view("metric_value", _value(run, recorder, prepared, metric))
+            value = recorder.relations["metric_value"]
+            # Rows without an id are numbered, once.
+            once = experiment.unit == ROW_UNIT
+            text = statement.joined(value, "duckdb", (), once, _COMMENTS)
+            texts[metric.name] = (
+                f"-- {metric.name}: {' '.join(metric.formula.split())}\n{_NOTE}{text}"
+            )
+    return texts
+
+
+def view_statements(experiment: Experiment, is_absolute: bool = False) -> str:
+    """Write statements in DuckDB's SQL that create the canonical views of an experiment's logs.
+
+    With `is_absolute` they can run anywhere, otherwise in the folder of the experiment file.
+
+    Raises:
+        ExperimentError: No statement gives them, with the reason.
+    """
+    metrics = named_metrics(experiment)
+    metrics = [*metrics, *spread_metrics(metrics)]
+    _check_design(experiment)
+    recorder = Recorder(experiment.engine, experiment.folder, is_absolute)
+    with opened(experiment, {}, engine=recorder) as run:
+        prepared = _prepared(run, recorder, metrics)
+        has = prepared.shape.needs_met(experiment.unit)
+        recorder.note("unit_names", "select unit_id, logged_id from units")
+        recorder.note("impressions", "select * from logged_impressions")
+        recorder.note("metric_rows", _VALUES["metric_rows"])
+        for metric in (metric for metric in metrics if metric.needs <= has):
+            if metric.source is QUANTILE:
+                _write_events(run, prepared.shape, metric)
+            elif metric.source.per_unit and metric.source is not UNIT_DAY:
+                _source_rows(run, prepared, metric)
+        if "gauc" in recorder.relations:
+            recorder.note("gauc_unit", _VALUES["gauc_unit"])
+    return "\n".join(statement.view_statements(recorder.relations)) + "\n"
+
+
+_NOTE = """\
+-- run it in the folder of the experiment file, on the logs as they were when it was written; value
+-- is what `abeval analyze` reports of each variant before any adjustment (CUPED)
+"""
+
+
+def _check_design(experiment: Experiment) -> None:
+    if experiment.design is not None:
+        why = "clusters and switchbacks are compared by their clusters"
+        raise ExperimentError(f"there is no statement: {why}", "analyse the logs")
+
+
+def _check(experiment: Experiment, metric: Metric) -> None:
+    """Refuse what no statement can say."""
+    _check_design(experiment)
+    parts = ", ".join(part.name for part in metric.parts)
+    is_paired = metric.source is CATALOGUE and len(experiment.variants) > 2
+    reasons = {
+        f"it is a function of {parts}": metric.source is FUNCTION,
+        "each pair of variants is compared at its own number of units": is_paired,
+    }
+    for reason in (reason for reason, is_so in reasons.items() if is_so):
+        raise ExperimentError(f"{metric.name} has no statement: {reason}", "ask for another metric")
+
+
+def _prepared(run: Run, recorder: Recorder, metrics: Sequence[Metric]) -> Prepared:
+    """Make the views of the logs, and `units` as SQL."""
+    prepared = prepare(run, metrics)
+    if len(prepared.placed.stretches) > 1:
+        why = "the split of the traffic changed, and values are weighed by stretches of days"
+        raise ExperimentError(f"there is no statement: {why}", "analyse the logs")
+    _write_units(run, recorder, prepared.shape)
+    return prepared
+
+
+def _write_units(run: Run, recorder: Recorder, shape: LogShape) -> None:
+    """Record `units` and `unit_names` as SQL, where an analysis has them of arrays."""
+    if "first_rows" in recorder.relations:
+        recorder.replace(_first_rows(recorder, shape))
+    before = [recorder.relations[name] for name in ("units", "unit_names")]
+    recorder.note("units", placed_sql(run, shape, is_whole=True))
+    recorder.replace(dict.fromkeys(before, recorder.relations["units"]))
+
+
+def _first_rows(recorder: Recorder, shape: LogShape) -> Mapping[Relation, Relation]:
+    """Return the rows without duplicates in one step, where that leaves as many rows."""
+    first, kept, raw = (
+        recorder.relations[name]
+        for name in ("first_rows", "kept_impressions", shape.impressions.raw)
+    )
+    found = re.search(r"row_number\(\) over \(.*?\) as", str(first.sql))
+    place = "" if found is None else found[0].removesuffix(" as")
+    text = f"select * from {raw.name} qualify {place} = 1"
+    if not place or row_count(recorder, f"({text}) as rows") != row_count(recorder, kept.name):
+        return {}
+    return {kept: Relation(kept.name, text, kept.columns, {raw.name: raw})}
+
+
+def _value(run: Run, recorder: Recorder, prepared: Prepared, metric: Metric) -> str:
+    """Return the last step of a metric, over the rows of its source, which are made here."""
+    engine, shape = run.engine, prepared.shape
+    if metric.source is CATALOGUE:
+        return _of_catalogue(recorder, metric.name)
+    if metric.source is QUANTILE:
+        _write_events(run, shape, metric)
+        return _VALUES["quantile"].format(level=metric.level, scale=scales(metric)[0])
+    rows = _source_rows(run, prepared, metric)
+    terms = {"numerator": metric.value, "denominator": metric.per}
+    totals = {name: _total(run, shape, term) for name, term in terms.items() if term is not None}
+    counts = []
+    if metric.among is not None:
+        counts.append(f"{_total(run, shape, metric.among)} = 1")
+    if metric.known is not None:
+        known, lacking = (_total(run, shape, term) for term in metric.known)
+        counts.append(f"({known} <> 0 or {lacking} = 0)")
+    having = f"having {' and '.join(counts)}" if counts else ""
+    listed = ", ".join(f"{sql} as {name}" for name, sql in totals.items())
+    aside = "and s.set_aside is null" if metric.source is UNIT_DAY else ""
+    engine.view(
+        "unit_values", _VALUES["unit"].format(totals=listed, rows=rows, having=having, aside=aside)
+    )
+    if metric.cap is not None:
+        caps = ", ".join(_VALUES["cap"].format(name=n, share=metric.cap) for n in totals)
+        capped = ", ".join(f"least({name}, {name}_cap) as {name}" for name in totals)
+        engine.view("capped_values", _VALUES["capped"].format(caps=caps, values=capped))
+    of_units = "unit_values" if metric.cap is None else "capped_values"
+    value, per = (
+        f"sum({name}){'' if scale == 1 else f' * {scale!r}'}"
+        for name, scale in zip(terms, scales(metric), strict=True)
+    )
+    parts = f"{value} as numerator, {per} as denominator, " if metric.per else f"{value} as total, "
+    of = f"nullif({per}, 0)" if metric.per else "count(*)"
+    return (
+        f"select variant, {value} / {of} as value, {parts}count(*) as units from {of_units} "
+        "group by variant order by variant"
+    )
+
+
+def _write_events(run: Run, shape: LogShape, metric: Metric) -> None:
+    """Write the values that a quantile ranks, and how often each occurs."""
+    columns = value_columns(shape, run.experiment, metric)
+    value = _of_variant({name: f"i.{column}" for name, column in columns.items()})
+    run.engine.view("valued", _VALUES["valued"].format(value=value))
+    run.engine.view("quantile", query(QUANTILE.query))
+    run.engine.view("quantile_level", _VALUES["quantile_level"])
+
+
+def _total(run: Run, shape: LogShape, term: Term) -> str:
+    """Write what the rows of a unit add up to."""
+
+    def total(column: str) -> str:
+        return "count(distinct s.day)" if column == "c_days" else f"coalesce(sum(s.{column}), 0)"
+
+    return _of_variant({v: total(shape.component(term, v)) for v in run.experiment.variants})
+
+
+def _of_variant(columns: Mapping[str, str]) -> str:
+    """Write a column, of each variant its own where they differ."""
+    first, *rest = {*columns.values()}
+    return by_value("u.variant", columns) if rest else first
+
+
+def _source_rows(run: Run, prepared: Prepared, metric: Metric) -> str:
+    """Write the rows of a source by unit, and return their relation."""
+    engine, source = run.engine, metric.source
+    if source is UNIT_DAY:
+        return "logged_cells"
+    if source.events is not None:
+        write_unit_event(ReadLogs(run, prepared), [metric])
+    elif source.scored:
+        columns = {name: f"i.{column}" for name, column in prepared.shape.score_of.items()}
+        show_scored(engine, _VALUES["scored"].format(score=_of_variant(columns)))
+    else:
+        show_rows(engine, _VALUES["metric_rows"])
+    engine.view(source.name, query(source.query))
+    return source.name
+
+
+def _of_catalogue(engine: Recorder, name: str) -> str:
+    """Return how many items were shown, and how evenly, at equal numbers of units."""
+    for relation in ("shown_rows", "group_units"):
+        engine.view(relation, _VALUES[relation].format(groups=ITEM_GROUPS))
+    engine.view("reach", query("catalogue/reach"))
+    engine.view("item_units", _VALUES["item_units"])
+    has_items = "items" in engine.relations
+    more = " union all select cast(item_id as varchar) as item_id from items" if has_items else ""
+    engine.view("catalogue", _VALUES["catalogue"].format(more=more))
+    if name == "coverage":
+        return _VALUES["coverage"]
+    rows = engine.rows("select distinct item_group from group_units order by 1")
+    groups = np.array([whole(group) for (group,) in rows])
+    order = np.random.default_rng(SEED).permutation(len(groups))
+    drawn = groups[order].tolist()
+    engine.view("group_sets", _VALUES["sets"].format(order=drawn, groups=len(drawn)))
+    return _VALUES["evenness"].format(measure=_VALUES[name])
