@@ -87,7 +87,8 @@ def view_statements(experiment: Experiment, is_absolute: bool = False) -> str:
         has = prepared.shape.needs_met(experiment.unit)
         recorder.note("unit_names", "select unit_id, logged_id from units")
         recorder.note("impressions", "select * from logged_impressions")
-        recorder.note("metric_rows", _VALUES["metric_rows"])
+        for name in ("metric_rows", "shown_rows"):
+            recorder.note(name, _VALUES[name].format(groups=ITEM_GROUPS))
         for metric in (metric for metric in metrics if metric.needs <= has):
             if metric.source is QUANTILE:
                 _write_events(run, prepared.shape, metric)
