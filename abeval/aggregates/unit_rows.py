@@ -17,7 +17,7 @@ from abeval.logs.run import Run
 from abeval.logs.shape import LogShape, value_columns
 from abeval.logs.unit_arrays import NO_DAY, UnitDays, Units, key_of, narrow
 from abeval.logs.units import SubBuckets
-from abeval.logs.views import ITEM_GROUPS, show_rows, show_scored
+from abeval.logs.views import ITEM_GROUPS, show_rows, show_scored, show_valued
 from abeval.metrics.definition import (
     AUC,
     CATALOGUE,
@@ -224,7 +224,7 @@ class UnitRows(PreparedLogs):
         """Read the values of each unit, by day where windows ask for it."""
         value, day = f"value_{place}", "day" if self.by_day else _NO_DAY
         listed = f"unit_id, {day} as day, {value} as value"
-        self.engine.view("valued", f"select {listed} from narrow_rows where {value} is not null")
+        show_valued(self.engine, f"select {listed} from narrow_rows where {value} is not null")
         read = self.engine.arrays(query(QUANTILE.query))
         return UnitValues(
             [*self.experiment.variants],

@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from abeval.aggregates.audit_arrays import CLUSTERS
-from abeval.engines.sql import Engine, literal, query, quoted
+from abeval.engines.sql import Engine, is_number, literal, query, quoted
 from abeval.experiment.model import Experiment
 from abeval.logs import views
-from abeval.logs.mapping import SERVED_FLAGS, LogColumns, is_number, map_columns, own_name
+from abeval.logs.mapping import SERVED_FLAGS, LogColumns, map_columns, own_name
 from abeval.logs.run import Run, open_log
 from abeval.logs.shape import EXPRESSION_COLUMNS, LogShape, in_view_names, own_columns_of
 from abeval.offline.candidates import finite_sql

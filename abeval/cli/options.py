@@ -58,7 +58,7 @@ def guarded(work: Callable[[], Any]) -> None:
             traceback.print_exc()
         _close_stdout()
         typer.echo(f"error: {message}", err=True)
-    sys.exit(code)
+    sys.exit(code or 0)
 
 
 def _of_usage(error: Exception) -> Exception:

@@ -144,15 +144,18 @@ def _write_database(file: Path, database: Path) -> None:
     """Write the views of an experiment's logs to a new DuckDB file."""
     from tempfile import TemporaryDirectory
 
-    import duckdb
-
+    from abeval.engines.duckdb_connection import open_database
+    from abeval.engines.sources import files_there
     from abeval.files import write_bytes
     from abeval.table.metric_sql import view_statements
 
-    statements = view_statements(_experiment(file), is_absolute=True)
+    experiment = _experiment(file)
+    statements = view_statements(experiment, is_absolute=True)
+    there = [files_there("", log, experiment.folder) for log in experiment.logs.named.values()]
+    files = [name for found in there if found for name in (*found.read, *found.empty)]
     with TemporaryDirectory() as folder:
         draft = Path(folder) / "views.duckdb"
-        with duckdb.connect(draft) as connection:
+        with open_database(str(draft), files=files) as connection:
             connection.execute(statements)
         write_bytes(database, draft.read_bytes())
     typer.echo(f"{database}")

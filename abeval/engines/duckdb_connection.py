@@ -187,7 +187,7 @@ def log_errors(what: str, hint: str) -> Iterator[None]:
     try:
         yield
     except duckdb.OutOfMemoryException as error:
-        raise QueryError(f"{what}: {message(error)}", _MEMORY) from error
+        raise QueryError(f"{what}: out of memory, {message(error)}", _MEMORY) from error
     except (duckdb.Error, RuntimeError, ValueError, TypeError) as error:
         raise LogError(f"{what}: {message(error)}", hint) from error
 

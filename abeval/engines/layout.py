@@ -5,10 +5,11 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from functools import cache
 from typing import NamedTuple
 
-import duckdb
 import sqlglot
 from sqlglot import exp
 from sqlglot.optimizer.scope import Scope, traverse_scope
+
+from abeval.engines.duckdb_connection import open_database
 
 WIDTH = 120
 """Characters of a line, where a statement has a place to break it."""
@@ -77,7 +78,7 @@ def _reserved() -> frozenset[str]:
     """Find the words that no name of a column may be without quotes, in DuckDB."""
     sql = "select keyword_name from duckdb_keywords() where keyword_category in ($1, $2)"
     kinds = ["reserved", "type_function"]
-    with duckdb.connect() as connection:
+    with open_database() as connection:
         return frozenset(name for (name,) in connection.execute(sql, kinds).fetchall())
 
 

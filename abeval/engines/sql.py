@@ -62,6 +62,22 @@ def number_cast(text: str, example: str) -> str | None:
     return f"cast({text} as double)"
 
 
+WHOLE = re.compile(r"^(U?(TINYINT|SMALLINT|INTEGER|BIGINT|HUGEINT)|DECIMAL\(\d+,0\))$")
+FRACTION = re.compile(r"^(FLOAT|DOUBLE|DECIMAL.*)$")
+NO_TYPE = '"NULL"'
+"""Types of columns: of whole numbers, of other numbers, of nulls alone."""
+
+
+def is_number(kind: str) -> bool:
+    """Tell whether a column of this type can be summed.
+
+    Example:
+        >>> is_number("DECIMAL(9,2)"), is_number("VARCHAR")
+        (True, False)
+    """
+    return any(r.match(kind) for r in (WHOLE, FRACTION)) or kind in ("BOOLEAN", NO_TYPE)
+
+
 def by_value(subject: str, answers: Mapping[str, str]) -> str:
     """Write SQL that depends on the value of other SQL: value → result; null for any other value.
 

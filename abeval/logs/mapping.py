@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from abeval.engines.sources import relation_of
-from abeval.engines.sql import cast_query
+from abeval.engines.sql import FRACTION, NO_TYPE, WHOLE, cast_query, is_number
 from abeval.errors import LogError
 from abeval.experiment.problems import near_miss
 from abeval.experiment.sources import (
@@ -33,12 +33,7 @@ _DELIVERY = re.compile(
 )
 """Names of columns that say how a row was delivered and stored, and nothing of its event."""
 
-_WHOLE = re.compile(r"^(U?(TINYINT|SMALLINT|INTEGER|BIGINT|HUGEINT)|DECIMAL\(\d+,0\))$")
-_FRACTION = re.compile(r"^(FLOAT|DOUBLE|DECIMAL.*)$")
 _TEXT = re.compile(r"^(VARCHAR|UUID|ENUM\(.*\))$", re.DOTALL)
-_NOTHING = '"NULL"'
-"""The type of a column that is null in every row."""
-
 _NUMBERS = ("click", "dwell", "score", "position", "rank", "propensity", "grade", *SERVED_FLAGS)
 _NAMES = ("variant", "category", "model")
 _TYPE_HINT = (
@@ -191,7 +186,7 @@ def _check_types(columns: LogColumns, files: FileFacts) -> None:
     if not problems:
         return
     wholes = (column for name, column in columns.mapped.items() if name in (*IDS, "ts"))
-    decimal = next((c for c in wholes if _FRACTION.match(types[c])), None)
+    decimal = next((c for c in wholes if FRACTION.match(types[c])), None)
     hint = _TYPE_HINT
     if decimal is None and all("time_unit" in problem for problem in problems):
         hint = f"write it in [logs.{columns.log}], or map another column"
@@ -203,19 +198,14 @@ def _check_types(columns: LogColumns, files: FileFacts) -> None:
     raise LogError("\n".join(problems), hint)
 
 
-def is_number(kind: str) -> bool:
-    """Tell whether a column of this type can be summed."""
-    return any(r.match(kind) for r in (_WHOLE, _FRACTION)) or kind in ("BOOLEAN", _NOTHING)
-
-
 def _type_problem(canonical: str, kind: str, source: LogSource) -> str | None:
     """Say why a column cannot be of a type; None where it can."""
-    if kind == _NOTHING:
+    if kind == NO_TYPE:
         return None
     if canonical == "ts":
         return _time_problem(kind, source)
-    if canonical in IDS and not (_WHOLE.match(kind) or _TEXT.match(kind)):
-        why = ": 123 and 123.0 would be two different ids" if _FRACTION.match(kind) else ""
+    if canonical in IDS and not (WHOLE.match(kind) or _TEXT.match(kind)):
+        why = ": 123 and 123.0 would be two different ids" if FRACTION.match(kind) else ""
         return f"but {canonical} must be a whole number or text{why}"
     if canonical in _NUMBERS and not is_number(kind):
         return f"but {canonical} must be a number"
@@ -232,7 +222,7 @@ def _time_problem(kind: str, source: LogSource) -> str | None:
         return "which has a zone, so ts_zone has no meaning: remove it"
     if is_timestamp or kind == "DATE":
         return "so time_unit has no meaning: remove it" if source.time_unit else None
-    if not _WHOLE.match(kind):
+    if not WHOLE.match(kind):
         return "but ts must be a timestamp, a date, or a whole number with time_unit"
     if source.time_unit is None:
         return (

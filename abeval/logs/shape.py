@@ -10,12 +10,12 @@ from functools import cache
 from types import MappingProxyType
 from typing import get_args
 
-from abeval.engines.sql import quoted
+from abeval.engines.sql import is_number, quoted
 from abeval.errors import ExperimentError, LogError
 from abeval.experiment.model import Experiment
 from abeval.experiment.problems import near_miss
 from abeval.experiment.sources import CANONICAL_COLUMNS, OUTCOME, ROW_UNIT
-from abeval.logs.mapping import SERVED_FLAGS, LogColumns, is_number, no_column, own_name
+from abeval.logs.mapping import SERVED_FLAGS, LogColumns, no_column, own_name
 from abeval.metrics import definition
 from abeval.metrics.row_text import columns_of, is_plain, renamed
 

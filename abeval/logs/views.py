@@ -578,6 +578,11 @@ def show_scored(engine: Engine, sql: str) -> None:
     engine.view("scored", sql)
 
 
+def show_valued(engine: Engine, sql: str) -> None:
+    """Show impressions with a value that is ranked (unit_id, day, value) as `valued`."""
+    engine.view("valued", sql)
+
+
 def show_rows(engine: Engine, sql: str) -> None:
     """Show impressions that count of analysed units, perhaps of some of them, as `metric_rows`.
 

@@ -8,14 +8,14 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 
-from abeval.engines.sql import Engine, literal, query, quoted, whole_number
+from abeval.engines.sql import Engine, is_number, literal, query, quoted, whole_number
 from abeval.errors import ExperimentError, LogError
 from abeval.experiment.load import make_source
 from abeval.experiment.model import Experiment
 from abeval.experiment.problems import suggestion
 from abeval.experiment.sources import ROW_UNIT
 from abeval.files import real
-from abeval.logs.mapping import LogColumns, is_number, own_name
+from abeval.logs.mapping import LogColumns, own_name
 from abeval.logs.prepare import prepare
 from abeval.logs.run import Run
 from abeval.stats.off_policy import Policy, Rows, unsupported_share

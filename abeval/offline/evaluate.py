@@ -10,10 +10,9 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Unpack
 
 from abeval.engines.duckdb import DuckDBEngine
-from abeval.engines.sql import Engine, quoted, row_count
+from abeval.engines.sql import Engine, is_number, quoted, row_count
 from abeval.errors import ExperimentError, LogError
 from abeval.experiment.sources import LogSource
-from abeval.logs.mapping import is_number
 from abeval.offline import candidates, metrics
 from abeval.offline.candidates import Accounts, Candidates, ItemNumber, Number, Units
 from abeval.offline.estimates import result_of

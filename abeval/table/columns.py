@@ -13,10 +13,9 @@ from abeval.bounds import MAX_METRICS
 from abeval.drafts import words
 from abeval.drafts.values import says_before
 from abeval.engines.duckdb_logs import RENAME
-from abeval.engines.sql import Engine, literal, number_cast, quoted, whole
+from abeval.engines.sql import Engine, is_number, literal, number_cast, quoted, whole
 from abeval.errors import ExperimentError, LogError, QueryError
 from abeval.experiment.problems import near_miss, suggestion
-from abeval.logs.mapping import is_number
 from abeval.logs.prepare import uncomputable
 from abeval.metrics.definition import Missing
 from abeval.metrics.expressions import expression_problem, parse_expression

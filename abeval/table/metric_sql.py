@@ -23,7 +23,7 @@ from abeval.logs.placing_sql import placed_sql
 from abeval.logs.prepare import Prepared, prepare
 from abeval.logs.run import Run, opened
 from abeval.logs.shape import LogShape, value_columns
-from abeval.logs.views import ITEM_GROUPS, show_rows, show_scored
+from abeval.logs.views import ITEM_GROUPS, show_rows, show_scored, show_valued
 from abeval.metrics.definition import CATALOGUE, FUNCTION, QUANTILE, UNIT_DAY, Metric, Term, scales
 from abeval.packaged import table_beside
 from abeval.stats.catalogue import SEED
@@ -201,7 +201,7 @@ def _write_events(run: Run, shape: LogShape, metric: Metric) -> None:
     """Write the values that a quantile ranks, and how often each occurs."""
     columns = value_columns(shape, run.experiment, metric)
     value = _of_variant({name: f"i.{column}" for name, column in columns.items()})
-    run.engine.view("valued", _VALUES["valued"].format(value=value))
+    show_valued(run.engine, _VALUES["valued"].format(value=value))
     run.engine.view("quantile", query(QUANTILE.query))
     run.engine.view("quantile_level", _VALUES["quantile_level"])
 

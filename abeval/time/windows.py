@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from abeval.aggregates.sums import ByStretch
 from abeval.inference import means_and_ratios
@@ -11,12 +11,14 @@ from abeval.inference.comparison import Arms, Comparison, Rule
 from abeval.inference.special_tests import Shape
 from abeval.logs.placing import Stretches
 from abeval.metrics.definition import Metric
-from abeval.results.windows import AxisName, WindowRow
 from abeval.stats import skewed
 from abeval.stats.moments import Moments
 from abeval.stats.records import Refusal
 from abeval.stats.skewed import Skewed
 from abeval.time.daily_table import DaySums, MetricDays, Span
+
+if TYPE_CHECKING:
+    from abeval.results.windows import AxisName, WindowRow
 
 Strata = tuple[tuple[int, ...], ...]
 """Places of entry days, in groups of one traffic split each: units are compared within them."""
@@ -111,7 +113,7 @@ class Axis:
         partial: Whether the log covers each day only partly.
     """
 
-    name: AxisName
+    name: "AxisName"
     labels: tuple[str, ...]
     sums: DaySums | None
     control: str
@@ -271,8 +273,11 @@ def windows_of(course: Course, rule: Rule, widths: Sequence[int]) -> tuple[Windo
 
 def row_of(
     course: Course, kind: Kind | Literal["recurring"], span: Span, comparison: Comparison
-) -> WindowRow:
+) -> "WindowRow":
     """Return a comparison as the row of its window."""
+    # Not at the top: a growth has no rows of windows.
+    from abeval.results.windows import WindowRow
+
     first, last = span
     axis = course.axis
     return WindowRow(

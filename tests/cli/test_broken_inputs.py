@@ -320,7 +320,7 @@ BROKEN = {
     ),
     "csv_empty": Broken(("log.csv is empty",), CSV, files=put("log.csv", "")),
     "csv_binary": Broken(
-        ("cannot be read from log.csv", "has the format of its name"),
+        ("log.csv has bytes that are 0", "it is damaged: restore it"),
         CSV,
         files=put("log.csv", bytes(range(256)) * 20),
     ),
