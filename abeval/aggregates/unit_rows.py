@@ -177,7 +177,7 @@ class UnitRows(PreparedLogs):
 
     def _write_period(self) -> None:
         """Write scores, values and items of rows of the period that have any."""
-        engine, joins = self.engine, ""
+        joins = ""
         known = {f"value_{i}": _by_arm(columns) for i, columns in enumerate(self.values)}
         if self._scored:
             known["score"] = _by_arm([self.shape.score_of.get(v) for v in self.experiment.variants])
@@ -198,26 +198,22 @@ class UnitRows(PreparedLogs):
         if engine.columns("logged")["item_id"] in _NUMBERS:
             ((low, high),) = engine.rows("select min(item_id), max(item_id) from logged")
             if low is not None and (size := whole(high) - whole(low) + 1) <= _SPAN:
-                numbers = np.arange(size, dtype=np.int32)
-                engine.add_arrays("item_names", {"item_id": whole(low) + np.arange(size), "item": numbers})
+                item = np.arange(size)
+                engine.add_arrays("item_names", {"item_id": whole(low) + item, "item": item})
                 return f"cast(l.item_id - {low} as integer)", ""
         engine.table("item_names", _ITEM_NAMES)
         return "i.item", "left join item_names i on l.item_id = i.item_id"
 
     def _scores(self, by_day: bool = False) -> dict[Source, UnitDays]:
         """Sum the sources of scores over the period, or GAUC by day."""
-        unit, dated = (_UNIT_DAY, " and day is not null") if by_day else ("unit_id", "")
-        columns = f"{unit} as unit_id, arm as variant, score, click"
+        day, dated = ("day", " and day is not null") if by_day else (_NO_DAY, "")
+        columns = f"unit_id, arm as variant, {day} as day, score, click"
         scored = f"select {columns} from narrow_rows where score is not null{dated} and"
         asked = [source for source in self._scored if source.of_days or not by_day]
-        return self._days(asked, show_scored, scored, by_day)
+        return self._days(asked, show_scored, scored)
 
     def _days(
-        self,
-        sources: Sequence[Source],
-        show: Callable[[Engine, str], None],
-        sql: str,
-        of_days: bool = False,
+        self, sources: Sequence[Source], show: Callable[[Engine, str], None], sql: str
     ) -> dict[Source, UnitDays]:
         """Sum sources; those that group or sort all rows, for some units at a time.
 
@@ -228,7 +224,7 @@ class UnitRows(PreparedLogs):
             rows, parts = self.prepared.rows if source in _LARGE else 0, list[UnitDays]()
             for start, end in blocks(self.engine, rows, len(self.units.hash)):
                 show(self.engine, f"{sql} unit_id >= {start} and unit_id < {end}")
-                parts.append(read_days(self.engine, source, of_days))
+                parts.append(read_days(self.engine, source))
             days[source] = _joined(parts)
         return days
 
@@ -256,7 +252,6 @@ class UnitRows(PreparedLogs):
 
 _DAY = "cast(date_diff('day', date '1970-01-01', l.day) as integer)"
 _NO_DAY = "cast(null as integer)"
-_UNIT_DAY = f"cast(unit_id as bigint) * {2**32} + day"
 _CLICK = "cast(l.click as tinyint)"
 
 _SPAN = 2**20
@@ -306,21 +301,14 @@ def _joined(parts: Sequence[UnitDays]) -> UnitDays:
     return UnitDays(unit, in_period, day, columns)
 
 
-def read_days(engine: Engine, source: Source, of_days: bool = False) -> UnitDays:
-    """Run the query of a source, and read its sums by unit, phase and day, in the fewest bytes.
-
-    `of_days` says that the units of the query are units on a day, as `_UNIT_DAY` numbers them.
-    """
+def read_days(engine: Engine, source: Source) -> UnitDays:
+    """Run the query of a source, and read its sums by unit, phase and day, in the fewest bytes."""
     engine.view("unit_sums", query(source.query))
-    day = "day" if source.daily else _NO_DAY
-    listed = f"unit_id, in_period, {day} as day, columns('^c_')"
+    dated = "day" if source.daily or source.of_days else _NO_DAY
+    listed = f"unit_id, in_period, {dated} as day, columns('^c_')"
     read = dict(engine.arrays(f"select {listed} from unit_sums"))
     unit, in_period = np.asarray(read.pop("unit_id")), np.asarray(read.pop("in_period"), dtype=bool)
-    day = np.ma.filled(read.pop("day"), NO_DAY).astype(np.int32)
-    if of_days:
-        day = unit.astype(np.int32)
-        unit = (unit - day) >> 32
-    unit = unit.astype(np.int32)
+    unit, day = unit.astype(np.int32), np.ma.filled(read.pop("day"), NO_DAY).astype(np.int32)
     order = np.argsort(key_of(unit, in_period, day))
     columns = {
         name: narrow(np.ma.filled(read.pop(name), 0).astype(np.int64))[order] for name in [*read]

@@ -161,6 +161,7 @@ class Scored(NamedTuple):
     unit_id: int
     score: float
     click: int
+    day: int | None = None
 
 
 def scored() -> list[Scored]:
@@ -232,3 +233,13 @@ def test_a_unit_with_one_class_has_no_auc_and_is_counted() -> None:
     for row, other in zip(over_scores("units/gauc", columns), sorted(expected), strict=True):
         assert (row[:2], row[3:]) == (other[:2], other[3:])
         assert row[2] == pytest.approx(other[2], rel=1e-8, abs=0)
+
+
+def test_a_day_of_a_unit_has_the_auc_of_its_own_scores() -> None:
+    rows = [row._replace(day=place % 3) for place, row in enumerate(scored())]
+    columns = "c_impressions, c_weighted_auc, c_left_out_units, c_left_out_impressions"
+    by_day = answer("units/gauc", f"day, unit_id, {columns}", scored=rows)
+    for day in range(3):
+        own = [row._replace(day=None) for row in rows if row.day == day]
+        alone = answer("units/gauc", f"unit_id, {columns}", scored=own)
+        assert [row[1:] for row in by_day if row[0] == day] == alone
