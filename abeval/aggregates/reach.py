@@ -137,7 +137,7 @@ def read_catalogue(
         engine.view("item_days", " union all ".join(f"select * from {name}" for name in days))
     found = _Found(*map(np.concatenate, zip(*parts, strict=True)))
     names = engine.arrays("select item, item_id from item_names order by item")
-    met = np.unique(found.item)
+    met = np.flatnonzero(np.bincount(found.item))
     texts = np.asarray(names["item_id"])[met].astype(str)
     order = np.argsort(texts)
     numbers = met[order]

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from abeval.aggregates.ranked_values import UnitValues
 from abeval.aggregates.reach import Catalogue, blocks, read_catalogue
 from abeval.aggregates.wanted import Wanted
-from abeval.engines.sql import Engine, query
+from abeval.engines.sql import Engine, query, whole
 from abeval.errors import QueryError
 from abeval.experiment.model import Experiment
 from abeval.logs.prepare import Prepared, faulty_expression
@@ -37,6 +37,9 @@ DAILY = (*LISTS, SESSIONS)
 
 ROW_SOURCES = frozenset((*DAILY, GAUC, AUC, QUANTILE, CATALOGUE))
 """Sources that read single impressions."""
+
+_LARGE = (CATEGORY_DIVERSITY, GAUC)
+"""Sources whose query holds nearly as many groups as rows, or every row, at once."""
 
 _NUMBERS = frozenset(
     {"TINYINT", "SMALLINT", "INTEGER", "BIGINT", "UTINYINT", "USMALLINT", "UINTEGER"}
@@ -117,7 +120,7 @@ class UnitRows(PreparedLogs):
         engine.add_arrays("row_units", units)
         if own := [source for source in DAILY if source in self.sources]:
             self._write_daily()
-            daily = self._of_blocks(own, show_rows, "select * from narrow_rows where")
+            daily = self._days(own, show_rows, "select * from narrow_rows where")
             engine.drop("narrow_rows")
         if not self.sources.issubset(DAILY):
             self._write_period()
@@ -174,7 +177,7 @@ class UnitRows(PreparedLogs):
 
     def _write_period(self) -> None:
         """Write scores, values and items of rows of the period that have any."""
-        engine, joins = self.engine, ""
+        joins = ""
         known = {f"value_{i}": _by_arm(columns) for i, columns in enumerate(self.values)}
         if self._scored:
             known["score"] = _by_arm([self.shape.score_of.get(v) for v in self.experiment.variants])
@@ -182,43 +185,48 @@ class UnitRows(PreparedLogs):
         if self._scored:
             columns |= {"arm": "u.arm", "click": _CLICK}
         if CATALOGUE in self.sources:
-            engine.table("item_names", _ITEM_NAMES)
-            joins = "left join item_names i on l.item_id = i.item_id"
-            columns |= {"item": "i.item", "unit_group": "u.unit_group"}
-            known["item"] = "i.item"
+            known["item"], joins = self._name_items()
+            columns |= {"item": known["item"], "unit_group": "u.unit_group"}
         if self.by_day:
             columns["day"] = _DAY
         has_any = " or ".join(f"{sql} is not null" for sql in known.values())
         self._write(columns, joins, f"counts and l.in_period and ({has_any})")
 
+    def _name_items(self) -> tuple[str, str]:
+        """Create `item_names`, and write the number of a row's item, and the join that finds it."""
+        engine = self.engine
+        if engine.columns("logged")["item_id"] in _NUMBERS:
+            ((low, high),) = engine.rows("select min(item_id), max(item_id) from logged")
+            if low is not None and (size := whole(high) - whole(low) + 1) <= _SPAN:
+                item = np.arange(size)
+                engine.add_arrays("item_names", {"item_id": whole(low) + item, "item": item})
+                return f"cast(l.item_id - {low} as integer)", ""
+        engine.table("item_names", _ITEM_NAMES)
+        return "i.item", "left join item_names i on l.item_id = i.item_id"
+
     def _scores(self, by_day: bool = False) -> dict[Source, UnitDays]:
         """Sum the sources of scores over the period, or GAUC by day."""
         day, dated = ("day", " and day is not null") if by_day else (_NO_DAY, "")
         columns = f"unit_id, arm as variant, {day} as day, score, click"
-        scored = f"select {columns} from narrow_rows where score is not null{dated}"
-        days = {}
-        if GAUC in self.sources:
-            days = self._of_blocks([GAUC], show_scored, f"{scored} and")
-        if AUC in self.sources and not by_day:
-            # A score is ranked among those of all units.
-            show_scored(self.engine, scored)
-            days[AUC] = read_days(self.engine, AUC)
-        return days
+        scored = f"select {columns} from narrow_rows where score is not null{dated} and"
+        asked = [source for source in self._scored if source.of_days or not by_day]
+        return self._days(asked, show_scored, scored)
 
-    def _of_blocks(
+    def _days(
         self, sources: Sequence[Source], show: Callable[[Engine, str], None], sql: str
     ) -> dict[Source, UnitDays]:
-        """Sum sources of which each unit needs its own rows alone, some units at a time.
+        """Sum sources; those that group or sort all rows, for some units at a time.
 
         `sql` ends where a condition on `unit_id` follows.
         """
-        parts: dict[Source, list[UnitDays]] = {source: [] for source in sources}
-        for start, end in blocks(self.engine, self.prepared.rows, len(self.units.hash)):
-            show(self.engine, f"{sql} unit_id >= {start} and unit_id < {end}")
-            for source in sources:
-                parts[source].append(read_days(self.engine, source))
-        # The parts of a source go as it is joined: all together would be there twice.
-        return {source: _joined(parts.pop(source)) for source in sources}
+        days = {}
+        for source in sources:
+            rows, parts = self.prepared.rows if source in _LARGE else 0, list[UnitDays]()
+            for start, end in blocks(self.engine, rows, len(self.units.hash)):
+                show(self.engine, f"{sql} unit_id >= {start} and unit_id < {end}")
+                parts.append(read_days(self.engine, source))
+            days[source] = _joined(parts)
+        return days
 
     def _values(self, place: int, columns: tuple[str, ...]) -> UnitValues:
         """Read the values of each unit, by day where windows ask for it."""
@@ -245,6 +253,9 @@ class UnitRows(PreparedLogs):
 _DAY = "cast(date_diff('day', date '1970-01-01', l.day) as integer)"
 _NO_DAY = "cast(null as integer)"
 _CLICK = "cast(l.click as tinyint)"
+
+_SPAN = 2**20
+"""Items that are numbers so close to each other need no other numbers."""
 
 _ITEM_NAMES = """
 select item_id, cast(row_number() over (order by item_id) - 1 as integer) as item

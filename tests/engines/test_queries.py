@@ -14,7 +14,7 @@ import sqlglot
 from sqlglot import exp
 from sqlglot.tokens import TokenType
 
-from abeval.aggregates.collect import collect
+from abeval.aggregates.collect import collect, collect_prepared
 from abeval.engines.duckdb import DuckDBEngine
 from abeval.engines.sql import query, query_names, quoted
 from abeval.errors import QueryError
@@ -100,7 +100,7 @@ def relations() -> dict[str, Types]:
     engine = Recorder(found)
     by_time = log[log.click == 1][["user_id", "item_id", "ts", "dwell"]]
     run = Run(experiment, engine, {**frames, "clicks": by_time})
-    collect(run, chosen)
+    collect_prepared(run, chosen, by_day=True).logs.rows.catalogue.of_days(0, 1)
     engine.close()
     return found
 
