@@ -1,28 +1,25 @@
 -- grain: one row per unit and day with a scored impression; over the whole period, day is null
 -- reads: scored (unit_id, day, score of the served model, click)
 -- AUC of a unit by the mid-ranks of its clicked scores, so that a tie is a half; a unit without both
--- classes is left out, and counted. Twice a mid-rank is the rank plus how many scores are no larger:
--- their share, in whole multiples of 1e-12 so that no order of adding matters, of all of the unit's
+-- classes is left out, and counted. Twice a mid-rank is the rank plus how many scores are no larger
 with ranked as (
   select
     unit_id, day, click,
-    rank() over same as low_rank,
-    cume_dist() over same as share
+    rank() over same + count(*) over same as twice_rank
   from scored
   window same as (partition by unit_id, day order by score)
 ),
 summed as (
   select
     unit_id, day, count(*) as n, sum(click) as p,
-    sum(case when click = 1 then low_rank else 0 end) as low_ranks,
-    sum(case when click = 1 then cast(round(1e12 * share) as bigint) else 0 end) as shares
+    sum(case when click = 1 then twice_rank else 0 end) as twice_ranks
   from ranked
   group by unit_id, day
 ),
 judged as (
   select
     unit_id, day, n, p, p > 0 and p < n as has_both,
-    (low_ranks + round(1e-12 * n * shares) - p * (p + 1)) / nullif(2.0e0 * p * (n - p), 0) as auc
+    cast(twice_ranks - p * (p + 1) as double) / nullif(2.0e0 * p * (n - p), 0) as auc
   from summed
 )
 select

@@ -19,6 +19,8 @@ TOLERANCE = 1e-9
 class Both(Engine):
     """An engine that runs everything on two, compares, and answers what DuckDB does."""
 
+    in_process = False
+
     def __init__(self, duck: DuckDBEngine, spark: Engine) -> None:
         self.duck, self.spark = duck, spark
         self.ran: set[str] = set()
