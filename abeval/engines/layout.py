@@ -1,9 +1,8 @@
 """Statements for people: nothing in them that is not read, in lines that can be read."""
 
 import re
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from functools import cache
-from typing import NamedTuple
 
 import sqlglot
 from sqlglot import exp
@@ -211,159 +210,94 @@ def _names(node: exp.Expr) -> Iterator[str]:
         yield from (one.name.lower() for one in node.args.get("using") or ())
 
 
-class _Block(NamedTuple):
-    """A select in brackets."""
-
-    words: "Sequence[_Word]"
-
-    @property
-    def text(self) -> str:
-        return f"({''.join(word.text for word in self.words).strip()})"
-
-
-class _Word(NamedTuple):
-    """A token with the space before it, or a block; `depth` counts brackets around it."""
-
-    text: str
-    kind: str
-    depth: int = 0
-    block: _Block | None = None
-
-
-_JOINS = {"LEFT", "CROSS", "INNER", "ANTI", "JOIN"}
+_JOINS = {"LEFT", "CROSS", "INNER", "ANTI"}
 _CLAUSES = {
-    *("SELECT", "FROM", "WHERE", "GROUP_BY", "HAVING"),
-    *(
-        "WINDOW",
-        "QUALIFY",
-        "ORDER_BY",
-        "UNION",
-        "WITH",
-        *_JOINS,
-    ),
+    *("SELECT", "FROM", "WHERE", "GROUP_BY", "HAVING", "WINDOW", "QUALIFY", "ORDER_BY"),
+    *("UNION", "WITH", "JOIN", *_JOINS),
 }
-_AFTER_SELECT = _CLAUSES - {"SELECT", "WITH", "UNION"}
-_BREAKS = {
-    *("AND", "OR", "WHEN", "ELSE", "SLASH"),
-    *("OVER", "ORDER_BY", "CASE"),
-}
-_AS_THEY_ARE = ("STRING", "IDENTIFIER")
+_BREAKS = {"AND", "OR", "CASE", "WHEN", "ELSE", "OVER", "ORDER_BY"}
 
 
-def laid_out(sql: str, dialect: str, indent: int = 0) -> str:
-    """Write a statement of one line in several; DuckDB's in lower case.
+def laid_out(sql: str, dialect: str) -> str:
+    """Write a statement of one line in several; DuckDB's and Spark's in lower case.
 
     Example:
         >>> laid_out("SELECT A, 'B' AS c FROM t WHERE x", "duckdb")
         "select a, 'B' as c from t where x"
     """
-    words = _words(sql, dialect)
-    return "\n".join(_lines(words, indent))
+    if dialect in ("duckdb", "spark"):
+        parts = re.split(r"""('(?:[^']|'')*'|"(?:[^"]|"")*"|`[^`]*`)""", sql)
+        sql = "".join(text if n % 2 else text.lower() for n, text in enumerate(parts))
+    return "\n".join(_fold(sql, dialect, 0))
 
 
-def _words(sql: str, dialect: str) -> list[_Word]:
-    tokens, lowers = sqlglot.tokenize(sql, dialect=dialect), dialect in ("duckdb", "spark")
-    stack: list[list[_Word]] = [[]]
-    depths, openings, end = [0], list[bool](), 0
-    for place, token in enumerate(tokens):
-        gap, text = sql[end : token.start], sql[token.start : token.end + 1]
-        end = token.end + 1
-        if lowers and token.token_type.name not in _AS_THEY_ARE:
-            text = text.lower()
-        if token.token_type.name == "L_PAREN":
-            following = tokens[place + 1].token_type.name if place + 1 < len(tokens) else ""
-            openings.append(following in ("SELECT", "WITH"))
-            if openings[-1]:
-                stack[-1].append(_Word(gap, "", depths[-1]))
-                stack.append([])
-                depths.append(0)
-                continue
-            depths[-1] += 1
-        elif token.token_type.name == "R_PAREN":
-            if openings.pop():
-                depths.pop()
-                block = _Block(stack.pop())
-                before = stack[-1].pop()
-                stack[-1].append(_Word(before.text + block.text, "", depths[-1], block))
-                continue
-            depths[-1] -= 1
-        stack[-1].append(_Word(gap + text, token.token_type.name, depths[-1]))
-    return stack[0]
-
-
-def _lines(words: Sequence[_Word], indent: int) -> list[str]:
-    flat = "".join(word.text for word in words).strip()
-    if len(flat) + indent <= WIDTH:
-        return [" " * indent + flat]
+def _fold(sql: str, dialect: str, indent: int) -> list[str]:
+    """Put the clauses of a select into lines, short ones behind each other."""
+    if indent + len(sql) <= WIDTH:
+        return [" " * indent + sql]
     lines, is_open = list[str](), False
-    for clause in _clauses(words):
-        flat = "".join(word.text for word in clause).rstrip()
-        can_follow = is_open and clause[0].kind not in ("SELECT", "UNION")
-        if can_follow and len(lines[-1]) + len(flat) <= WIDTH:
-            lines[-1] += flat
+    for clause in _split(sql, dialect, _CLAUSES):
+        follows = is_open and not clause.lower().startswith(("select", "union"))
+        if follows and len(lines[-1]) + 1 + len(clause) <= WIDTH:
+            lines[-1] += f" {clause}"
             continue
-        filled = [*_filled(clause, indent)]
+        filled = _fill(clause, dialect, indent)
         lines += filled
-        is_short = clause[0].kind == "SELECT" and len(filled) == 1
-        is_open = is_short or clause[0].kind in _AFTER_SELECT
+        is_open = len(filled) == 1
     return lines
 
 
-def _clauses(words: Sequence[_Word]) -> Iterator[list[_Word]]:
-    """Cut the words of a select into its clauses, and those of `with` into queries."""
-    clause, is_with = list[_Word](), False
-    for place, word in enumerate(words):
-        before = words[place - 1].kind if place else ""
-        starts = word.kind in _CLAUSES and not word.depth and before not in _JOINS
-        # `is distinct from` is no clause.
-        starts = starts and before != "DISTINCT"
-        if clause and (starts or (is_with and before == "COMMA")):
-            yield clause
-            clause = []
-        if starts:
-            is_with = word.kind == "WITH"
-        clause.append(word)
-    yield clause
+def _fill(clause: str, dialect: str, indent: int) -> list[str]:
+    """Fill lines with the items of a clause; what is long in brackets has lines of its own."""
+    lines, inner = [" " * indent], " " * (indent + 2)
+    is_with = clause.lower().startswith("with ")
+    for item in _split(clause, dialect, ()):
+        if is_with and lines[-1].strip():
+            lines.append(inner)
+        is_long = len(inner + item) > WIDTH
+        for part in _split(item, dialect, _BREAKS) if is_long and not is_with else [item]:
+            gap = " " if lines[-1].strip() else ""
+            opening, end = _find_brackets(part, dialect)
+            if len(lines[-1] + gap + part) <= WIDTH:
+                lines[-1] += gap + part
+            elif len(inner + part) <= WIDTH or opening == end:
+                lines.append(inner + part)
+            else:
+                head = part[: opening + 1]
+                if len(lines[-1] + gap + head) > WIDTH:
+                    lines.append(inner + head)
+                else:
+                    lines[-1] += gap + head
+                deeper = len(lines[-1]) - len(lines[-1].lstrip()) + 2
+                lines += _fold(part[opening + 1 : end].strip(), dialect, deeper)
+                lines[-1] += part[end:]
+    return lines
 
 
-def _filled(words: Sequence[_Word], indent: int) -> Iterator[str]:
-    """Fill lines with the parts of a clause; a select that is too long has lines of its own."""
-    line, first, inner = " " * indent, " " * (indent + 2), " " * (indent + 4)
-    for item in _cut(words, lambda word, before: before == "COMMA" and not word.depth):
-        text = "".join(word.text for word in item)
-        has_block = any(word.block is not None for word in item)
-        if len(line) + len(text) > WIDTH and line.strip() and not has_block:
-            yield line
-            line = first
-        is_long = len(line) + len(text.strip()) > WIDTH
-        for piece in _cut(item, _may_break) if is_long else [item]:
-            text, block = "".join(word.text for word in piece), piece[0].block
-            if block is not None and len(line) + len(text) > WIDTH:
-                gap = piece[0].text.removesuffix(block.text)
-                yield f"{line}{gap}("
-                *inside, line = _lines(block.words, indent + 2)
-                yield from inside
-                line += ")" + "".join(word.text for word in piece[1:])
-                continue
-            if len(line) + len(text) > WIDTH and len(line) > len(inner):
-                yield line
-                line = inner
-            line += text if line.strip() else text.lstrip()
-    if line.strip():
-        yield line
+def _split(sql: str, dialect: str, kinds: Collection[str]) -> Iterator[str]:
+    """Cut SQL before tokens of these kinds, or else behind commas, that are in no brackets."""
+    depth, start, before = 0, 0, ""
+    for token in sqlglot.tokenize(sql, dialect=dialect):
+        kind = token.token_type.name
+        # `is distinct from` is no clause, and `left join` is one word.
+        is_cut = kind in kinds and before not in {*_JOINS, "DISTINCT"}
+        if not depth and (is_cut or (not kinds and before == "COMMA")):
+            if part := sql[start : token.start].strip():
+                yield part
+            start = token.start
+        depth += (kind == "L_PAREN") - (kind == "R_PAREN")
+        before = kind
+    yield sql[start:].strip()
 
 
-def _may_break(word: _Word, before: str) -> bool:
-    """Tell whether a line may end before a word."""
-    return word.kind in _BREAKS or before == "COMMA" or word.block is not None
-
-
-def _cut(words: Sequence[_Word], starts: Callable[[_Word, str], bool]) -> Iterator[list[_Word]]:
-    """Cut words into parts, each from a word that starts one."""
-    part = list[_Word]()
-    for word in words:
-        if part and starts(word, part[-1].kind):
-            yield part
-            part = []
-        part.append(word)
-    yield part
+def _find_brackets(sql: str, dialect: str) -> tuple[int, int]:
+    """Find the widest outermost brackets: where they open and close; 0, 0 for none."""
+    widest, opened = (0, 0), list[int]()
+    for token in sqlglot.tokenize(sql, dialect=dialect):
+        if token.token_type.name == "L_PAREN":
+            opened.append(token.start)
+        elif token.token_type.name == "R_PAREN":
+            first = opened.pop()
+            if not opened and token.start - first > widest[1] - widest[0]:
+                widest = first, token.start
+    return widest
