@@ -48,6 +48,7 @@ def test_analyze_writes_the_whole_page_and_its_json_and_markdown(world: Path) ->
     study = json.loads((world / "study.json").read_text(encoding="utf-8"))
     assert study["time"] is not None
     result = json.loads((world / "result.json").read_text(encoding="utf-8"))
+    assert result.pop("digest") != study["digest"]
     assert result == study["analysis"]
     for file, format in ((files[0], "html"), (files[2], "md")):
         done = run(f"report study.json --output again --format {format}")
