@@ -94,6 +94,17 @@ def test_a_weekly_rhythm_is_no_change_once_it_is_a_nuisance():
     assert shapes.search(weekly, NOISE, ALL, design).p_value > 0.05
 
 
+def test_of_two_days_that_fit_alike_the_first_is_named():
+    days = np.arange(14)
+    rhythm = np.eye(7)[days % 7]
+    rng = np.random.default_rng(3)
+    for _ in range(200):
+        effects = rng.normal(size=14) + 9.0 * (days == 9)
+        found = shapes.search(effects, np.eye(14), shapes.shocks(days), rhythm)
+        # Beside a rhythm of two weeks, days 2 and 9 are one contrast.
+        assert found.best.shape.at == 2
+
+
 def test_refusals():
     with pytest.raises(Refusal, match="linearly dependent"):
         shapes.fit([1.0, 1.0], np.ones((2, 2)), np.ones((2, 1)))
