@@ -295,8 +295,8 @@ def search(
         _match(shapes[i], float(size[i]), z, q - z * z, df - 1, free)
         for i, z in zip(usable.tolist(), (unit.T @ y).tolist(), strict=True)
     )
-    # Of shapes that differ by rounding alone the first: with a weekly rhythm of two weeks, a day and
-    # the same weekday of the other week fit alike.
+    # Of shapes that differ by rounding alone the first: beside a rhythm of two weeks, a day and the
+    # same weekday of the other week fit alike.
     largest_z = max(abs(match.z) for match in matches)
     best = next(match for match in matches if abs(match.z) >= (1 - 1e-9) * largest_z)
     # Simulated, or Bonferroni's if smaller.
