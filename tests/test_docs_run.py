@@ -42,6 +42,7 @@ NO_CODE = {
     "docs/agreement.md": ("model   = ½",),
     "docs/data.md": ("variant,users,conversions",),
     "docs/design.md": ("logs ──views", "plan     experiment"),
+    "queries/README.md": ("your files ──▶",),
 }
 """Blocks that are formulas, drawings, or what a command prints."""
 
