@@ -193,7 +193,8 @@ def log_errors(what: str, hint: str) -> Iterator[None]:
 
 
 # The class of an error stands before it, advice on DuckDB's settings behind it.
-_CLASS = re.compile(r"(?:[A-Z][\w-]*(?: \w+)* (?:Error|Exception)(?: on Line)?: )+")
+_CLASS = re.compile(r"(?:[A-Z][\w-]*(?: \w+)*? ?(?:Error|Exception)(?: on Line)?: )+")
+_OF_FRAME = re.compile(r".*(?:registered as '\w+' failed|failed: C Data interface error): ", re.S)
 _ADVICE = re.compile(
     r"[.!]? *(?:You might need|Candidate|Possible|Use TRY|Please|HINT|Try |Consider).*"
 )
@@ -203,8 +204,7 @@ _OF_CSV = re.compile('Error when sniffing file ".*')
 def message(error: Exception) -> str:
     """Return what DuckDB says, without the class, the query and advice on its own settings."""
     # Of a frame, what its library says.
-    text = str(error).rpartition("failed: C Data interface error: ")[2]
-    lines = text.split("\n\n")[0].splitlines()
+    lines = _OF_FRAME.sub("", str(error)).split("\n\n")[0].splitlines()
     kept = [line.strip() for line in lines if not line.startswith(("Original Line", "LINE "))]
-    plain = _CLASS.sub("", " ".join(kept[:2]), count=1)
+    plain = _CLASS.sub("", " ".join(kept[:2]))
     return _ADVICE.sub("", _OF_CSV.sub("its delimiter and quotes cannot be told", plain))

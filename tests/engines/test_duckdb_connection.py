@@ -12,7 +12,7 @@ import duckdb
 import pytest
 
 from abeval.engines.duckdb import DuckDBEngine
-from abeval.engines.duckdb_connection import open_database, time_limit
+from abeval.engines.duckdb_connection import message, open_database, time_limit
 from abeval.engines.sources import files_of
 from abeval.errors import AbevalError, LogError, QueryError
 from abeval.experiment.sources import LogSource
@@ -295,3 +295,12 @@ def test_what_ends_in_time_is_not_changed(tmp_path: Path) -> None:
         with pytest.raises(QueryError, match=r"time limit of 0\.2 s"), time_limit(0.2):
             opened.execute(f"select {SLOW}").fetchall()
         assert opened.execute("select 2").fetchall() == [(2,)]
+
+
+def test_what_a_frame_lacks_is_said_without_the_words_of_duckdb() -> None:
+    said = (
+        "Invalid Input Error: reading the schema of the object registered as 'abeval_frame' "
+        "failed: "
+        "InvalidInputException: Invalid Input Error: Failed to cast value: no such cast"
+    )
+    assert message(duckdb.InvalidInputException(said)) == "Failed to cast value: no such cast"
