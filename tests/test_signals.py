@@ -77,14 +77,10 @@ def test_who_imports_abeval_keeps_their_signals(number: int) -> None:
 
 
 def test_an_interrupt_within_a_query_of_duckdb_is_no_fault(tmp_path: Path) -> None:
+    # What DuckDB raises for Ctrl-C; when it looks for signals depends on its threads.
     lines = """
-import threading
-import duckdb
-# A shell starts what runs behind it with Ctrl-C ignored.
-signal.signal(signal.SIGINT, signal.default_int_handler)
 def work():
-    threading.Timer(0.3, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
-    duckdb.execute("select sum(hash(a.range + b.range)) from range(1000000) a, range(100000) b")
+    raise RuntimeError("Query interrupted")
 guarded(work)
 """
     assert ended(tmp_path, lines) == (130, "")
