@@ -8,6 +8,7 @@ from datetime import datetime, timedelta
 from zoneinfo import ZoneInfo
 
 import pandas as pd
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -56,6 +57,7 @@ SEPTEMBER, CLOCKS_CHANGE = datetime(2026, 9, 14), datetime(2026, 10, 25)
 HOURS = st.integers(-40 * 60, 60 * 60).map(lambda minutes: timedelta(minutes=minutes))
 
 
+@pytest.mark.whole
 @given(
     st.lists(HOURS, min_size=1, max_size=30, unique=True),
     st.sampled_from(["UTC", "Europe/Berlin", "Asia/Kolkata", "Australia/Lord_Howe"]),
