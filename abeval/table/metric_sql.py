@@ -10,7 +10,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from abeval.aggregates.metric_queries import ReadLogs, write_unit_event
+from abeval.aggregates.metric_queries import ReadLogs, scored_rows, write_unit_event
 from abeval.aggregates.wanted import spread_metrics
 from abeval.engines import statement
 from abeval.engines.sql import by_value, query, row_count, whole
@@ -229,8 +229,8 @@ def _source_rows(run: Run, prepared: Prepared, metric: Metric) -> str:
     if source.events is not None:
         write_unit_event(ReadLogs(run, prepared), [metric])
     elif source.scored:
-        columns = {name: f"i.{column}" for name, column in prepared.shape.score_of.items()}
-        show_scored(engine, _VALUES["scored"].format(score=_of_variant(columns)))
+        rows = scored_rows(prepared.shape, ("unit_id", "click"))
+        show_scored(engine, f"select *, cast(null as integer) as day from ({rows}) as scored_rows")
     else:
         show_rows(engine, _VALUES["metric_rows"])
     engine.view(source.name, query(source.query))
