@@ -11,9 +11,8 @@ from numpy.typing import NDArray
 
 from abeval.aggregates import sums
 from abeval.aggregates.reach import NO_REACH, Reach
-from abeval.aggregates.sums import BySlice, ByStretch, Group
+from abeval.aggregates.sums import BySlice, ByStretch, Group, SumsRow
 from abeval.assignment import SUB_BUCKETS
-from abeval.engines.sql import Cell
 from abeval.logs.accounting import DayRows, LogRows
 from abeval.logs.placing import Entered, Stretches
 from abeval.logs.unit_arrays import Clusters
@@ -197,10 +196,10 @@ class Aggregates:
     """Everything that the statistics know of the logs.
 
     Attributes:
-        moments: `MOMENT_COLUMNS`; a row per metric, slice, cell, variant and stretch of entry days
+        moments: A row per metric, slice, cell, variant and stretch of entry days
             (0 where the split did not change). `slice` is `whole`, `capped`, `day`, `segment:NAME`,
             `bucket`, `left_out`, `known` (units with a value) or `balance` (of a covariate of the
-            table of units); sums are exact integers as text.
+            table of units).
         units: Variant → its analysed units.
         group_units: Variant and group of units → how many are in it.
         catalogue_size: Items that could have been shown, None without catalogue metrics.
@@ -223,7 +222,7 @@ class Aggregates:
         covariates: Metric that has some → variant and stretch → `SourceValues.covariate_moments`.
     """
 
-    moments: Sequence[tuple[Cell, ...]] = ()
+    moments: Sequence[SumsRow] = ()
     catalogue_size: int | None = None
     units: Mapping[str, int] = field(default_factory=dict)
     accounts: Sequence[LogRows] = ()
@@ -287,7 +286,7 @@ class Aggregates:
         for cell, groups in self._slices.get((metric, sums.BUCKET), {}).items():
             if group in groups:
                 own = groups[group]
-                table[int(cell)] = [float(sums.total(own, name)) for name in ("units", "y", "x")]
+                table[int(cell)] = own.units, own.sum("y"), own.sum("x")
         return table
 
     def sums(self, metric: str, slice_name: str) -> list[tuple[str, str, int]]:
@@ -295,7 +294,7 @@ class Aggregates:
         totals = Counter[tuple[str, str]]()
         for cell, groups in self._slices.get((metric, slice_name), {}).items():
             for group, row in groups.items():
-                totals[cell, group.variant] += sums.total(row, "y")
+                totals[cell, group.variant] += row.sum("y")
         return [(cell, variant, y) for (cell, variant), y in totals.items()]
 
     def incidence(self, variant: str) -> Incidence:

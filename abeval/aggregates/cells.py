@@ -1,15 +1,14 @@
 """Join cells of few units, and those beyond a limit, of segments and of cuts."""
 
-import json
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
-from operator import itemgetter
+from operator import attrgetter
 from typing import NamedTuple
 
 from abeval.aggregates.aggregates import Aggregates, grouped
-from abeval.aggregates.sums import CELL, LABELS, METRIC, SEGMENT, SLICE, Row, heavy_units
-from abeval.engines.sql import quoted, whole
+from abeval.aggregates.sums import SEGMENT, SumsRow
+from abeval.engines.sql import quoted
 from abeval.logs.views import cut_name
 
 LIMIT = 300
@@ -24,15 +23,15 @@ Units = Mapping[str, int]
 
 def joined_cells(aggregates: Aggregates, min_units: int | None) -> Aggregates:
     """Join cells of segments that are too many, or that have fewer units in a variant than this."""
-    notes, by_slice = list[str](), grouped(aggregates.moments, itemgetter(SLICE))
+    notes, by_slice = list[str](), grouped(aggregates.moments, attrgetter("slice"))
     for name in (name for name in by_slice if name.startswith(SEGMENT)):
         sizes, small = Counter[str](), frozenset[str]()
-        for rows in grouped(by_slice[name], itemgetter(METRIC)).values():
+        for rows in grouped(by_slice[name], attrgetter("metric")).values():
             sizes |= Counter({cell: own.total() for cell, own in _units(rows).items()})
         beyond = beyond_limit(sizes)
         by_slice[name] = _named_other(by_slice[name], beyond)
         if min_units is not None:
-            of_metrics, by_slice[name] = grouped(by_slice[name], itemgetter(METRIC)), []
+            of_metrics, by_slice[name] = grouped(by_slice[name], attrgetter("metric")), []
             for rows in of_metrics.values():
                 few = small_cells(_units(rows), min_units)
                 by_slice[name] += _named_other(rows, few)
@@ -45,11 +44,11 @@ def joined_cells(aggregates: Aggregates, min_units: int | None) -> Aggregates:
     return replace(aggregates, moments=moments, notes=(*aggregates.notes, *notes))
 
 
-def _units(rows: Sequence[Row]) -> dict[str, Counter[str]]:
+def _units(rows: Sequence[SumsRow]) -> dict[str, Counter[str]]:
     """Cell → variant → units."""
     units: dict[str, Counter[str]] = {}
-    for _, _, cell, variant, _, count, *_ in rows:
-        units.setdefault(str(cell), Counter())[str(variant)] += whole(count)
+    for row in rows:
+        units.setdefault(row.cell, Counter())[row.group.variant] += row.units
     return units
 
 
@@ -88,21 +87,23 @@ def small_cells(cells: Mapping[str, Units], min_units: int) -> frozenset[str]:
     return frozenset(small)
 
 
-def _named_other(rows: list[Row], cells: Collection[str]) -> list[Row]:
+def _named_other(rows: list[SumsRow], cells: Collection[str]) -> list[SumsRow]:
     """Add the sums of some cells up to one; they are whole numbers."""
     named = {*cells, OTHER} if cells else set()
-    totals, heavy = dict[Row, list[int]](), dict[Row, list[list[int]]]()
-    for row in (row for row in rows if row[CELL] in named):
-        labels = (*row[:CELL], OTHER, *row[CELL + 1 : LABELS])
-        sums = [int(str(value)) for value in row[LABELS:-1]]
-        heavy.setdefault(labels, []).extend(heavy_units(row))
-        known = totals.get(labels, [0] * len(sums))
-        totals[labels] = [a + b for a, b in zip(known, sums, strict=True)]
-    added = [
-        (*labels, units, *map(str, sums), json.dumps(heavy[labels]))
-        for labels, (units, *sums) in totals.items()
-    ]
-    return [*(row for row in rows if row[CELL] not in named), *added]
+    others = [row._replace(cell=OTHER) for row in rows if row.cell in named]
+    alike = grouped(others, lambda row: row[:4]).values()
+    return [*(row for row in rows if row.cell not in named), *map(_add_rows, alike)]
+
+
+def _add_rows(rows: Sequence[SumsRow]) -> SumsRow:
+    """Add up rows of one label, from logs: all their sums are known."""
+    return rows[0]._replace(
+        units=sum(row.units for row in rows),
+        sums=[
+            sum(filter(None, values)) for values in zip(*(row.sums for row in rows), strict=True)
+        ],
+        heavy=[values for row in rows for values in row.heavy],
+    )
 
 
 def _notes(

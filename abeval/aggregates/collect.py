@@ -16,7 +16,7 @@ from abeval.aggregates.cuts import cut_sums
 from abeval.aggregates.metric_queries import ReadLogs
 from abeval.aggregates.quantiles import collect_quantiles
 from abeval.aggregates.source_values import Caps, SourceValues, day_rows
-from abeval.aggregates.sums import Group, Row, sums_of
+from abeval.aggregates.sums import Group, SumsRow, sums_of
 from abeval.aggregates.unit_rows import ROW_SOURCES, row_sums
 from abeval.aggregates.wanted import Wanted, spread_metrics, wanted_of
 from abeval.engines.sql import numbered, query, quoted, whole
@@ -142,8 +142,8 @@ class _UnitSums:
     bucket: SubBuckets
     replays: bool
     by_units: bool
-    rows: list[Row] = field(default_factory=list)
-    days: list[Row] = field(default_factory=list)
+    rows: list[SumsRow] = field(default_factory=list)
+    days: list[SumsRow] = field(default_factory=list)
     covariates: dict[str, dict[Group, Moments]] = field(default_factory=dict)
     caps: dict[str, Caps] = field(default_factory=dict)
     buckets: dict[str, aggregates.BucketSums] = field(default_factory=dict)

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from abeval.aggregates import cells
 from abeval.aggregates.metric_queries import ReadLogs, scored_rows
 from abeval.aggregates.source_values import SourceValues, by_unit
-from abeval.aggregates.sums import LABELS, Row, Slice, Terms, sums_of, total
+from abeval.aggregates.sums import Slice, SumsRow, Terms, sums_of
 from abeval.aggregates.unit_rows import read_days
 from abeval.engines.sql import literal, numbered, query, quoted, whole
 from abeval.logs.unit_arrays import Groups, Labels, Whole, added, half_away, heads, key_of
@@ -33,9 +33,9 @@ INFLUENCE_STEP = 1e-7
 """Influences are whole multiples of this share of the metric's value."""
 
 
-def cut_sums(logs: ReadLogs, metrics: Sequence[Metric]) -> tuple[list[Row], list[str]]:
-    """Sum the metrics in every cell of every cut: rows of `MOMENT_COLUMNS`, and notes."""
-    rows, notes = list[Row](), list[str]()
+def cut_sums(logs: ReadLogs, metrics: Sequence[Metric]) -> tuple[list[SumsRow], list[str]]:
+    """Sum the metrics in every cell of every cut; return notes, too."""
+    rows, notes = list[SumsRow](), list[str]()
     wanted = [metric for metric in metrics if no_cuts(metric) is None]
     of_sums = [metric for metric in wanted if metric.source == UNIT_DAY]
     for name in logs.experiment.cuts if wanted else ():
@@ -48,7 +48,7 @@ def cut_sums(logs: ReadLogs, metrics: Sequence[Metric]) -> tuple[list[Row], list
             rows += _influences(totals, own, [m for m in of_sums if splits_by_cut(m)])
     # Scores may have fewer units than their cell.
     least = logs.experiment.privacy.min_units or 0
-    few = {row[:3] for row in rows if int(str(row[LABELS])) < least}
+    few = {row[:3] for row in rows if row.units < least}
     return [row for row in rows if row[:3] not in few], notes
 
 
@@ -74,7 +74,7 @@ class Totals:
         logs = self.logs
         return SourceValues(logs.experiment, logs.shape, logs.units, {}, {}).at(self.unit, columns)
 
-    def sums(self, metrics: Sequence[Metric], columns: Mapping[str, Whole]) -> list[Row]:
+    def sums(self, metrics: Sequence[Metric], columns: Mapping[str, Whole]) -> list[SumsRow]:
         """Sum metrics by cell."""
         labels = Labels(self.cell.astype(np.int32), self.cells.names)
         return self.values(columns).by_cell(metrics, CUT + self.name, labels)
@@ -104,7 +104,7 @@ def _totals(logs: ReadLogs, name: str) -> Totals:
     return Totals(logs, name, of_cut, unit[groups.first], cell[groups.first], columns)
 
 
-def _of_scores(totals: Totals, metrics: Sequence[Metric]) -> list[Row]:
+def _of_scores(totals: Totals, metrics: Sequence[Metric]) -> list[SumsRow]:
     """Sum GAUC and AUC of each cell, from its scored impressions.
 
     Its variant is a variant in a cell, and its unit a row of the totals.
@@ -129,7 +129,7 @@ def _of_scores(totals: Totals, metrics: Sequence[Metric]) -> list[Row]:
         """,
     )
     show_scored(engine, "select * from cell_scores")
-    rows = list[Row]()
+    rows = list[SumsRow]()
     for source in sources:
         days = read_days(engine, source)
         columns = {name: by_unit(days.unit, own, size) for name, own in days.columns.items()}
@@ -138,13 +138,15 @@ def _of_scores(totals: Totals, metrics: Sequence[Metric]) -> list[Row]:
     return rows
 
 
-def _influences(totals: Totals, rows: Sequence[Row], metrics: Sequence[Metric]) -> list[Row]:
+def _influences(
+    totals: Totals, rows: Sequence[SumsRow], metrics: Sequence[Metric]
+) -> list[SumsRow]:
     """Sum squares of what each unit adds to both parts of each ratio's difference."""
     experiment, names = totals.logs.experiment, totals.cells.names
     values, start = totals.values(totals.columns), heads(totals.unit)
     variants = [*experiment.variants]
     counts = np.bincount(totals.logs.units.variant, minlength=len(variants)).tolist()
-    sums = {(row[0], row[3], row[2]): (total(row, "y"), total(row, "x")) for row in rows}
+    sums = {(row.metric, row.group.variant, row.cell): (row.sum("y"), row.sum("x")) for row in rows}
     slices = list[Slice]()
     for metric, treatment in product(metrics, experiment.treatments):
         arms = [variants.index(name) for name in (experiment.control, treatment)]

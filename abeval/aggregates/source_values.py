@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from abeval.aggregates import sums
 from abeval.aggregates.aggregates import BucketSums, find_heavy_units
-from abeval.aggregates.sums import Group, Row, Slice, Terms, Variable
+from abeval.aggregates.sums import Group, Slice, SumsRow, Terms, Variable
 from abeval.assignment import SUB_BUCKETS
 from abeval.errors import ExperimentError
 from abeval.experiment.model import Experiment
@@ -106,7 +106,7 @@ class SourceValues:
 
     def by_cell(
         self, metrics: Sequence[Metric], name: str, cell: str | Labels = "", before: bool = False
-    ) -> list[Row]:
+    ) -> list[SumsRow]:
         """Sum metrics, as they are now or were before, in the cells of a slice."""
         columns = self.before if before else self.now
         slices = [
@@ -378,7 +378,7 @@ def by_unit(unit: NDArray[np.int32], values: NDArray[np.integer], units: int) ->
 
 def day_rows(
     values: SourceValues, days: UnitDays, metrics: Sequence[Metric], active: UnitDays
-) -> list[Row]:
+) -> list[SumsRow]:
     """Return sums of metrics of a source by day over the units that are active on it.
 
     A unit has 0 on a day that `days` of the source lack; `active` has those with an impression.

@@ -1,6 +1,5 @@
 """Add up products of units' values exactly, and make moments of the sums."""
 
-import json
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache, partial, reduce
@@ -10,7 +9,6 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from abeval.engines.sql import Cell
 from abeval.errors import ExperimentError
 from abeval.logs.unit_arrays import Labels, Whole, added, heads, runs
 from abeval.stats.moments import Moments, are_heavy
@@ -138,17 +136,8 @@ THIRDS = tuple(
 
 _SUMMED: Sequence[tuple[str, ...]] = [*((name,) for name in VARIABLES), *PRODUCTS, *THIRDS]
 
-LABELS = 5
-"""So many of `MOMENT_COLUMNS` are labels; sums follow."""
-
-MOMENT_COLUMNS = (
-    *("metric", "slice", "cell", "variant", "stretch", "units"),
-    *map("_".join, _SUMMED),
-    "heavy",
-)
-
-METRIC, SLICE, CELL = 0, 1, 2
-"""Places of labels in a row of `MOMENT_COLUMNS`."""
+SUM_NAMES = (*map("_".join, _SUMMED),)
+"""What `SumsRow.sums` are the sums of, in order: variables, and products of two and three."""
 
 WHOLE = "whole"
 DAY = "day"
@@ -163,10 +152,6 @@ BUCKETS = 256
 """Sub-buckets are grouped into this many for resampling."""
 
 
-Row = tuple[Cell, ...]
-"""Of `MOMENT_COLUMNS`; sums are texts, `heavy` the values of each heavy unit as JSON."""
-
-
 class Group(NamedTuple):
     """Units of one variant that entered in one stretch."""
 
@@ -174,36 +159,54 @@ class Group(NamedTuple):
     stretch: int
 
 
-BySlice = Mapping[tuple[str, str], Mapping[str, Mapping[Group, Row]]]
+class SumsRow(NamedTuple):
+    """The exact sums of a metric over the units of a group in a cell of a slice.
+
+    Attributes:
+        units: How many there are.
+        sums: Of `SUM_NAMES`; None where nobody knows them.
+        heavy: y, x, y0, x0 and z of each heavy unit.
+    """
+
+    metric: str
+    slice: str
+    cell: str
+    group: Group
+    units: int
+    sums: Sequence[int | None]
+    heavy: Sequence[Sequence[int]] = ()
+
+    def sum(self, *variables: str) -> int:
+        """Return the sum of a product of up to three variables, which has to be known."""
+        value = self.sums[_place(*variables)]
+        if value is None:
+            raise ValueError(f"the sum of {' · '.join(variables)} is not known")
+        return value
+
+
+BySlice = Mapping[tuple[str, str], Mapping[str, Mapping[Group, SumsRow]]]
 """(metric, slice) → cell → group → row."""
 
 
-def slices_of(rows: Iterable[Row]) -> BySlice:
+def slices_of(rows: Iterable[SumsRow]) -> BySlice:
     """Find rows by their labels."""
-    slices: dict[tuple[str, str], dict[str, dict[Group, Row]]] = {}
+    slices: dict[tuple[str, str], dict[str, dict[Group, SumsRow]]] = {}
     for row in rows:
-        metric, name, cell, variant, stretch = map(str, row[:LABELS])
-        groups = slices.setdefault((metric, name), {}).setdefault(cell, {})
-        groups[Group(variant, int(stretch))] = row
+        slices.setdefault((row.metric, row.slice), {}).setdefault(row.cell, {})[row.group] = row
     return slices
-
-
-def total(row: Row, *variables: str) -> int:
-    """Return the units of a row, or its sum of a product of up to three variables."""
-    return int(str(row[_place(*variables)]))
 
 
 @cache
 def _place(*variables: str) -> int:
-    column = "_".join(sorted(variables, key=MOMENT_COLUMNS.index))
+    name = "_".join(sorted(variables, key=VARIABLES.index))
     if len(variables) == 3:
         # z · z is z, for z is 0 or 1.
-        column = column.replace("z_z", "z").replace("z_z", "z")
-    return MOMENT_COLUMNS.index(column)
+        name = name.replace("z_z", "z").replace("z_z", "z")
+    return SUM_NAMES.index(name)
 
 
 def by_stretch(
-    rows: Mapping[Group, Row], stretches: int, scales: tuple[float, float], width: int
+    rows: Mapping[Group, SumsRow], stretches: int, scales: tuple[float, float], width: int
 ) -> list[dict[str, Moments]]:
     """Make moments of so many of (y, x, y0, x0, z), by stretch and variant."""
     moments: list[dict[str, Moments]] = [{} for _ in range(stretches)]
@@ -221,23 +224,18 @@ def pooled(moments: ByStretch) -> dict[str, Moments]:
     return whole
 
 
-def _moments(row: Row, scales: tuple[float, float], width: int) -> Moments:
+def _moments(row: SumsRow, scales: tuple[float, float], width: int) -> Moments:
     names = VARIABLES[:width]
-    has_thirds = row[_place("y", "y", "y")] is not None
+    has_thirds = row.sums[_place("y", "y", "y")] is not None
     triples = combinations_with_replacement(names, 3)
     return Moments.from_sums(
-        total(row, "units"),
-        [total(row, name) for name in names],
-        [[total(row, a, b) for b in names] for a in names],
+        row.units,
+        [row.sum(name) for name in names],
+        [[row.sum(a, b) for b in names] for a in names],
         (*scales, *scales, 1.0)[:width],
-        [total(row, *triple) for triple in triples] if has_thirds else None,
-        [values[:width] for values in heavy_units(row)],
+        [row.sum(*triple) for triple in triples] if has_thirds else None,
+        [values[:width] for values in row.heavy],
     )
-
-
-def heavy_units(row: Row) -> list[list[int]]:
-    """Return the values of each heavy unit of a row: y, x, y0, x0 and z."""
-    return [list(map(int, values)) for values in json.loads(str(row[-1] or "[]"))]
 
 
 Variable = int | NDArray[np.integer]
@@ -290,8 +288,8 @@ class Groups(NamedTuple):
     cluster: NDArray[np.integer] | None = None
 
 
-def sums_of(slices: Sequence[Slice], groups: Groups) -> list[Row]:
-    """Return exact sums: rows of `MOMENT_COLUMNS`, in the order of the slices.
+def sums_of(slices: Sequence[Slice], groups: Groups) -> list[SumsRow]:
+    """Return exact sums, in the order of the slices.
 
     Raises:
         ExperimentError: The values of a metric are too large.
@@ -300,7 +298,7 @@ def sums_of(slices: Sequence[Slice], groups: Groups) -> list[Row]:
     for number, one in enumerate(slices):
         cell = id(one.cell.code) if isinstance(one.cell, Labels) else 0
         alike.setdefault((cell, id(one.of)), []).append(number)
-    rows: list[list[Row]] = [[] for _ in slices]
+    rows: list[list[SumsRow]] = [[] for _ in slices]
     for numbers in alike.values():
         of_alike = _of_alike([slices[number] for number in numbers], groups)
         for number, own in zip(numbers, of_alike, strict=True):
@@ -333,7 +331,7 @@ def moments_of(
     return moments
 
 
-def _of_alike(slices: Sequence[Slice], groups: Groups) -> list[list[Row]]:
+def _of_alike(slices: Sequence[Slice], groups: Groups) -> list[list[SumsRow]]:
     """Return the rows of slices of the same units in the same cells."""
     order, starts = _ordered(slices[0], groups)
     own = order[starts]
@@ -358,23 +356,20 @@ def _of_alike(slices: Sequence[Slice], groups: Groups) -> list[list[Row]]:
     except OverflowError as error:
         what = f"metric {max(slices, key=_largest).metric!r}: its sums cannot be computed: "
         raise ExperimentError(f"{what}they are too large", _TOO_LARGE) from error
-    units, first = np.diff(starts, append=len(order)).tolist(), own
-    texts: dict[Product | None, list[str]] = {p: [*map(str, own)] for p, own in sums.items()}
-    texts |= {None: ["0"] * len(units), (): [*map(str, units)]}
-    variants = [groups.variants[variant] for variant in groups.variant[first].tolist()]
-    labels = variants, groups.stretch[first].tolist(), units
+    units = np.diff(starts, append=len(order)).tolist()
+    zero: list[int] = [0] * len(units)
+    totals: dict[Product | None, list[int]] = {**sums, None: zero, (): units}
+    variants = [groups.variants[variant] for variant in groups.variant[own].tolist()]
+    labels = [*map(Group, variants, groups.stretch[own].tolist())]
     below = {id(one.x): one.x for one in terms}
     places = {key: _heavy_places(x, order, starts) for key, x in below.items()}
-    heavy = [_heavy_rows(one, places[id(one.x)]) for one in terms]
-    return [
-        [
-            (one.metric, one.name, *row)
-            for row in zip(
-                one.cells(first), *labels, *(texts[p] for p in of_slice), of_heavy, strict=True
-            )
-        ]
-        for one, of_slice, of_heavy in zip(slices, products, heavy, strict=True)
-    ]
+    rows = list[list[SumsRow]]()
+    for one, factors, values in zip(slices, products, terms, strict=True):
+        of_groups = zip(*(totals[factor] for factor in factors), strict=True)
+        heavy = _heavy_values(values, places[id(values.x)])
+        columns = zip(one.cells(own), labels, units, of_groups, heavy, strict=True)
+        rows.append([SumsRow(one.metric, one.name, *row) for row in columns])
+    return rows
 
 
 def _heavy_places(
@@ -392,13 +387,14 @@ def _heavy_places(
     ]
 
 
-def _heavy_rows(terms: Terms, places: Sequence[NDArray[np.intp]]) -> list[str]:
-    """Return the values of the heavy units of each group as JSON."""
-    every = np.concatenate([np.zeros(0, dtype=np.intp), *places])
-    values = [value if isinstance(value, int) else value[every] for value in terms]
-    rows = np.stack([np.broadcast_to(value, every.shape) for value in values], axis=1)
-    ends = np.cumsum([len(own) for own in places])
-    return [json.dumps(own.tolist()) for own in np.split(rows, ends)[:-1]]
+def _heavy_values(terms: Terms, places: Sequence[NDArray[np.intp]]) -> list[list[list[int]]]:
+    """Return y, x, y0, x0 and z of the heavy units of each group."""
+
+    def values(units: NDArray[np.intp]) -> list[list[int]]:
+        columns = (value if isinstance(value, int) else value[units] for value in terms)
+        return np.stack([np.broadcast_to(own, units.shape) for own in columns], axis=1).tolist()
+
+    return [values(units) if len(units) else [] for units in places]
 
 
 def _total_clusters(

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from abeval.aggregates.cuts import CUT, MIX, WITHIN, influence_step
-from abeval.aggregates.sums import SEGMENT, SLICE, ByStretch
+from abeval.aggregates.sums import SEGMENT, ByStretch
 from abeval.inference import comparison
 from abeval.inference import means_and_ratios as means
 from abeval.inference.compare import Analysis
@@ -352,6 +352,6 @@ def without_cuts(analysis: Analysis) -> Iterator[NoCut]:
         return
     reasons = {metric.name: no_cuts(metric) for metric in analysis.metrics}
     yield from (NoCut(name, why) for name, why in reasons.items() if why is not None)
-    if not any(str(row[SLICE]).startswith(CUT) for row in analysis.aggregates.moments):
+    if not any(row.slice.startswith(CUT) for row in analysis.aggregates.moments):
         reason = "there are only sums of units, and a cut needs the rows of the impressions"
         yield from (NoCut(name, reason) for name, why in reasons.items() if why is None)

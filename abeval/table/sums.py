@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import Any
 
 from abeval.aggregates.aggregates import Aggregates
-from abeval.aggregates.sums import BUCKET, DAY, MOMENT_COLUMNS, SEGMENT, WHOLE
+from abeval.aggregates.sums import BUCKET, DAY, SEGMENT, SUM_NAMES, WHOLE, Group, SumsRow
 from abeval.drafts.columns import look
 from abeval.drafts.counts import DAY_UNIT, MOST_ROWS, Named, counts_of, is_total, number
 from abeval.drafts.guess import ask_weights
 from abeval.engines.duckdb import DuckDBEngine
-from abeval.engines.sql import Cell, quoted
+from abeval.engines.sql import quoted
 from abeval.errors import ExperimentError, LogError
 from abeval.experiment.load import make_source, parse_experiment
 from abeval.experiment.metrics import named_metrics
@@ -42,7 +42,7 @@ DENOMINATOR = ("sum_x", "sum_xx", "sum_xy")
 BEFORE = ("sum_c", "sum_cc", "sum_cy")
 
 _LETTERS = {"y": "y", "x": "x", "y0": "c", "x0": "d", "z": "z"}
-"""What is summed of a unit, as `MOMENT_COLUMNS` has it → its letter in the names of sums."""
+"""What is summed of a unit, as `SUM_NAMES` have it → its letter in the names of sums."""
 
 
 def column_of(letters: Sequence[str]) -> str:
@@ -55,11 +55,8 @@ def column_of(letters: Sequence[str]) -> str:
     return f"sum_{''.join(sorted(letters))}"
 
 
-_COUNTED = {
-    name: column_of([_LETTERS[part] for part in name.split("_")])
-    for name in MOMENT_COLUMNS[MOMENT_COLUMNS.index("y") : -1]
-}
-"""Column of `MOMENT_COLUMNS` → that of a table of sums."""
+_COUNTED = {name: column_of([_LETTERS[part] for part in name.split("_")]) for name in SUM_NAMES}
+"""Each of `SUM_NAMES` → its column of a table of sums."""
 
 COLUMNS = (*LABELS, *SCALES, *_COUNTED.values())
 """Of a table of sums; only labels and values of y are needed."""
@@ -449,29 +446,29 @@ def _slice(row: Summary, places: Mapping[str | None, str]) -> tuple[str, str]:
 
 def _moments(
     row: Summary, of: tuple[str, str], is_ratio: bool, steps: Mapping[str, Fraction]
-) -> tuple[Cell, ...]:
-    """Return a row of `MOMENT_COLUMNS`; products of three only where all of them are known."""
+) -> SumsRow:
+    """Return the sums of a row; products of three only where all of them are known."""
     known, is_day = _known(row, is_ratio), of[0] == BUCKET
 
-    def total(name: str) -> str | None:
+    def total(name: str) -> int | None:
         letters = [_LETTERS[part] for part in name.split("_")]
         past = "z" in letters and len(letters) == 3 and {*"cd"} & {*letters}
         letters = _factors(letters, is_ratio)
         if not letters:
-            return str(row.units)
+            return row.units
         column = column_of(letters)
         if past or not (is_day or known.issuperset(letters)):
-            return "0"
+            return 0
         if column not in row.sums:
             # Of a day that is one unit only its totals are summed.
-            return "0" if is_day else None
-        return str(round(row.sums[column] / _worth(column, steps)))
+            return 0 if is_day else None
+        return round(row.sums[column] / _worth(column, steps))
 
     totals = {name: total(name) for name in _COUNTED}
     if None in totals.values():
         totals |= {name: None for name in totals if name.count("_") == 2}
     units = 1 if is_day else row.units
-    return (row.metric, *of, row.variant, "0", units, *totals.values(), None)
+    return SumsRow(row.metric, *of, Group(row.variant, 0), units, [*totals.values()])
 
 
 def _factors(letters: Sequence[str], is_ratio: bool) -> list[str]:

@@ -12,7 +12,16 @@ from abeval.aggregates import aggregates
 from abeval.aggregates.collect import Collected, unit_counts
 from abeval.aggregates.metric_queries import ReadLogs
 from abeval.aggregates.source_values import Caps, SourceValues, rows_of
-from abeval.aggregates.sums import DAY, WHOLE, ByStretch, Group, Row, by_stretch, slices_of, sums_of
+from abeval.aggregates.sums import (
+    DAY,
+    WHOLE,
+    ByStretch,
+    Group,
+    SumsRow,
+    by_stretch,
+    slices_of,
+    sums_of,
+)
 from abeval.aggregates.unit_rows import ROW_SOURCES, row_sums
 from abeval.aggregates.wanted import refusals, wanted_of
 from abeval.bounds import MAX_WINDOW_DAYS
@@ -416,7 +425,7 @@ def aa(
     counts = unit_counts(run.experiment, units)
     by_units = aggregates.deals_units(sum(counts.values()))
     bucket = None if by_units else sub_buckets(run.engine, run.experiment, units.hash)
-    sums, moments = dict[str, aggregates.BucketSums](), list[Row]()
+    sums, moments = dict[str, aggregates.BucketSums](), list[SumsRow]()
     known, clusters = dict[str, Caps](), dict[str, Floats]()
     covariates = dict[str, dict[Group, Moments]]()
     for source, group in aggregates.grouped(given, lambda metric: metric.source).items():

@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from abeval.aggregates.aggregates import Aggregates
-from abeval.aggregates.sums import MOMENT_COLUMNS, Row
+from abeval.aggregates.sums import SUM_NAMES, Group, SumsRow
 from abeval.experiment.load import parse_experiment
 from abeval.experiment.model import Experiment
 from abeval.inference.compare import Analysis
@@ -54,15 +54,9 @@ def experiment_of(known: bool) -> Experiment:
 
 def aggregates_of(counts: Integers) -> Aggregates:
     """Aggregates with nothing but units by scene and variant, shape (scenes, variants)."""
-    rows: list[Row] = [
-        (
-            "ctr",
-            "segment:scene",
-            f"s{scene}",
-            variant,
-            0,
-            int(n),
-            *["0"] * (len(MOMENT_COLUMNS) - 6),
+    rows = [
+        SumsRow(
+            "ctr", "segment:scene", f"s{scene}", Group(variant, 0), int(n), [0] * len(SUM_NAMES)
         )
         for scene, of_scene in enumerate(counts)
         for variant, n in zip("ab", of_scene, strict=True)

@@ -15,12 +15,12 @@ from abeval.aggregates.aggregates import Aggregates
 from abeval.aggregates.collect import collect
 from abeval.aggregates.sums import (
     LEFT_OUT,
-    MOMENT_COLUMNS,
-    PRODUCTS,
     SEGMENT,
-    THIRDS,
+    SUM_NAMES,
     VARIABLES,
     WHOLE,
+    Group,
+    SumsRow,
 )
 from abeval.engines.duckdb import DuckDBEngine
 from abeval.experiment.load import parse_experiment
@@ -50,24 +50,12 @@ def aggregate(log: pd.DataFrame, **entries: object) -> Aggregates:
         engine.close()
 
 
-def sums(columns: dict[str, list[int]], variant: str = "a") -> dict[str, object]:
-    """A row of moments of units given by their whole numbers."""
+def row_of(columns: dict[str, list[int]]) -> SumsRow:
+    """The sums of units given by their whole numbers."""
     values = {name: columns.get(name, [0] * len(columns["y"])) for name in VARIABLES}
-    products = {
-        f"{a}_{b}": str(sum(x * y for x, y in zip(values[a], values[b], strict=True)))
-        for a, b in PRODUCTS
-    }
-    products |= {
-        "_".join(triple): str(sum(map(math.prod, zip(*(values[v] for v in triple), strict=True))))
-        for triple in THIRDS
-    }
-    totals = {name: str(sum(own)) for name, own in values.items()}
-    where = {"metric": "m", "slice": WHOLE, "cell": "", "variant": variant, "stretch": 0}
-    return {**where, "units": len(values["y"]), **totals, **products, "heavy": "[]"}
-
-
-def row_of(columns: dict[str, object]) -> tuple[object, ...]:
-    return tuple(columns[name] for name in MOMENT_COLUMNS)
+    factors = ([values[name] for name in names.split("_")] for names in SUM_NAMES)
+    sums = [sum(map(math.prod, zip(*own, strict=True))) for own in factors]
+    return SumsRow("m", WHOLE, "", Group("a", 0), len(columns["y"]), sums)
 
 
 @pytest.fixture(scope="module")
@@ -77,7 +65,7 @@ def small() -> Aggregates:
 
 def test_sums_beyond_what_a_double_holds_are_exact(small: Aggregates) -> None:
     y, x = [ROOT + 1, ROOT + 3, ROOT + 8], [ROOT - 5, ROOT, ROOT + 2]
-    rows = [row_of(sums({"y": y, "x": x}))]
+    rows = [row_of({"y": y, "x": x})]
     moments = replace(small, moments=rows).of("m", WHOLE, "", (1.0, 1.0))[0]["a"]
     mean_y, mean_x = Fraction(sum(y), 3), Fraction(sum(x), 3)
     between = sum((b - mean_y) * (a - mean_x) for b, a in zip(y, x, strict=True)) / 2
@@ -88,7 +76,7 @@ def test_sums_beyond_what_a_double_holds_are_exact(small: Aggregates) -> None:
 
 def test_scales_say_what_a_counted_unit_is_worth(small: Aggregates) -> None:
     columns = {"y": [1, 5], "x": [2, 3], "y0": [1, 2], "x0": [4, 9]}
-    found = replace(small, moments=[row_of(sums(columns))]).of("m", WHOLE, "", (0.5, 0.1))[0]["a"]
+    found = replace(small, moments=[row_of(columns)]).of("m", WHOLE, "", (0.5, 0.1))[0]["a"]
     assert found.mean.tolist() == pytest.approx([1.5, 0.25, 0.75, 0.65, 0.0])
     expected = np.cov([[0.5, 2.5], [0.2, 0.3], [0.5, 1.0], [0.4, 0.9]])
     assert found.covariance[:4, :4] == pytest.approx(expected)
@@ -180,7 +168,7 @@ def test_cubes_beyond_128_bits_are_exact(before: bool) -> None:
     fine = aggregate(log, metrics=metrics, **dates)
     whole = [{**metric, "resolution": 1.0} for metric in metrics]
     coarse = aggregate(log, metrics=whole, **dates)
-    assert max(len(row[MOMENT_COLUMNS.index("y_y_y")]) for row in fine.moments) > 38
+    assert max(row.sum("y", "y", "y") for row in fine.moments) > 10**38
     for name in ("mean", "ratio"):
         for variant in "ab":
             x = 1e-6 if name == "ratio" else 1.0

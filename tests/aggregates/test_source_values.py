@@ -97,9 +97,9 @@ def test_an_active_day_of_a_unit_has_the_sums_of_its_source_or_zeros() -> None:
     columns = dict.fromkeys(of.now, np.zeros(3, dtype=np.int64))
     own = own._replace(columns={**columns, component: own.columns["c_1"]})
     rows = day_rows(of, own, [metrics["y"]], active)
-    assert [row[2:7] for row in rows] == [
-        *(("1970-01-01", "a", 0, 1, "5"), ("1970-01-01", "b", 0, 1, "0")),
-        ("1970-01-02", "a", 0, 1, "0"),
+    assert [(row.cell, row.group.variant, row.units, row.sum("y")) for row in rows] == [
+        *(("1970-01-01", "a", 1, 5), ("1970-01-01", "b", 1, 0)),
+        ("1970-01-02", "a", 1, 0),
     ]
 
 

@@ -13,14 +13,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from abeval.aggregates.sums import (
-    LABELS,
-    MOMENT_COLUMNS,
+    SUM_NAMES,
     Groups,
-    Row,
     Slice,
     Terms,
     exact_sums,
-    heavy_units,
     sums_of,
 )
 from abeval.errors import ExperimentError
@@ -69,10 +66,13 @@ def test_values_that_are_too_large_are_refused() -> None:
         sums_of([small, Slice("large", "whole", Terms(large))], groups)
 
 
-def summed(one: Slice, groups: Groups) -> dict[Row, list[int]]:
+Label = tuple[str, str, str, tuple[str, int]]
+
+
+def summed(one: Slice, groups: Groups) -> dict[Label, list[int]]:
     """The units and the sums of a slice by its labels, unit by unit."""
-    rows: dict[Row, list[int]] = defaultdict(lambda: [0] * (len(MOMENT_COLUMNS) - LABELS - 1))
-    factors = [name.split("_") for name in MOMENT_COLUMNS[LABELS + 1 : -1]]
+    rows: dict[Label, list[int]] = defaultdict(lambda: [0] * (1 + len(SUM_NAMES)))
+    factors = [name.split("_") for name in SUM_NAMES]
     for unit, (variant, stretch) in enumerate(zip(groups.variant, groups.stretch, strict=True)):
         if one.of is not None and not one.of[unit]:
             continue
@@ -82,7 +82,7 @@ def summed(one: Slice, groups: Groups) -> dict[Row, list[int]]:
             for name, value in one.terms._asdict().items()
         }
         products = [prod(values[name] for name in names) for names in factors]
-        label = (one.metric, one.name, cell, groups.variants[variant], int(stretch))
+        label = (one.metric, one.name, cell, (groups.variants[variant], int(stretch)))
         rows[label] = [a + b for a, b in zip(rows[label], [1, *products], strict=True)]
     return dict(rows)
 
@@ -116,7 +116,7 @@ def test_sums_of_slices_are_those_of_their_units(
     ]
     rows = sums_of(slices, groups)
     expected = {label: sums for one in slices for label, sums in summed(one, groups).items()}
-    assert {row[:LABELS]: [int(str(value)) for value in row[LABELS:-1]] for row in rows} == expected
+    assert {row[:4]: [row.units, *row.sums] for row in rows} == expected
     assert len(rows) == len(expected)
 
 
@@ -125,9 +125,8 @@ def test_products_with_newness_are_summed_where_covariates_of_new_units_are_know
     groups = Groups(np.zeros(4, dtype=np.int8), np.zeros(4, dtype=np.int16), ["a"])
     y, age, new = np.array([1, 2, 3, 4]), np.array([5, 6, 7, 8]), np.array([0, 1, 1, 0])
     (row,) = sums_of([Slice("m", "covariates", Terms(y, 1, age, 0, new), "0,1")], groups)
-    named = dict(zip(MOMENT_COLUMNS, row, strict=True))
-    assert named["y0_z"] == "13"
-    assert named["y_z"] == "5"
+    assert row.sum("y0", "z") == 13
+    assert row.sum("y", "z") == 5
 
 
 def test_sums_leave_no_block_in_memory() -> None:
@@ -150,7 +149,7 @@ def test_heavy_units_are_kept_by_group() -> None:
     y, x[[3, 400]] = rng.integers(0, 9, 600), (900, 70)
     groups = Groups((np.arange(600) >= 300).astype(np.int8), np.zeros(600, np.int16), ["a", "b"])
     rows = sums_of([Slice("m", "whole", Terms(y, x)), Slice("n", "whole", Terms(y))], groups)
-    assert [heavy_units(row) for row in rows] == [
+    assert [row.heavy for row in rows] == [
         [[int(y[3]), 900, 0, 0, 0]],
         [[int(y[400]), 70, 0, 0, 0]],
         [],

@@ -25,7 +25,7 @@ import pytest
 
 import abeval
 from abeval.aggregates.collect import collect
-from abeval.aggregates.sums import DAY, MOMENT_COLUMNS, WHOLE
+from abeval.aggregates.sums import DAY, SUM_NAMES, WHOLE, Group, SumsRow
 from abeval.api import LoadedExperiment
 from abeval.cli.main import main
 from abeval.engines.duckdb_connection import time_limit
@@ -344,11 +344,13 @@ WORLDS: dict[str, dict[str, Any]] = {
 }
 
 
-def moments_of(loaded: LoadedExperiment, frames: dict[str, object]) -> dict[tuple[str, ...], Any]:
+def moments_of(
+    loaded: LoadedExperiment, frames: dict[str, object]
+) -> dict[tuple[str, str, str, Group], SumsRow]:
     """What the analysis of the log sums."""
     with opened(loaded.experiment, {"logs": frames}) as run:
         rows = collect(run, named_metrics(loaded.experiment)).moments
-    return {tuple(map(str, row[:4])): row for row in rows if row[1] in (WHOLE, DAY)}
+    return {row[:4]: row for row in rows if row.slice in (WHOLE, DAY)}
 
 
 def same_sums(
@@ -374,21 +376,20 @@ def same_sums(
     means = {metric.name for metric in named_metrics(experiment) if metric.kind == "mean"}
     numbers = 0
     for row in aggregates.moments:
-        known = of_log.pop(tuple(map(str, row[:4])))
-        for name, one, other in zip(MOMENT_COLUMNS[5:], row[5:], known[5:], strict=True):
+        known = of_log.pop(row[:4])
+        assert row.units == known.units
+        # A warehouse sends sums alone: which units are heavy they do not say.
+        assert not row.heavy
+        for name, one, other in zip(SUM_NAMES, row.sums, known.sums, strict=True):
             is_past = {"y0", "x0", "z"} & {*name.split("_")}
-            if (is_past and not adjusts) or (one is None and row[1] == DAY):
-                continue
-            # A warehouse sends sums alone: which units are heavy they do not say.
-            if name == "heavy":
-                assert one is None
+            if (is_past and not adjusts) or (one is None and row.slice == DAY):
                 continue
             # Of a mean, the denominator before is 1 in the log's sums, which nothing reads.
-            if "x0" in name and row[0] in means:
+            if "x0" in name and row.metric in means:
                 continue
-            assert str(one) == str(other), (row[:4], name)
+            assert one == other, (row[:4], name)
             numbers += 1
-    assert not [key for key in of_log if key[1] in (WHOLE, DAY)]
+    assert not of_log
     return numbers
 
 

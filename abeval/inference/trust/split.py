@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from abeval.aggregates.sums import SEGMENT, SLICE
+from abeval.aggregates.sums import SEGMENT
 from abeval.experiment.model import Experiment
 from abeval.experiment.problems import NOT_JOINED, arms_of, joined_line, near_miss
 from abeval.inference.compare import Analysis
@@ -52,14 +52,14 @@ _WHEN: dict[str, Callable[[Entered], str]] = {
 def _by_segment(analysis: Analysis, name: str) -> dict[str, list[list[int]]]:
     """Return the analysed units of each cell, by stretch and by variant in the file's order."""
     experiment, aggregates = analysis.experiment, analysis.aggregates
-    rows = [row for row in aggregates.moments if row[SLICE] == SEGMENT + name]
+    rows = [row for row in aggregates.moments if row.slice == SEGMENT + name]
     place = {variant: i for i, variant in enumerate(experiment.variants)}
     counts: dict[str, list[list[int]]] = {}
-    for metric, _, cell, variant, stretch, units, *_ in rows:
-        if metric == rows[0][0]:
+    for row in rows:
+        if row.metric == rows[0].metric:
             empty = [[0] * len(place) for _ in aggregates.places]
-            of_stretch = counts.setdefault(str(cell), empty)[int(str(stretch))]
-            of_stretch[place[str(variant)]] = int(str(units))
+            of_stretch = counts.setdefault(row.cell, empty)[row.group.stretch]
+            of_stretch[place[row.group.variant]] = row.units
     return dict(sorted(counts.items()))
 
 
