@@ -21,6 +21,7 @@ from abeval.errors import AbevalError, LogError, masked
 from abeval.experiment.metrics import named_metrics
 from abeval.experiment.model import Experiment
 from abeval.experiment.sources import LogSource
+from abeval.inference.aa import replay_aa
 from abeval.inference.compare import Analysis
 from abeval.inference.power import power_outlook
 from abeval.logs.files import rows_by_file
@@ -34,7 +35,7 @@ from abeval.results.analysis import Result
 from abeval.results.replay import ReplayResult, of_metrics
 from abeval.results.study import InputFile, Provenance, Study
 from abeval.time.analysis import windows
-from abeval.time.time_sums import aa, growth_by_metric
+from abeval.time.time_sums import growth_by_metric
 from abeval.version import __version__
 
 _LIBRARIES = ("duckdb", "numpy", "scipy", "statsmodels", "pandas")
@@ -119,7 +120,11 @@ def study(experiment: Experiment, inputs: Inputs) -> Study:
         time, no_time = _tried(
             "effects over time", lambda: windows(run, metrics, WIDTHS, (), read=read)
         )
-        replays, no_aa = _tried("A/A replays", lambda: aa(run, metrics, _REPLAYS, _SEED, read))
+        run.step("replays")
+        sums = collected.aggregates
+        replays, no_aa = _tried(
+            "A/A replays", lambda: replay_aa(experiment, metrics, sums, _REPLAYS, _SEED)
+        )
         replayed, offline, no_models = _models(run, shape)
     return replace(
         first,
@@ -145,9 +150,9 @@ def _collected(run: Run, metrics: Sequence[Metric]) -> tuple[Collected, LogShape
     """Collect aggregates and the columns that models need; None where the log lacks one."""
     extra = offline_columns(run.experiment)
     try:
-        collected = collect_prepared(run, metrics, by_day=True, extra=extra)
+        collected = collect_prepared(run, metrics, by_day=True, replays=True, extra=extra)
     except AbevalError:
-        return collect_prepared(run, metrics, by_day=True), None
+        return collect_prepared(run, metrics, by_day=True, replays=True), None
     return collected, collected.logs.shape
 
 

@@ -58,6 +58,7 @@ def collect_prepared(
     metrics: Sequence[Metric],
     by_bucket: bool = False,
     by_day: bool = False,
+    replays: bool = False,
     extra: Sequence[str] | Extra = (),
     units_read: bool = True,
 ) -> Collected:
@@ -66,7 +67,8 @@ def collect_prepared(
     With `by_bucket`, `buckets` has every metric by sub-bucket, however few the units are: the same
     units are in a sub-bucket of each metric, which values of single units do not say.
 
-    Windows are computed of the same units `by_day`; `extra` and `units_read` are as for `prepare`.
+    Windows are computed of the same units `by_day`, A/A `replays` also where the experiment has
+    none; `extra` and `units_read` are as for `prepare`.
     """
     experiment, engine = run.experiment, run.engine
     read = [*metrics, *covariate_means(experiment), *spread_metrics(metrics)]
@@ -74,7 +76,7 @@ def collect_prepared(
     accounting.check_some_left(experiment, prepared, engine)
     wanted, placed = wanted_of(experiment, metrics, prepared), prepared.placed
     units = unit_counts(experiment, placed.units)
-    replays = by_bucket or bool(experiment.trust.aa_runs)
+    replays = by_bucket or replays or bool(experiment.trust.aa_runs)
     by_units = not by_bucket and aggregates.deals_units(sum(units.values()))
     shows_items = CATALOGUE in wanted.sources
     bucket = np.zeros(0, dtype=np.int16)

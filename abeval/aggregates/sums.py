@@ -358,7 +358,8 @@ def _of_alike(slices: Sequence[Slice], groups: Groups) -> list[list[SumsRow]]:
         raise ExperimentError(f"{what}they are too large", _TOO_LARGE) from error
     units = np.diff(starts, append=len(order)).tolist()
     zero: list[int] = [0] * len(units)
-    totals: dict[Product | None, list[int]] = {**sums, None: zero, (): units}
+    totals = dict[Product | None, list[int]](sums.items())
+    totals |= {None: zero, (): units}
     variants = [groups.variants[variant] for variant in groups.variant[own].tolist()]
     labels = [*map(Group, variants, groups.stretch[own].tolist())]
     below = {id(one.x): one.x for one in terms}
@@ -367,8 +368,8 @@ def _of_alike(slices: Sequence[Slice], groups: Groups) -> list[list[SumsRow]]:
     for one, factors, values in zip(slices, products, terms, strict=True):
         of_groups = zip(*(totals[factor] for factor in factors), strict=True)
         heavy = _heavy_values(values, places[id(values.x)])
-        columns = zip(one.cells(own), labels, units, of_groups, heavy, strict=True)
-        rows.append([SumsRow(one.metric, one.name, *row) for row in columns])
+        named = zip(one.cells(own), labels, units, of_groups, heavy, strict=True)
+        rows.append([SumsRow(one.metric, one.name, *row) for row in named])
     return rows
 
 
@@ -392,7 +393,9 @@ def _heavy_values(terms: Terms, places: Sequence[NDArray[np.intp]]) -> list[list
 
     def values(units: NDArray[np.intp]) -> list[list[int]]:
         columns = (value if isinstance(value, int) else value[units] for value in terms)
-        return np.stack([np.broadcast_to(own, units.shape) for own in columns], axis=1).tolist()
+        table = np.stack([np.broadcast_to(own, units.shape) for own in columns], axis=1)
+        rows: list[list[int]] = table.tolist()
+        return rows
 
     return [values(units) if len(units) else [] for units in places]
 

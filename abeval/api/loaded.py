@@ -284,13 +284,17 @@ class LoadedExperiment:
         Raises:
             ExperimentError: A metric is unknown, or `runs` is less than 1.
         """
-        from abeval.time.time_sums import aa
+        from abeval.aggregates.collect import collect_prepared
+        from abeval.inference.aa import replay_aa
 
         bounds.check_between("runs", runs, 1, bounds.MAX_REPLAYS)
         bounds.check_seed(seed)
         chosen = named_metrics(self.experiment, metrics)
         with opened(self.experiment, inputs) as run:
-            return aa(run, chosen, runs, seed)
+            replayed = [metric for metric in chosen if metric.source.no_replays is None]
+            aggregates = collect_prepared(run, replayed, replays=True, units_read=False).aggregates
+            run.step("replays")
+            return replay_aa(self.experiment, chosen, aggregates, runs, seed)
 
     def audit(
         self,

@@ -4,15 +4,17 @@ The units are split anew, thousands of times, whatever they were shown. Nothing 
 halves, so a test at 5 % must reject 5 % of the splits.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 from scipy import special
 
-from abeval.aggregates.aggregates import BucketSums, deals_units
+from abeval.aggregates.aggregates import Aggregates, BucketSums, deals_units
 from abeval.experiment.model import Experiment
-from abeval.inference.compare import Analysis
+from abeval.inference.compare import Analysis, compare_all
 from abeval.inference.comparison import Comparisons
+from abeval.metrics.definition import Metric
 from abeval.results import AAMetric
 from abeval.results.trust import AAResult
 from abeval.stats.records import Floats, Refusal
@@ -71,6 +73,26 @@ def aa_of(analysis: Analysis, comparisons: Comparisons) -> AAResult | None:
     if not aggregates.buckets or min(counts.values()) < AA_UNITS:
         return None
     return aa_replays(analysis, comparisons, counts, aggregates.buckets, experiment.trust.aa_runs)
+
+
+def replay_aa(
+    experiment: Experiment,
+    metrics: Sequence[Metric],
+    aggregates: Aggregates,
+    runs: int,
+    seed: int,
+) -> AAResult:
+    """Replay A/A tests of metrics, however few units there are, and say why some cannot be."""
+    given = [metric for metric in metrics if metric.name in aggregates.buckets]
+    analysis = Analysis(experiment, given, aggregates)
+    comparisons = compare_all(replace(analysis, experiment=experiment.at_one_look))
+    counts = {name: aggregates.units_of(name) for name in experiment.variants}
+    lacking = aggregates.refused.items()
+    refused = {name: f"the logs lack {', '.join(columns)}" for name, columns in lacking}
+    refused |= {m.name: m.source.no_replays for m in metrics if m.source.no_replays is not None}
+    sums = {metric.name: aggregates.buckets[metric.name] for metric in given}
+    result = aa_replays(analysis, comparisons, counts, sums, runs, seed)
+    return replace(result, refused={**refused, **result.refused})
 
 
 def _tests_of_rows(

@@ -1,7 +1,7 @@
-"""Open logs and sum their days: what windows, growth and A/A replays are computed from."""
+"""Open logs and sum their days: what windows and growth are computed from."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import date, timedelta
 from functools import cached_property
 from typing import Literal, NamedTuple
@@ -9,18 +9,15 @@ from typing import Literal, NamedTuple
 import numpy as np
 
 from abeval.aggregates import aggregates
-from abeval.aggregates.collect import Collected, unit_counts
+from abeval.aggregates.collect import Collected
 from abeval.aggregates.metric_queries import ReadLogs
-from abeval.aggregates.source_values import Caps, SourceValues, rows_of
+from abeval.aggregates.source_values import SourceValues, rows_of
 from abeval.aggregates.sums import (
     DAY,
     WHOLE,
     ByStretch,
-    Group,
-    SumsRow,
     by_stretch,
     slices_of,
-    sums_of,
 )
 from abeval.aggregates.unit_rows import ROW_SOURCES, row_sums
 from abeval.aggregates.wanted import refusals, wanted_of
@@ -28,8 +25,6 @@ from abeval.bounds import MAX_WINDOW_DAYS
 from abeval.engines.builders import local_ms
 from abeval.errors import LogError
 from abeval.experiment.model import Experiment
-from abeval.inference.aa import aa_replays
-from abeval.inference.compare import Analysis, compare_all
 from abeval.inference.comparison import Arms, Key, Rule
 from abeval.inference.context import partial_days
 from abeval.inference.means_and_ratios import estimate
@@ -42,9 +37,8 @@ from abeval.logs.unit_arrays import NO_DAY, NO_FIRST, Groups, Labels, Whole, key
 from abeval.logs.units import sub_buckets
 from abeval.metrics.definition import CATALOGUE, Metric, Source, UnitTerm, scales
 from abeval.progress import Step
-from abeval.results.trust import AAResult
 from abeval.stats.moments import Moments
-from abeval.stats.records import Floats, Refusal
+from abeval.stats.records import Refusal
 from abeval.time.daily_table import DailyTable, DaySums, MetricDays
 from abeval.time.windows import (
     SkewnessInputs,
@@ -413,46 +407,3 @@ def _relative(metric: Metric, control: Moments) -> tuple[float, float] | None:
     except Refusal:
         return None
     return (value, variance * units / value**2) if value != 0 and variance > 0 else None
-
-
-def aa(
-    run: Run, metrics: Sequence[Metric], runs: int, seed: int, read: ReadLogs | None = None
-) -> AAResult:
-    """Replay A/A tests of an experiment's metrics on its own logs, which may be read already."""
-    replayed = [metric for metric in metrics if metric.source.no_replays is None]
-    read = read or read_logs(run, metrics, replayed)
-    units, (given, refused) = read.units, split_given(read, metrics)
-    counts = unit_counts(run.experiment, units)
-    by_units = aggregates.deals_units(sum(counts.values()))
-    bucket = None if by_units else sub_buckets(run.engine, run.experiment, units.hash)
-    sums, moments = dict[str, aggregates.BucketSums](), list[SumsRow]()
-    known, clusters = dict[str, Caps](), dict[str, Floats]()
-    covariates = dict[str, dict[Group, Moments]]()
-    for source, group in aggregates.grouped(given, lambda metric: metric.source).items():
-        if source.no_replays is not None:
-            refused |= dict.fromkeys((m.name for m in group), source.no_replays)
-            continue
-        run.step(f"sums per sub-bucket of {source}")
-        values = read.values(read.days(source, group))
-        sums |= {m.name: values.buckets(m, bucket).scaled(*scales(m)) for m in group}
-        moments += sums_of([one for m in group for one in values.slices(m)], values.groups)
-        covariates |= {m.name: values.covariate_moments(m) for m in group if m.covariates}
-        known |= {m.name: values.caps(m) for m in group if m.cap is not None}
-        clusters |= {m.name: values.of_clusters(m) for m in group}
-    run.step("replays")
-    ordered = [metric for metric in metrics if metric.name in sums]
-    counted = aggregates.Aggregates(
-        moments=moments,
-        covariates=covariates,
-        units=counts,
-        caps=known,
-        facts={"clicks": 1, "scored": 1},
-        stretches=read.prepared.placed.stretches,
-        clusters=units.clusters,
-        cluster_sums=clusters,
-    )
-    analysis = Analysis(run.experiment, ordered, counted)
-    comparisons = compare_all(replace(analysis, experiment=run.experiment.at_one_look))
-    by_metric = {metric.name: sums[metric.name] for metric in ordered}
-    result = aa_replays(analysis, comparisons, counts, by_metric, runs, seed)
-    return replace(result, refused={**refused, **result.refused})

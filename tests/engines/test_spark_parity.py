@@ -17,6 +17,7 @@ import pandas as pd
 import pytest
 
 import abeval
+from abeval.aggregates.collect import collect_prepared
 from abeval.agreement.agree import read_offline
 from abeval.assignment import Assignment, Holdout, Layer, Plan
 from abeval.engines.duckdb import DuckDBEngine
@@ -36,7 +37,6 @@ from abeval.off_policy.run import OffPolicyOptions, off_policy
 from abeval.offline.replay import ReplayOptions, replay
 from abeval.table.warehouse import write_totals
 from abeval.time.analysis import windows
-from abeval.time.time_sums import aa
 from benchmarks.plants.run import simulate_plant
 from tests.aggregates import events_world
 from tests.assignment.schemes import SETTINGS, WEIGHTS, odd_ids, scheme
@@ -85,7 +85,7 @@ def _by_bucket(engine: Any) -> None:
     """As for millions of units, on few."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("abeval.aggregates.aggregates.UNITS_PER_BUCKET", 0)
-        aa(Run(BUSY, engine, nasty.busy()), metrics(BUSY), 50, 0)
+        collect_prepared(Run(BUSY, engine, nasty.busy()), metrics(BUSY), replays=True)
 
 
 def _spelled(engine: Any) -> None:
