@@ -24,25 +24,11 @@ def write_report(result: object, path: Path, aa: object = None) -> Path:
     Raises:
         abeval.errors.AbevalError: The file cannot be written there, or is no page.
     """
-    from abeval.results.history import HistoryReport
-    from abeval.results.interleaving import InterleavingResult
-    from abeval.results.off_policy import OffPolicyResult
-    from abeval.results.study import study_of
-
     check_page(path)
     # Pages import Jinja, which the terminal does not need.
-    from abeval.report import page, sections
+    from abeval.report.sections import result_html
 
-    match result:
-        case HistoryReport():
-            html = sections.history_html(result)
-        case OffPolicyResult():
-            html = sections.off_policy_html(result)
-        case InterleavingResult():
-            html = sections.interleaving_html(result)
-        case _:
-            html = page.page_html(study_of(result, aa))
-    return write_text(path, html)
+    return write_text(path, result_html(result, aa))
 
 
 def check_page(path: Path) -> None:

@@ -7,7 +7,7 @@ from abeval.offline.metrics import direction_of
 from abeval.report import assets, tables
 from abeval.report import figures as fig
 from abeval.report.figures import Block, Closed, FigureView
-from abeval.report.tables import Kind, TextTable, VerdictLine, interval, lift_of, table, with_rows
+from abeval.report.tables import Kind, Tables, TextTable, VerdictLine, lift_of, table, with_rows
 from abeval.results import codes
 from abeval.results import format as fmt
 from abeval.results.agreement import Agreement, AgreementRow, Cause, Explanation
@@ -26,11 +26,11 @@ _MOST_NEEDS = 4
 """Columns that a sentence names."""
 
 
-def agreement_tables(result: Agreement, whole: bool) -> tuple[TextTable | str, ...]:
+def tabulate_agreement(result: Agreement, whole: bool) -> Tables:
     """List what was found, then how goals stand; with `whole`, every pair, model and cause."""
     if whole:
         shown = with_rows(pair_table(result), *traffics_part(result), _causes(result))
-        return (*conclusion_lines(result), *shown)
+        return Tables((*conclusion_lines(result), *shown), result.notes)
     missing = [cause for cause in result.causes if cause.status == "cannot be checked"]
     needs = dict.fromkeys(need for cause in missing for need in cause.needs)
     names = dict.fromkeys(codes.words(c.name) for c in result.causes if c.status == "not found")
@@ -39,11 +39,9 @@ def agreement_tables(result: Agreement, whole: bool) -> tuple[TextTable | str, .
         f"{fmt.count(len({c.name for c in missing}))} causes cannot be checked without": needs,
         "With --all": ("every pair with intervals", "models on traffics", "each cause"),
     }
-    return (
-        *conclusion_lines(result),
-        *with_rows(standing_table(result)),
-        *(f"{lead}: {fmt.listing(list(of))}" for lead, of in lines.items() if of),
-    )
+    listed = (f"{lead}: {fmt.listing(list(of))}" for lead, of in lines.items() if of)
+    goals = with_rows(standing_table(result))
+    return Tables((*conclusion_lines(result), *goals, *listed), result.notes)
 
 
 def standing_table(result: Agreement) -> TextTable:
@@ -224,9 +222,9 @@ def _matrix(result: Agreement) -> Iterator[TextTable]:
         result.decompositions,
         "metric",
         ("variant", lambda part: part.variant, "extra"),
-        ("logged", lambda part: number(*interval(part, "logged"), signed=True), "number"),
-        ("model", lambda part: number(*interval(part, "model"), signed=True), "number"),
-        ("traffic", lambda part: number(*interval(part, "traffic"), signed=True), "number"),
+        ("logged", lambda part: number(*tables.interval(part, "logged"), signed=True), "number"),
+        ("model", lambda part: number(*tables.interval(part, "model"), signed=True), "number"),
+        ("traffic", lambda part: number(*tables.interval(part, "traffic"), signed=True), "number"),
     )
 
 

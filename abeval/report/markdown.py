@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 from abeval.report import tables
 from abeval.report.agreement_page import conclusion_lines, standings
 from abeval.report.next_step import ORDER, in_order, next_step, verdict_lines
-from abeval.report.short import notes, parts
+from abeval.report.short import tabulate
 from abeval.report.spread_page import moved_sentences
 from abeval.report.tables import Printed, TextTable, decisive_p, filled, lift_of
 from abeval.results import codes
@@ -26,7 +26,8 @@ def markdown(result: "Study | Brief") -> str:
     if isinstance(result, Study):
         blocks = [*_blocks(result)]
     else:
-        blocks = [*map(_part, parts(result)), *map(escaped, notes(result))]
+        shown = tabulate(result)
+        blocks = [*map(_part, shown.parts), *map(escaped, shown.notes)]
     return "\n\n".join(blocks) + "\n"
 
 
@@ -51,9 +52,9 @@ def _blocks(study: Study) -> Iterator[str]:
     if study.agreement is not None:
         yield from (escaped(fmt.typographic(said)) for said in conclusion_lines(study.agreement))
     elif study.replay is not None:
-        yield from map(_part, parts(study.replay)[:1])
+        yield from map(_part, tabulate(study.replay).parts[:1])
     if study.aa is not None:
-        yield from (f"A/A: {escaped(note)}" for note in notes(study.aa))
+        yield from (f"A/A: {escaped(note)}" for note in tabulate(study.aa).notes)
 
 
 def _drifts(study: Study) -> Iterator[str]:

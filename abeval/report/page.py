@@ -2,22 +2,18 @@
 
 import re
 import tomllib
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from markupsafe import Markup
 
-from abeval.report import agreement_page as agreement
-from abeval.report import analysis_parts as parts
-from abeval.report import assets, daily_page, replay_page, short, time_page
-from abeval.report import spread_page as spread
+from abeval.report import assets
 from abeval.report.effects import by_role
 from abeval.report.figures import Block, Figure, OfMetric, figures_of
-from abeval.report.first_part import verdict_part
-from abeval.report.methods_part import methods_part
 from abeval.report.next_step import ORDER, next_step, verdict_lines
+from abeval.report.short import Brief, tabulate
 from abeval.report.tables import TextTable, filled
 from abeval.results import codes
 from abeval.results import format as fmt
@@ -26,6 +22,7 @@ from abeval.results.analysis import Result
 from abeval.results.record import csv_text
 from abeval.results.replay import ReplayRow
 from abeval.results.study import Study, study_of
+from abeval.views import view
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
@@ -35,6 +32,7 @@ class Part(NamedTuple):
     """A part of the page as `parts.toml` has it; `blocks` are what it shows of a study."""
 
     id: str
+    build: str
     view: str
     short: str
     title: str = ""
@@ -48,18 +46,6 @@ class Part(NamedTuple):
 PARTS = tuple(
     Part(name, **entries) for name, entries in tomllib.loads(assets.text("parts.toml")).items()
 )
-
-_BUILDERS: tuple[Callable[[Any], Iterable[Block]], ...] = (
-    *(verdict_part, parts.scorecard_part, parts.heat_part, time_page.cumulative_part),
-    *(daily_page.daily_part, time_page.windows_part, parts.segments_part, parts.cuts_part),
-    *(parts.power_part, parts.replays_part, spread.dwell_part, spread.gauc_part),
-    *(spread.catalog_part, agreement.causes_part, agreement.quadrant_part, agreement.traffics_part),
-    *(parts.position_part, replay_page.offline_part, replay_page.calibration_part),
-    *(parts.trust_part, parts.design_part, daily_page.srm_part, daily_page.before_part),
-    *(time_page.stability_part, parts.quality_part, parts.aa_part, methods_part),
-)
-_BUILD = {build.__name__.removesuffix("_part"): build for build in _BUILDERS}
-"""Part → its blocks, of the study or the result that it is built from; none without data."""
 
 _MOST_DAYS = 5_000
 """Rows by day of a page's JSON."""
@@ -104,7 +90,7 @@ def _built(study: Study) -> Iterator[Part]:
     }
     for part in PARTS:
         source = getattr(study, part.of) if part.of else study
-        if source is not None and (blocks := tuple(_BUILD[part.id](source))):
+        if source is not None and (blocks := tuple(view(f"abeval.report.{part.build}")(source))):
             yield part._replace(lead=part.lead.format(**words), blocks=blocks)
 
 
@@ -206,10 +192,11 @@ def summary(result: Result) -> str:
     )
 
 
-def brief(result: short.Brief) -> str:
+def brief(result: Brief) -> str:
     """Write the short tables of a result for a notebook's output cell."""
-    tables = (filled(one) if isinstance(one, TextTable) else one for one in short.parts(result))
-    shown = (*short.opening(result), *tables, *short.notes(result))
+    source = tabulate(result)
+    parts = (filled(one) if isinstance(one, TextTable) else one for one in source.parts)
+    shown = (*filter(None, [source.draft]), *parts, *source.notes)
     return assets.render("brief.html", parts=shown, style=_summary_style())
 
 

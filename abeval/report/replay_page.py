@@ -9,7 +9,7 @@ from abeval.offline.metrics import DEFINITIONS
 from abeval.report import assets, tables
 from abeval.report import figures as fig
 from abeval.report.figures import Block, Closed, FigureView
-from abeval.report.tables import Cell, Kind, TextTable, full, scaled, spans, table
+from abeval.report.tables import Cell, Kind, Part, Tables, TextTable, full, scaled, spans, table
 from abeval.results import codes, replay
 from abeval.results import format as fmt
 from abeval.results.replay import POOLED, CalibrationBin, Curve, PairRow, ReplayResult, ReplayRow
@@ -42,11 +42,11 @@ class _Id(NamedTuple):
         return cls(*(part or "" for part in match.groups())) if match else cls(text, "", "")
 
 
-def replay_tables(result: ReplayResult, whole: bool) -> tuple[TextTable | str, ...]:
+def tabulate_replay(result: ReplayResult, whole: bool) -> Tables:
     """Tabulate models on all traffic; with `whole`, every metric, on each traffic too."""
     metrics, shown = metrics_of(result), shown_metrics(result)
     of_traffic = traffics(result) if whole else [main_traffic(result)]
-    parts: list[TextTable | str] = [
+    parts: list[Part] = [
         family.table
         for traffic in of_traffic
         for family in families(result, traffic, metrics if whole else shown)
@@ -55,7 +55,8 @@ def replay_tables(result: ReplayResult, whole: bool) -> tuple[TextTable | str, .
     if not whole and (hidden := len(metrics) - len(shown)):
         parts.append(f"{hidden} more metrics, and each variant's traffic: --all")
     parts += [coverage(result), *(f"{name}. {said}" for name, said, _ in curves(result))]
-    return tuple(parts)
+    counts = (f"{codes.words(what)}: {count:,}" for what, count in result.accounting if count)
+    return Tables(tuple(parts), (*counts, *result.notes))
 
 
 def _turned(result: ReplayResult, shown: Sequence[str]) -> Iterator[str]:

@@ -1,17 +1,20 @@
-"""Write the page of a result that is no study: what it says, tables and figures below it."""
+"""Write the page of a result: of one that is no study what it says, tables and figures below it."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
+from functools import singledispatch
 from typing import NamedTuple
 
 from abeval.report import assets
 from abeval.report import figures as fig
 from abeval.report import history_page as history
 from abeval.report.figures import Block, FigureView, Interval, figures_of
-from abeval.report.short import notes, off_policy_value, parts
+from abeval.report.page import page_html
+from abeval.report.short import off_policy_value, tabulate
 from abeval.report.tables import TextTable, VerdictLine, filled
 from abeval.results.history import HistoryReport
 from abeval.results.interleaving import InterleavingResult
 from abeval.results.off_policy import OffPolicyResult
+from abeval.results.study import study_of
 
 
 class Section(NamedTuple):
@@ -51,20 +54,24 @@ def sections_html(
     )
 
 
-def off_policy_html(result: OffPolicyResult) -> str:
+@singledispatch
+def result_html(result: object, aa: object = None) -> str:
+    """Write the page of a study, or of one result; `aa` are A/A replays beside it."""
+    return page_html(study_of(result, aa))
+
+
+@result_html.register
+def off_policy_html(result: OffPolicyResult, aa: object = None) -> str:
     """Write the value of a policy: estimates, how far the log supports it, what to doubt."""
-    values = {row.estimator: row for row in result.rows if row.value is not None}
-    worth = [
-        f"Worth by {name}: {off_policy_value(row)}"
-        for name, row in values.items()
-        if name in ("snips", "dr")
+    spots = [
+        (row.estimator, (row.value, row.low, row.high), off_policy_value(row))
+        for row in result.rows
+        if row.value is not None
     ]
-    spots = {
-        name: ((row.value, row.low, row.high), off_policy_value(row))
-        for name, row in values.items()
-    }
+    worth = [f"Worth by {name}: {words}" for name, _, words in spots if name in ("snips", "dr")]
     real = None if result.realised is None else result.realised.value
-    estimates, *others = (part for part in parts(result) if isinstance(part, TextTable))
+    shown = tabulate(result)
+    estimates, *others = (part for part in shown.parts if isinstance(part, TextTable))
     return sections_html(
         "Off-policy evaluation",
         f"{result.experiment}: {estimates.title}",
@@ -74,33 +81,32 @@ def off_policy_html(result: OffPolicyResult) -> str:
             *_intervals(spots, "clicks or reward an impression", real),
         ),
         *map(Section.of, others),
-        Section("doubts", "What cannot be trusted", sentences=notes(result)),
+        Section("doubts", "What cannot be trusted", sentences=shown.notes),
     )
 
 
-def interleaving_html(result: InterleavingResult) -> str:
+@result_html.register
+def interleaving_html(result: InterleavingResult, aa: object = None) -> str:
     """Write which ranker users prefer: verdict, preferences, trust, notes."""
-    shown = parts(result, whole=True)
-    preferences, *others = (part for part in shown if isinstance(part, TextTable))
-    spots = {
-        f"{row.metric}, {row.ranker} against {row.base}": (
-            (row.preference, row.low, row.high),
-            row.shown,
-        )
-        for row in result.preferences
-        if row.preference is not None
-    }
+    shown = tabulate(result, whole=True)
+    preferences, *others = (part for part in shown.parts if isinstance(part, TextTable))
+    spots = [
+        (f"{r.metric}, {r.ranker} against {r.base}", (r.preference, r.low, r.high), r.shown)
+        for r in result.preferences
+        if r.preference is not None
+    ]
     return sections_html(
         "Interleaving",
         result.experiment.shown,
-        [part for part in shown if isinstance(part, str)],
+        [part for part in shown.parts if isinstance(part, str)],
         Section.of(preferences, *_intervals(spots, "share of all credit", 0.0)),
         *map(Section.of, others),
-        Section("notes", "How to read it", sentences=notes(result)),
+        Section("notes", "How to read it", sentences=shown.notes),
     )
 
 
-def history_html(result: HistoryReport) -> str:
+@result_html.register
+def history_html(result: HistoryReport, aa: object = None) -> str:
     """Write a history: which offline metric to trust, what moves, what was gained."""
     learned, *said = history.sentences(result)
     turned = "Effects are turned so that more is better."
@@ -114,20 +120,17 @@ def history_html(result: HistoryReport) -> str:
         Section.of(history.prediction_table(result), *history.scatters(result), more=turned),
         Section.of(history.sensitivity_table(result), more=signal),
         Section("gained", "Gained", f"{gained} {luck}", (*history.forests(result),)),
-        Section("notes", "Notes", sentences=notes(result)),
+        Section("notes", "Notes", sentences=tabulate(result).notes),
         lines=(history.verdict(result),),
     )
 
 
 def _intervals(
-    rows: Mapping[str, tuple[Interval, str]], axis: str, at: float | None
+    rows: Sequence[tuple[str, Interval, str]], axis: str, at: float | None
 ) -> Iterator[FigureView]:
-    """Draw values with their intervals and words, by name, and maybe a dashed line."""
-    spots = [
-        fig.Spot(i, ends, f"{name}: {words}")
-        for i, (name, (ends, words)) in enumerate(rows.items())
-    ]
-    drawn = fig.forest([*rows], {"estimate": spots}, **fig.value_axis(axis))
+    """Draw values by name, with their intervals and words, and maybe a dashed line."""
+    spots = [fig.Spot(i, ends, f"{name}: {words}") for i, (name, ends, words) in enumerate(rows)]
+    drawn = fig.forest([name for name, *_ in rows], {"estimate": spots}, **fig.value_axis(axis))
     drawn["layout"]["shapes"] = [] if at is None else [fig.line_at("x", at)]
     if rows:
         yield FigureView("", "", drawn, ("drawn",))

@@ -1,6 +1,6 @@
 """Make tables of text, and write the effects that stand in them."""
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from operator import attrgetter
 from typing import Any, Literal, NamedTuple, TypeVar
@@ -43,6 +43,22 @@ class TextTable(NamedTuple):
     headers: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
     kinds: tuple[Kind, ...] = ()
+
+
+Part = TextTable | str
+"""A table, or a sentence."""
+
+
+class Tables(NamedTuple):
+    """A result as tables and sentences in the order of reading.
+
+    `notes` are what the reader must know beside them: what was left out, and why. `draft` says that
+    the experiment has open questions; it is empty if it has none.
+    """
+
+    parts: tuple[Part, ...]
+    notes: tuple[str, ...] = ()
+    draft: str = ""
 
 
 class Cell(str):
@@ -124,6 +140,12 @@ def numbers(records: Iterable[Record], *columns: Column[Record]) -> TextTable:
 
 WHY_NOT: tuple[str, Filling[Any], Kind] = ("why not", lambda row: codes.reason(row.reason), "note")
 """The column of reasons."""
+
+
+def explain_refusals(refused: Mapping[str, str]) -> Iterator[str]:
+    """Say of each metric that a result could not have, why."""
+    return (f"{name} is not shown: {why}" for name, why in refused.items())
+
 
 Interval = tuple[float | None, float | None, float | None]
 """A value and the ends of its interval."""
@@ -260,10 +282,11 @@ def tally(checks: Sequence[Check]) -> str:
     return f"{passed} {'check' if passed == 1 else 'checks'} passed{others}"
 
 
-def checks_table(title: str, lead: str, checks: Iterable[Check]) -> TextTable:
+def checks_table(checks: Iterable[Check]) -> TextTable:
     """Tabulate what trust checks measured, and what to do."""
     result: Column[Check] = ("result", codes.check_text, "words")
-    return table(title, lead, checks, ("check", lambda check: check.name), "status", result)
+    lead, name = "What was measured, and what to do.", ("check", lambda check: check.name)
+    return table("Checks", lead, checks, name, "status", result)
 
 
 def tables(result: Result) -> tuple[TextTable, ...]:

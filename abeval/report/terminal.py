@@ -35,7 +35,6 @@ _DECISION_STYLE = {
 
 def as_text(result: "Result | Study | Brief", width: int | None = None, whole: bool = False) -> str:
     """Write a result as plain text, in 110 columns if no width is given; with `whole`, in full."""
-    from abeval.report.short import notes
     from abeval.results.study import Study
 
     if isinstance(result, Study):
@@ -52,20 +51,20 @@ def as_text(result: "Result | Study | Brief", width: int | None = None, whole: b
     if isinstance(result, Result):
         print_result(result, console)
     else:
-        print_brief(result, console, whole)
-        for note in notes(result):
+        for note in print_brief(result, console, whole):
             console.print(Text(plain(note)))
     # Cells are padded; trailing blanks would only make diffs noisy.
     return "".join(f"{line.rstrip()}\n" for line in out.getvalue().splitlines())
 
 
-def print_brief(result: "Brief", console: Console, whole: bool) -> None:
-    """Print the tables of a result that is not that of an analysis, without its notes."""
-    from abeval.report.short import opening, parts
+def print_brief(result: "Brief", console: Console, whole: bool) -> tuple[str, ...]:
+    """Print the tables of a result that is not that of an analysis; return its notes."""
+    from abeval.report.short import tabulate
 
-    for line in opening(result):
-        console.print(Text(plain(line), _DECISION_STYLE["draft"]))
-    for i, part in enumerate(parts(result, whole)):
+    shown = tabulate(result, whole)
+    if shown.draft:
+        console.print(Text(plain(shown.draft), _DECISION_STYLE["draft"]))
+    for i, part in enumerate(shown.parts):
         if i and isinstance(part, TextTable):
             console.print()
         if isinstance(part, str):
@@ -73,6 +72,7 @@ def print_brief(result: "Brief", console: Console, whole: bool) -> None:
             continue
         for block in text_table(part, console.width, whole):
             console.print(block)
+    return shown.notes
 
 
 def print_result(
@@ -153,7 +153,7 @@ def _trust(result: Result, width: int, whole: bool) -> Iterator[Text | Padding]:
     doubtful = [check for check in result.trust if check.status in ("fail", "warn")]
     if doubtful:
         yield Text()
-        yield from text_table(tables.checks_table("", "", doubtful), width)
+        yield from text_table(tables.checks_table(doubtful)._replace(title=""), width)
 
 
 _HEAD = 16

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 from abeval.report import assets
 from abeval.report import figures as fig
 from abeval.report.figures import Block, FigureView, Point, info_of, of_metrics
-from abeval.report.short import notes
+from abeval.report.short import tabulate
 from abeval.report.tables import interval, scaled, shown_difference, shown_lift, text_of, with_rows
 from abeval.report.time_short import stability_table
 from abeval.results import MetricInfo, Row, SliceRow, codes
@@ -291,4 +291,4 @@ def stability_part(time: TimeResult) -> Iterator[Block]:
     """Show whether the effect is the same on all days."""
     for table in with_rows(stability_table(time, time.stability, whole=True)):
         yield fig.listed(table._replace(title=""))
-        yield assets.block("stability.html", notes=notes(time))
+        yield assets.block("stability.html", notes=tabulate(time).notes)

@@ -191,6 +191,16 @@ def p_of(z: float, digits: int = 3) -> str:
     return f"{math.erfc(abs(z) / math.sqrt(2)):.{digits}g}"
 
 
+def number(value: float | None, form: str) -> str:
+    """Write a number in a format, and nothing where there is none.
+
+    Example:
+        >>> number(0.12345, ".2g"), number(None, ".2g")
+        ('0.12', '')
+    """
+    return "" if value is None else f"{value:{form}}"
+
+
 def count(number: int) -> str:
     """Write a count with separated thousands.
 
