@@ -26,7 +26,7 @@ def write_report(result: object, path: Path, aa: object = None) -> Path:
     """
     check_page(path)
     # Pages import Jinja, which the terminal does not need.
-    from abeval.report.sections import result_html
+    from abeval.report.page import result_html
 
     return write_text(path, result_html(result, aa))
 

@@ -1,4 +1,4 @@
-"""Build the parts of the page that an agreement fills: why, the quadrant, models on traffics."""
+"""Build the parts of the page that an agreement fills: why, the quadrant, traffics, positions."""
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -10,7 +10,7 @@ from abeval.report.figures import Block, Closed, FigureView
 from abeval.report.tables import Kind, Tables, TextTable, VerdictLine, lift_of, table, with_rows
 from abeval.results import codes
 from abeval.results import format as fmt
-from abeval.results.agreement import Agreement, AgreementRow, Cause, Explanation
+from abeval.results.agreement import Agreement, AgreementRow, Cause, Explanation, PositionRate
 from abeval.results.study import Study
 
 WORDS = {
@@ -338,3 +338,33 @@ def quadrant_part(result: Agreement) -> Iterator[Block]:
         yield FigureView(title, said, quadrant_figure(shown, i + 1), key)
     for pairs in with_rows(pair_table(result)):
         yield Closed(f"{pairs.title}, all metrics ({len(pairs.rows)})", (pairs,))
+
+
+def position_part(agreement: Agreement) -> Iterator[Block]:
+    """Compare click rates of the variants by position."""
+    rates = tuple(dict.fromkeys(agreement.positions))
+    totals = Counter[str]()
+    for rate in rates:
+        totals[rate.variant] += rate.impressions
+    series: dict[str, list[fig.Point]] = {}
+    for rate in rates:
+        ends = tables.scaled(100, rate.ctr, rate.low, rate.high)
+        said = (
+            f"position {fmt.count(rate.position)}, impressions {fmt.count(rate.impressions)}, "
+            f"share {tables.share_of(rate.impressions, totals[rate.variant])}, "
+            f"clicks {fmt.count(rate.clicks)}, CTR {' '.join(_percent(rate))}"
+        )
+        point = fig.Point(rate.position, 100 * rate.ctr, said, ends)
+        series.setdefault(rate.variant, []).append(point)
+    up = {"ticksuffix": "%", "rangemode": "tozero"}
+    if rates:
+        drawn = fig.lines(series, "position", "CTR", {"tickformat": "d"}, up)
+        first = min(rate.position for rate in rates)
+        on_top = [f"{r.variant} {_percent(r)[0]}" for r in rates if r.position == first]
+        said = f"At position {first}: {fmt.listing(on_top)}."
+        yield FigureView("CTR by position", said, drawn, ("position", "ctr"))
+
+
+def _percent(rate: PositionRate) -> tuple[str, str]:
+    value, interval = fmt.estimate(*tables.scaled(100, rate.ctr, rate.low, rate.high))
+    return f"{value}%", interval

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from abeval.report.analysis_page import row_mark
 from abeval.report.assets import macro
-from abeval.report.effects import row_mark
 from abeval.report.glyph import Axis, Mark, shared_axis, sparkline
 from abeval.report.tables import printed
 from abeval.results import FamilyInterval

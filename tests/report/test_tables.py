@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 import abeval
-from abeval.report.effects import by_role
+from abeval.report.analysis_page import by_role
 from abeval.report.page import page_html
 from abeval.report.tables import printed, segment_tables, tables
 from abeval.report.terminal import as_text
