@@ -7,7 +7,7 @@ from abeval.offline.metrics import direction_of
 from abeval.report import assets, tables
 from abeval.report import figures as fig
 from abeval.report.figures import Block, Closed, FigureView
-from abeval.report.tables import Kind, Tables, TextTable, VerdictLine, lift_of, table, with_rows
+from abeval.report.tables import Kind, Tables, TextTable, VerdictLine, format_lift, table, with_rows
 from abeval.results import codes
 from abeval.results import format as fmt
 from abeval.results.agreement import Agreement, AgreementRow, Cause, Explanation, PositionRate
@@ -50,8 +50,8 @@ def standing_table(result: Agreement) -> TextTable:
     together = fig.grouped(goals, lambda row: (row.offline, row.variant, row.standing))
 
     def lifted(row: AgreementRow) -> str:
-        shown = tables.shown_lift(row)
-        return row.online if shown is None else f"{row.online} {shown.estimate}"
+        shown = format_lift(row)
+        return f"{row.online} {shown.estimate}" if shown else row.online
 
     return table(
         "Offline against goals",
@@ -99,7 +99,7 @@ def trust_lines(result: Agreement) -> Iterator[tuple[str, str]]:
         yield "Trust", message.removeprefix("Trust: ")
     several = len(result.explanations) > 1
     lifts = [
-        f"{row.online}{f' of {row.variant}' * several} {lift_of(row)}"
+        f"{row.online}{f' of {row.variant}' * several} {format_lift(row).text}"
         for row in result.rows
         if row.role == "guardrail"
     ]
@@ -118,7 +118,7 @@ def _sides(row: AgreementRow) -> str:
     offline = number(row.difference, row.low, row.high, signed=True)
     return (
         f"On control's traffic {row.offline} {_moved(row.offline_strength)} offline ({offline}); "
-        f"online {row.online} {_moved(row.online_strength)} ({lift_of(row)})."
+        f"online {row.online} {_moved(row.online_strength)} ({format_lift(row).text})."
     )
 
 
@@ -180,7 +180,7 @@ def pair_table(result: Agreement) -> TextTable:
         *("offline", "online"),
         ("variant", lambda row: row.variant, "extra"),
         ("difference", lambda r: number(r.difference, r.low, r.high, signed=True), "number"),
-        ("lift", lift_of, "number"),
+        ("lift", lambda row: format_lift(row).text, "number"),
         "standing",
         tables.WHY_NOT,
     )

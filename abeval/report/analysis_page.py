@@ -12,7 +12,7 @@ from abeval.report import assets, glyph, tables
 from abeval.report import figures as fig
 from abeval.report.figures import Block, Closed, FigureView, of_metrics, places
 from abeval.report.next_step import ORDER, in_order, size_words, verdict_lines
-from abeval.report.tables import Cell, Printed, TextTable, full, share_of, shown_lift
+from abeval.report.tables import Cell, Printed, TextTable, format_lift, full, share_of
 from abeval.report.time_page import cells, scale_of, units_view
 from abeval.results import AAMetric, MetricInfo, Row, SliceRow, codes
 from abeval.results import format as fmt
@@ -91,7 +91,7 @@ def _expect_less(result: Result) -> list[tuple[str, str]]:
         f"{shown.high if row.direction == 'decrease' else shown.low}"
         for row in result.scorecard
         if row.variant in shipping and row.role == "goal" and row.status == "better"
-        if (shown := shown_lift(row))
+        if (shown := format_lift(row))
     ]
     if not ends:
         return []
@@ -248,12 +248,10 @@ DECIDED = frozenset({"better", "worse", "equivalent", "non_inferior"})
 
 def effect_of(row: Row | SliceRow, unit: str, note: str = "") -> Cell:
     """Show the lift of a row, or its difference if there is no lift; the tooltip has all digits."""
-    shown = tables.shown_lift(row) or tables.shown_difference(row, unit)
-    html = tables.spans(
-        estimate=tables.estimate_of(shown), interval=tables.interval_of(shown), note=note
-    )
+    shown = tables.format_effect(row, unit)
+    html = tables.spans(estimate=shown.estimate, interval=shown.interval, note=note)
     exact = f"lift {full(row.lift)} [{full(row.lift_low)}, {full(row.lift_high)}]"
-    return Cell(tables.text_of(shown), html, "effect", exact)
+    return Cell(shown.text, html, "effect", exact)
 
 
 def row_mark(
@@ -290,7 +288,7 @@ def slice_mark(info: ExperimentInfo, row: SliceRow) -> glyph.Mark | None:
 
 
 def _spoken_label(level: str, row: Row | SliceRow, name: str, status: str) -> str:
-    shown = tables.shown_lift(row)
+    shown = format_lift(row)
     numbers = f"{shown.estimate}, {level} interval {shown.span}" if shown else fmt.MISSING
     return f"{name}: lift {numbers}, {status}"
 
@@ -345,7 +343,7 @@ def row_views(result: Result, rows: Sequence[Row]) -> Rows:
     views = []
     for of, one in zip(rows, shown, strict=True):
         row, metric, decimals = one.row, metrics[of.metric], digits[of.metric]
-        absolute = tables.shown_difference(row, metric.unit)
+        absolute = tables.format_difference(row, metric.unit)
         view = RowView(
             row,
             metric,

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from markupsafe import Markup, escape
 
-from abeval.report.tables import could_see, decisive_p, full, margin_of, shown_lift
+from abeval.report.tables import could_see, decisive_p, format_lift, full, margin_of
 from abeval.results import MetricInfo, codes
 from abeval.results import format as fmt
 
@@ -204,7 +204,7 @@ def _environment() -> "jinja2.Environment":
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    by_name = (said, full, slug, packed_url, metric_note, decisive_p, could_see, shown_lift)
+    by_name = (said, full, slug, packed_url, metric_note, decisive_p, could_see, format_lift)
     environment.filters |= {one.__name__: one for one in by_name} | {
         "num": fmt.typographic,
         "count": lambda number: fmt.typographic(fmt.count(number)),

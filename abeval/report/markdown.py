@@ -8,7 +8,7 @@ from abeval.report.agreement_page import conclusion_lines, standings
 from abeval.report.next_step import ORDER, in_order, next_step, verdict_lines
 from abeval.report.short import tabulate
 from abeval.report.spread_page import moved_sentences
-from abeval.report.tables import Printed, TextTable, decisive_p, filled, lift_of
+from abeval.report.tables import Printed, TextTable, decisive_p, filled, format_lift
 from abeval.results import codes
 from abeval.results import format as fmt
 from abeval.results.analysis import Result
@@ -111,7 +111,7 @@ def _scorecard(result: Result, most: int) -> str:
         tables.printed(result, rows[:most]),
         ("metric", lambda one: f"{result.label(one.row.metric)} ({one.row.role})"),
         ("variant", lambda one: one.row.variant if several else ""),
-        ("lift", lambda one: lift_of(one.row)),
+        ("lift", lambda one: format_lift(one.row).text),
         ("detectable", lambda one: tables.could_see(one.row)),
         ("p", lambda one: fmt.p_value(decisive_p(one.row))),
         ("status", _status),

@@ -6,7 +6,7 @@ from math import sqrt
 from typing import NamedTuple
 
 from abeval.offline.metrics import DEFINITIONS
-from abeval.report import assets, tables
+from abeval.report import assets
 from abeval.report import figures as fig
 from abeval.report.figures import Block, Closed, FigureView
 from abeval.report.tables import Cell, Kind, Part, Tables, TextTable, full, scaled, spans, table
@@ -232,9 +232,9 @@ def _difference(change: PairRow | None) -> str:
         return ""
     shown = fmt.difference(change.difference, change.low, change.high)
     reason = codes.reason(change.reason)
-    ends = "" if change.low is None else tables.interval_of(shown)
-    text = reason or fmt.MISSING if shown is None or change.low is None else shown.text
-    html = spans(estimate=tables.estimate_of(shown), interval=ends, absolute=reason)
+    ends = "" if change.low is None else shown.interval
+    text = shown.text if shown and change.low is not None else reason or fmt.MISSING
+    html = spans(estimate=shown.estimate, interval=ends, absolute=reason)
     exact = f"{full(change.difference)} [{full(change.low)}, {full(change.high)}]"
     return Cell(text, html, "effect", exact)
 
@@ -335,7 +335,7 @@ def family_figure(result: ReplayResult, metrics: Sequence[str]) -> fig.Figure | 
         if is_drawn and pair.value_control:
             share = scaled(1 / abs(pair.value_control), pair.difference, pair.low, pair.high)
             name = f"{pair.traffic}, {pair.model}" if len(rivals) > 1 else pair.traffic
-            said = f"{pair.metric}, {name}: {tables.text_of(fmt.lift(*share))}"
+            said = f"{pair.metric}, {name}: {fmt.lift(*share).text}"
             spot = fig.Spot(metrics.index(pair.metric), scaled(100, *share), said)
             series.setdefault(name, []).append(spot)
     across = fig.effect_axis(fig.ends_of(series), "%")

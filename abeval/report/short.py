@@ -127,7 +127,7 @@ def tabulate_pairs(result: "Pairwise", whole: bool) -> Tables:
         result.pairs,
         "variant",
         ("against", lambda pair: pair.base),
-        ("difference", tables.difference_of, "number"),
+        ("difference", lambda pair: tables.format_difference(pair).text, "number"),
         ("lift", lambda p: "" if p.lift is None else f"{100 * p.lift:+.2f}%", "spare"),
         ("p", lambda pair: fmt.p_value(decisive_p(pair)), "number"),
         ("units", lambda p: f"{fmt.count(p.units)}, {fmt.count(p.units_base)}", "spare"),

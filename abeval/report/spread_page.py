@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from abeval.report import figures as fig
 from abeval.report import tables
 from abeval.report.figures import Block, Closed, FigureView
-from abeval.report.tables import TextTable, interval, lift_of, share_of, with_rows
+from abeval.report.tables import TextTable, format_lift, interval, share_of, with_rows
 from abeval.results import codes
 from abeval.results import format as fmt
 from abeval.results.analysis import Result
@@ -80,7 +80,9 @@ def _value_views(result: Result, value: str) -> Iterator[FigureView]:
     for one in effects:
         lift, name = interval(one, "lift", 100), level_words(one.level)
         if lift[0] is not None:
-            point = fig.Point(name, lift[0], f"{name}: {fmt.typographic(lift_of(one))}", lift)
+            point = fig.Point(
+                name, lift[0], f"{name}: {fmt.typographic(format_lift(one).text)}", lift
+            )
             lifts.setdefault(one.variant, []).append(point)
     if lifts:
         said = f"{_moved(effects)} {_without_lift(effects)}".rstrip()
@@ -98,9 +100,9 @@ def _moved(effects: Sequence[QuantileEffect]) -> str:
         return "No interval excludes zero."
     said = []
     for one in clear:
-        shown = tables.shown_lift(one)
+        shown = format_lift(one)
         name = f"{level_words(one.level)}{f' of {one.variant}' if several else ''}"
-        said.append(name if shown is None else f"{name} {shown.estimate}")
+        said.append(f"{name} {shown.estimate}" if shown else name)
     return f"Intervals that exclude zero: {fmt.listing(said)}."
 
 

@@ -173,39 +173,19 @@ def excludes_zero(row: object) -> bool:
     return low is not None and high is not None and not low <= 0 <= high
 
 
-def shown_lift(row: object) -> fmt.Shown | None:
-    """Write the lift of a row; None without one."""
+def format_lift(row: object) -> fmt.Shown:
+    """Write the lift of a row."""
     return fmt.lift(*interval(row, "lift"))
 
 
-def shown_difference(row: object, unit: str = "") -> fmt.Shown | None:
-    """Write the difference of a row; None without one."""
+def format_difference(row: object, unit: str = "") -> fmt.Shown:
+    """Write the difference of a row."""
     return fmt.difference(*interval(row, "difference"), unit)
 
 
-def text_of(shown: fmt.Shown | None, missing: str = fmt.MISSING) -> str:
-    """Return an effect with its interval as one text."""
-    return missing if shown is None else shown.text
-
-
-def estimate_of(shown: fmt.Shown | None) -> str:
-    """Return the estimate of an effect, or that there is none."""
-    return fmt.MISSING if shown is None else shown.estimate
-
-
-def interval_of(shown: fmt.Shown | None) -> str:
-    """Return the interval of an effect; empty without one."""
-    return "" if shown is None else shown.interval
-
-
-def lift_of(row: object) -> str:
-    """Write the lift of a row with its interval, or that there is none."""
-    return text_of(shown_lift(row))
-
-
-def difference_of(row: object, unit: str = "") -> str:
-    """Write the difference of a row with its interval, or that there is none."""
-    return text_of(shown_difference(row, unit))
+def format_effect(row: object, unit: str) -> fmt.Shown:
+    """Write the lift of a row, or its difference if there is no lift."""
+    return format_lift(row) or format_difference(row, unit)
 
 
 def full(value: float | None) -> str:
@@ -320,7 +300,7 @@ def design_tables(result: Result) -> tuple[TextTable, ...]:
         called(result),
         ("minutes", lambda one: f"{one.start:g} to {one.end:g}"),
         ("value", lambda one: fmt.mean(one.value, result.info(one.metric).unit)),
-        ("difference", lambda one: difference_of(one, result.info(one.metric).unit)),
+        ("difference", lambda one: format_difference(one, result.info(one.metric).unit).text),
         ("p", lambda one: fmt.p_value(one.p_value)),
     )
     return with_rows(costs, quarters)
@@ -344,8 +324,8 @@ def _adjustments(result: Result) -> TextTable:
         result.adjustments,
         *(called(result), "variant"),
         ("by", lambda change: change.method, "words"),
-        ("without", lambda change: difference_of(change, unit(change))),
-        ("with", lambda change: difference_of(row(change), unit(change))),
+        ("without", lambda change: format_difference(change, unit(change)).text),
+        ("with", lambda change: format_difference(row(change), unit(change)).text),
         ("p without, with", lambda c: f"{fmt.p_value(c.p_value)}, {fmt.p_value(row(c).p_value)}"),
         ("what changed", lambda change: changes(change, unit(change)), "words"),
     )
@@ -414,7 +394,7 @@ def _contrasts(result: Result) -> TextTable:
     alpha = result.experiment.alpha
 
     def against(one: SegmentContrast) -> str:
-        return text_of(shown_lift(one), difference_of(one, result.info(one.metric).unit))
+        return format_effect(one, result.info(one.metric).unit).text
 
     return table(
         "Segments that differ from the rest",
@@ -460,8 +440,8 @@ def _cells(result: Result) -> TextTable:
     more = "" if len(shown) == len(rows) else f" The {CELLS} that most units saw."
 
     def effect(row: CutRow) -> str:
-        shown = shown_lift(row) or shown_difference(row, result.info(row.metric).unit)
-        return text_of(shown, codes.reason(row.reason))
+        shown = format_effect(row, result.info(row.metric).unit)
+        return shown.text if shown else codes.reason(row.reason)
 
     return table(
         "Cuts",
@@ -487,13 +467,13 @@ def _splits(result: Result) -> TextTable:
     def part(split: CutSplit, name: str) -> str:
         value, low, high = interval(split, name)
         shown = fmt.difference(value, low, high, result.info(split.metric).unit)
-        if shown is not None and low is not None:
+        if shown and low is not None:
             return shown.text
-        return f"{estimate_of(shown)} {codes.reason(split.reason)}"
+        return f"{shown.estimate} {codes.reason(split.reason)}"
 
     def whole(split: CutSplit) -> str:
         unit = result.info(split.metric).unit
-        return estimate_of(fmt.difference(split.difference, None, None, unit))
+        return fmt.difference(split.difference, None, None, unit).estimate
 
     return table(
         "Within cuts, and by their mix",

@@ -184,8 +184,8 @@ def _scorecard(
         return fmt.pair(row.control, row.treatment, units.get(row.metric, ""))
 
     def lift(row: Row) -> str:
-        shown = tables.text_of(fmt.effect(row, units.get(row.metric, "")))
-        return shown + " abs" * _in_own_unit(row)
+        shown = fmt.effect(row, units.get(row.metric, ""))
+        return shown.text + " abs" * _in_own_unit(row)
 
     rows = tables.numbers(
         shown,

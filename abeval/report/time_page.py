@@ -10,14 +10,7 @@ from abeval.report import assets, tables
 from abeval.report import figures as fig
 from abeval.report.figures import Block, FigureView, Point, info_of, of_metrics
 from abeval.report.short import tabulate
-from abeval.report.tables import (
-    excludes_zero,
-    interval,
-    scaled,
-    shown_difference,
-    shown_lift,
-    text_of,
-)
+from abeval.report.tables import excludes_zero, interval, scaled
 from abeval.report.time_short import stability_table
 from abeval.results import MetricInfo, Row, SliceRow, codes
 from abeval.results import format as fmt
@@ -41,7 +34,7 @@ class Scale(NamedTuple):
 
     def text(self, row: SliceRow | WindowRow) -> str:
         """Write the effect of a row."""
-        return fmt.typographic(text_of(shown_lift(row) or shown_difference(row, self.unit)))
+        return fmt.typographic(tables.format_effect(row, self.unit).text)
 
     def points(self, rows: Iterable[WindowRow], by: str = "end") -> list[Point]:
         """Place rows at their first or last day; without those that have no effect."""
@@ -171,7 +164,7 @@ def _always_valid(
     # The text of a look, with both ends, is that of its lower end alone.
     said = [
         f"up to {look.day}: "
-        + text_of(fmt.difference(look.difference, look.always_low, look.always_high, scale.unit))
+        + fmt.difference(look.difference, look.always_low, look.always_high, scale.unit).text
         + f", p {fmt.p_value(look.always_p_value)}; "
         + f"for one look p {fmt.p_value(look.fixed_p_value)}{_planned(look)}"
         for look, _ in shown

@@ -96,9 +96,9 @@ def _in_scale(scale: str | None, value: float | None, low: float | None, high: f
     if value is None:
         return ""
     if scale != "relative":
-        return tables.text_of(fmt.difference(value, low, high), "")
+        return fmt.difference(value, low, high).text
     ends = (None if end is None else math.expm1(end) for end in (low, high))
-    return tables.text_of(fmt.lift(math.expm1(value), *ends))
+    return fmt.lift(math.expm1(value), *ends).text
 
 
 def _novelty(rows: "list[Novelty]") -> TextTable:
