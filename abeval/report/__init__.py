@@ -2,15 +2,11 @@
 
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
 
 from abeval.errors import AbevalError
 from abeval.files import write_text
 from abeval.results.analysis import Result
-
-if TYPE_CHECKING:
-    from abeval.report.short import Brief
-    from abeval.results.study import Study
+from abeval.results.record import Record
 
 __all__ = ["check_page", "summary_html", "write_report"]
 
@@ -42,11 +38,11 @@ def check_page(path: Path) -> None:
             raise AbevalError(what, "name another file, or remove this one first")
 
 
-def summary_html(result: "Result | Study | Brief") -> str:
+def summary_html(result: Record) -> str:
     """Write a result as inline HTML without scripts, for notebooks."""
     from abeval.report.page import brief, summary
     from abeval.results.study import Study
 
     if isinstance(result, Study):
-        return "".join(summary_html(cast("Result", part)) for part in result.results)
+        return "".join(summary_html(part) for part in result.results)
     return summary(result) if isinstance(result, Result) else brief(result)

@@ -33,7 +33,7 @@ def verdict_part(study: Study) -> Iterator[Block]:
         if joint is not None and joint.explanations and not study.questions:
             lines, beside = agreement.conclusions(joint), agreement.trust_lines(joint)
             yield assets.block("lines.html", lines=lines, said=beside)
-            table = tables.filled(agreement.standing_table(joint))
+            table = tables.filled(agreement.standing_table(joint))._replace(kinds=())
             yield table._replace(title="", lead=f"{table.title}: {table.lead}")
         return
     judged = in_order(result, (row for row in result.scorecard if row.role != "diagnostic"))

@@ -230,12 +230,10 @@ def lines(
     xaxis: Mapping[str, object] | None = None,
     yaxis: Mapping[str, object] | None = None,
     mode: str = "lines+markers",
-    height: int = 300,
-    margin: dict[str, int] | None = None,
     order: Mapping[str, int] | None = None,
     shape: Literal["bars", "band"] = "bars",
     is_effect: bool = False,
-    **layout: object,
+    **layout: Any,  # noqa: ANN401 (as `figure` takes it)
 ) -> Figure:
     """Draw a line for each name, and the intervals of its points as bars or as one band.
 
@@ -274,7 +272,7 @@ def lines(
             left |= {"range": bounds, **signed_ticks(bounds, str(left.get("ticksuffix", "")))}
         traces += arrows
     shown = {"showlegend": len(series) > 1, **layout}
-    return figure(traces, height, margin, xaxis=bottom, yaxis=left, **shown)
+    return figure(traces, xaxis=bottom, yaxis=left, **shown)
 
 
 _WIDEST = 4.0

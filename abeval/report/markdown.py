@@ -1,7 +1,6 @@
 """Write a study as Markdown, for a pull request or a chat."""
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 from abeval.report import tables
 from abeval.report.agreement_page import conclusion_lines, standings
@@ -12,16 +11,14 @@ from abeval.report.tables import Printed, TextTable, decisive_p, filled, format_
 from abeval.results import codes
 from abeval.results import format as fmt
 from abeval.results.analysis import Result
+from abeval.results.record import Record
 from abeval.results.study import Study
 from abeval.results.trust import worst_first
-
-if TYPE_CHECKING:
-    from abeval.report.short import Brief
 
 _SPECIAL = str.maketrans({c: f"\\{c}" for c in "\\`*_[]<>|#~"})
 
 
-def markdown(result: "Study | Brief") -> str:
+def markdown(result: Record) -> str:
     """Write the verdict, what to do next, goals, guardrails and trust; other results as tables."""
     if isinstance(result, Study):
         blocks = [*_blocks(result)]

@@ -4,7 +4,7 @@ import re
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import cached_property, singledispatch
+from functools import singledispatch
 from typing import TYPE_CHECKING, NamedTuple
 
 from markupsafe import Markup
@@ -13,9 +13,9 @@ from abeval.report import assets
 from abeval.report import figures as fig
 from abeval.report import history_page as history
 from abeval.report.analysis_page import by_role
-from abeval.report.figures import Block, Figure, FigureView, Interval, OfMetric, figures_of
+from abeval.report.figures import Block, FigureView, Interval, OfMetric, figures_of
 from abeval.report.next_step import ORDER, next_step, verdict_lines
-from abeval.report.short import Brief, off_policy_value, tabulate
+from abeval.report.short import off_policy_value, tabulate
 from abeval.report.tables import TextTable, VerdictLine, filled
 from abeval.results import codes
 from abeval.results import format as fmt
@@ -24,7 +24,7 @@ from abeval.results.analysis import Result
 from abeval.results.history import HistoryReport
 from abeval.results.interleaving import InterleavingResult
 from abeval.results.off_policy import OffPolicyResult
-from abeval.results.record import csv_text
+from abeval.results.record import Record, csv_text
 from abeval.results.replay import ReplayRow
 from abeval.results.study import Study, study_of
 from abeval.views import view
@@ -150,7 +150,8 @@ class Figures(Mapping[tuple[str, ...], "go.Figure"]):
     """
 
     def __init__(self, result: object) -> None:
-        self._study = study_of(result)
+        views = (view for part in _built(study_of(result)) for view in figures_of(part.blocks))
+        self._drawn = {view.key: view.figure for view in views}
 
     def __getitem__(self, key: tuple[str, ...] | str) -> "go.Figure":
         """Return the figure of a key.
@@ -175,12 +176,6 @@ class Figures(Mapping[tuple[str, ...], "go.Figure"]):
     def __repr__(self) -> str:
         return f"Figures({', '.join(map(repr, self))})"
 
-    @cached_property
-    def _drawn(self) -> Mapping[tuple[str, ...], Figure]:
-        """Draw every figure, once."""
-        views = (view for part in _built(self._study) for view in figures_of(part.blocks))
-        return {view.key: view.figure for view in views}
-
 
 def summary(result: Result) -> str:
     """Write the verdict and the scorecard for a notebook's output cell."""
@@ -197,7 +192,7 @@ def summary(result: Result) -> str:
     )
 
 
-def brief(result: Brief) -> str:
+def brief(result: Record) -> str:
     """Write the short tables of a result for a notebook's output cell."""
     source = tabulate(result)
     parts = (filled(one) if isinstance(one, TextTable) else one for one in source.parts)
@@ -222,7 +217,9 @@ class Section(NamedTuple):
     def of(cls, table: TextTable, *figures: Block, more: str = "") -> "Section":
         """Make the section of a table with its title and lead; its figures are below it."""
         lead = f"{table.lead} {more}".strip()
-        shown = (filled(table)._replace(title="", lead=""), *figures) if table.rows else ()
+        shown = (
+            (filled(table)._replace(title="", lead="", kinds=()), *figures) if table.rows else ()
+        )
         return cls(assets.slug(table.title.lower()), table.title, lead, shown)
 
 

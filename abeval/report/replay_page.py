@@ -9,7 +9,7 @@ from abeval.offline.metrics import DEFINITIONS
 from abeval.report import assets
 from abeval.report import figures as fig
 from abeval.report.figures import Block, Closed, FigureView
-from abeval.report.tables import Cell, Kind, Part, Tables, TextTable, full, scaled, spans, table
+from abeval.report.tables import Cell, Part, Tables, TextTable, filled, full, scaled, spans, table
 from abeval.results import codes, replay
 from abeval.results import format as fmt
 from abeval.results.replay import POOLED, CalibrationBin, Curve, PairRow, ReplayResult, ReplayRow
@@ -28,18 +28,15 @@ _DEFINITIONS = frozenset({"lin", "min", "mean", "impressions", "width", "self_in
 """Of several definitions of one metric, the one that a short table shows."""
 
 
-class _Id(NamedTuple):
-    """A metric's id in its parts: `map@10[min]`."""
+def split_id(text: str) -> tuple[str, str, str]:
+    """Split the id of a metric into name, cut-off and definition; what it lacks is empty.
 
-    name: str
-    k: str
-    definition: str
-
-    @classmethod
-    def of(cls, text: str) -> "_Id":
-        """Take an id apart; parts that it does not have are empty."""
-        match = re.fullmatch(r"([^@\[]+)(?:@(\d+))?(?:@?\[?(.*?)\]?)", text)
-        return cls(*(part or "" for part in match.groups())) if match else cls(text, "", "")
+    Example:
+        >>> split_id("map@10[min]"), split_id("auc")
+        (('map', '10', 'min'), ('auc', '', ''))
+    """
+    name, k, definition = re.findall(r"([^@\[]*)(?:@(\d+))?@?\[?(.*?)\]?$", text)[0]
+    return name, k, definition
 
 
 def tabulate_replay(result: ReplayResult, whole: bool) -> Tables:
@@ -98,7 +95,7 @@ def chosen(metrics: Sequence[str], valued: Iterable[str]) -> list[str]:
     """
     with_value = frozenset(valued)
     kept: set[str] = set()
-    for names in fig.grouped(metrics, lambda name: _Id.of(name).k).values():
+    for names in fig.grouped(metrics, lambda name: split_id(name)[1]).values():
         few = len(names) <= ROWS
         kept.update(names if few else _quoted([name for name in names if name in with_value]))
     return [name for name in metrics if name in kept]
@@ -107,9 +104,9 @@ def chosen(metrics: Sequence[str], valued: Iterable[str]) -> list[str]:
 def _quoted(names: Sequence[str]) -> list[str]:
     one_each: dict[str, str] = {}
     for name in names:
-        metric = _Id.of(name)
-        if metric.name not in one_each or metric.definition in _DEFINITIONS:
-            one_each[metric.name] = name
+        metric, _, definition = split_id(name)
+        if metric not in one_each or definition in _DEFINITIONS:
+            one_each[metric] = name
     places = {name: i for i, name in enumerate(_FIRST)}
     order = sorted(one_each, key=lambda name: places.get(name, len(_FIRST)))
     return [one_each[name] for name in order[:ROWS]]
@@ -133,7 +130,7 @@ def family_of(metric: str) -> str:
         >>> [family_of(name) for name in ("ndcg@5[lin]", "recall@5", "auc", "novelty@5[miuf]")]
         ['Ranking', 'Ranking', 'Classification', 'Beyond accuracy']
     """
-    name, _, variant = _Id.of(metric)
+    name, _, variant = split_id(metric)
     named = next((one for one in DEFINITIONS.values() if one.name == name), None)
     definition = DEFINITIONS.get((name, variant), named)
     if definition is None or definition.of_requests:
@@ -197,17 +194,19 @@ def _tabulated(result: ReplayResult, title: str, lines: Sequence[_Line]) -> Text
         for names, other in ((firsts, "baseline"), (models, "value"))
     )
     level = fmt.level(result.alpha)
-    columns: list[tuple[str, Kind, list[str]]] = [
-        ("metric", "name", [line.metric for line in lines]),
-        ("model", "name", [line.model if len(models) > 1 else "" for line in lines]),
-        (first, "number", [cells[0] for cells in map(_values, lines)]),
-        (model, "number", [cells[1] for cells in map(_values, lines)]),
-        (f"difference [{level} interval]", "name", [_difference(line.change) for line in lines]),
-        ("p", "extra", ["" if c is None else fmt.p_value(c.p_value) for *_, c in lines]),
-    ]
-    heads, kinds, cells = zip(*(one for one in columns if any(one[2])), strict=True)
     lead = f"{model} - {first}, paired by unit." if len(firsts) == len(models) == 1 else ""
-    return TextTable(title, lead, heads, tuple(zip(*cells, strict=True)), kinds)
+    every = table(
+        title,
+        lead,
+        lines,
+        "metric",
+        ("model", lambda line: line.model if len(models) > 1 else ""),
+        (first, lambda line: _values(line)[0], "number"),
+        (model, lambda line: _values(line)[1], "number"),
+        (f"difference [{level} interval]", lambda line: _difference(line.change)),
+        ("p", lambda line: fmt.p_value(line.change.p_value) if line.change else "", "extra"),
+    )
+    return filled(every)
 
 
 def _values(line: _Line) -> tuple[str, ...]:

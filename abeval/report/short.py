@@ -1,30 +1,21 @@
 """Tabulate every other result: what was asked, the numbers that decide, and the reasons."""
 
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING
 
 from abeval.report import tables
 from abeval.report.tables import WHY_NOT, Part, Tables, TextTable, decisive_p, table
 from abeval.results import codes
 from abeval.results import format as fmt
+from abeval.results.record import Record
 from abeval.results.trust import worst_first
 from abeval.views import view
 
 if TYPE_CHECKING:
-    from abeval.results.agreement import Agreement
     from abeval.results.analysis import CheckResult, Pairwise
-    from abeval.results.history import Added, HistoryReport
     from abeval.results.interleaving import InterleavingResult
     from abeval.results.off_policy import OffPolicyResult, OffPolicyRow, Realised
     from abeval.results.power import DecisionPlan, Plans
-    from abeval.results.replay import ReplayResult
     from abeval.results.trust import AAResult, AuditResult
-    from abeval.results.windows import TimeResult
-
-Brief: TypeAlias = (
-    "TimeResult | AAResult | Plans | Pairwise | ReplayResult | OffPolicyResult | AuditResult "
-    "| CheckResult | InterleavingResult | Added | HistoryReport | Agreement"
-)
-"""Results that are shown as tables; `Result` has a page of its own."""
 
 ROWS = 20
 """Of a short table of metrics; what needs attention is shown however many there are."""
@@ -46,7 +37,7 @@ _TABULATE = {
 """Kind of a result → its module and function; by name, so that no other kind is imported."""
 
 
-def tabulate(result: "Brief", whole: bool = False) -> Tables:
+def tabulate(result: Record, whole: bool = False) -> Tables:
     """Tabulate a result for text, Markdown and pages; with `whole`, metrics in full."""
     shown: Tables = view(f"abeval.report.{_TABULATE[type(result).__name__]}")(result, whole)
     asked = getattr(result, "questions", ())

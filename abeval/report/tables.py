@@ -116,7 +116,8 @@ def filled(table: TextTable) -> TextTable:
     """Leave out the columns without a text."""
     kept = [i for i in range(len(table.headers)) if any(row[i] for row in table.rows)]
     rows = tuple(tuple(row[i] for i in kept) for row in table.rows)
-    return table._replace(headers=tuple(table.headers[i] for i in kept), rows=rows, kinds=())
+    kinds = tuple(table.kinds[i] for i in kept if table.kinds)
+    return table._replace(headers=tuple(table.headers[i] for i in kept), rows=rows, kinds=kinds)
 
 
 Record = TypeVar("Record")
