@@ -7,7 +7,7 @@ from abeval.offline.metrics import direction_of
 from abeval.report import assets, tables
 from abeval.report import figures as fig
 from abeval.report.figures import Block, Closed, FigureView
-from abeval.report.tables import Kind, Tables, TextTable, VerdictLine, format_lift, table, with_rows
+from abeval.report.tables import Kind, Tables, TextTable, VerdictLine, format_lift, table
 from abeval.results import codes
 from abeval.results import format as fmt
 from abeval.results.agreement import Agreement, AgreementRow, Cause, Explanation, PositionRate
@@ -29,7 +29,7 @@ _MOST_NEEDS = 4
 def tabulate_agreement(result: Agreement, whole: bool) -> Tables:
     """List what was found, then how goals stand; with `whole`, every pair, model and cause."""
     if whole:
-        shown = with_rows(pair_table(result), *traffics_part(result), _causes(result))
+        shown = tables.drop_empty(pair_table(result), *traffics_part(result), _causes(result))
         return Tables((*conclusion_lines(result), *shown), result.notes)
     missing = [cause for cause in result.causes if cause.status == "cannot be checked"]
     needs = dict.fromkeys(need for cause in missing for need in cause.needs)
@@ -40,14 +40,14 @@ def tabulate_agreement(result: Agreement, whole: bool) -> Tables:
         "With --all": ("every pair with intervals", "models on traffics", "each cause"),
     }
     listed = (f"{lead}: {fmt.listing(list(of))}" for lead, of in lines.items() if of)
-    goals = with_rows(standing_table(result))
+    goals = tables.drop_empty(standing_table(result))
     return Tables((*conclusion_lines(result), *goals, *listed), result.notes)
 
 
 def standing_table(result: Agreement) -> TextTable:
     """Tabulate how each offline metric stands to goals, those of one standing together."""
     goals = (row for row in result.rows if row.role == "goal")
-    together = fig.grouped(goals, lambda row: (row.offline, row.variant, row.standing))
+    together = fig.group(goals, lambda row: (row.offline, row.variant, row.standing))
 
     def lifted(row: AgreementRow) -> str:
         shown = format_lift(row)
@@ -109,7 +109,7 @@ def trust_lines(result: Agreement) -> Iterator[tuple[str, str]]:
 def _directions(result: Agreement) -> str:
     """Say of which offline metrics not more is better."""
     metrics = dict.fromkeys(row.offline for row in result.rows)
-    names = fig.grouped(metrics, lambda metric: codes.direction_words(direction_of(metric)))
+    names = fig.group(metrics, lambda metric: codes.direction_words(direction_of(metric)))
     names.pop("higher is better", None)
     return "".join(f"; {words} for {fmt.listing(of)}" for words, of in names.items())
 
@@ -168,7 +168,7 @@ def _why_and_next(result: Agreement, row: AgreementRow) -> tuple[str, str]:
 
 def traffics_part(result: Agreement) -> tuple[TextTable, ...]:
     """Tabulate models on both variants' traffic, the logged difference, off-policy backtests."""
-    return (*_matrix(result), *with_rows(_backtests(result)))
+    return (*_matrix(result), *tables.drop_empty(_backtests(result)))
 
 
 def pair_table(result: Agreement) -> TextTable:
@@ -329,14 +329,14 @@ def causes_part(result: Agreement) -> Iterator[Block]:
 
 def quadrant_part(result: Agreement) -> Iterator[Block]:
     """Draw every offline metric against the goals, a figure for each variant; list all pairs."""
-    together = fig.grouped(result.rows, lambda row: row.variant)
+    together = fig.group(result.rows, lambda row: row.variant)
     for i, (variant, own) in enumerate(together.items()):
         shown = [row for row in own if row.role == "goal"] or own
         count = sum(row.standing == "conflict" for row in shown)
         said = f"{count} of {len(shown)} pairs of metrics contradict each other."
         title, key = f"Offline against online, {variant}", ("quadrant", variant)
         yield FigureView(title, said, quadrant_figure(shown, i + 1), key)
-    for pairs in with_rows(pair_table(result)):
+    for pairs in tables.drop_empty(pair_table(result)):
         yield Closed(f"{pairs.title}, all metrics ({len(pairs.rows)})", (pairs,))
 
 
@@ -348,7 +348,7 @@ def position_part(agreement: Agreement) -> Iterator[Block]:
         totals[rate.variant] += rate.impressions
     series: dict[str, list[fig.Point]] = {}
     for rate in rates:
-        ends = tables.scaled(100, rate.ctr, rate.low, rate.high)
+        ends = tables.rescale(100, rate.ctr, rate.low, rate.high)
         said = (
             f"position {fmt.count(rate.position)}, impressions {fmt.count(rate.impressions)}, "
             f"share {tables.share_of(rate.impressions, totals[rate.variant])}, "
@@ -366,5 +366,5 @@ def position_part(agreement: Agreement) -> Iterator[Block]:
 
 
 def _percent(rate: PositionRate) -> tuple[str, str]:
-    value, interval = fmt.estimate(*tables.scaled(100, rate.ctr, rate.low, rate.high))
+    value, interval = fmt.estimate(*tables.rescale(100, rate.ctr, rate.low, rate.high))
     return f"{value}%", interval

@@ -11,7 +11,7 @@ from abeval.report import agreement_page as agreement
 from abeval.report import assets, glyph, tables
 from abeval.report import figures as fig
 from abeval.report.figures import Block, Closed, FigureView, of_metrics, places
-from abeval.report.next_step import ORDER, in_order, size_words, verdict_lines
+from abeval.report.next_step import ORDER, size_words, sort_rows, verdict_lines
 from abeval.report.tables import Cell, Printed, TextTable, format_lift, full, share_of
 from abeval.report.time_page import cells, scale_of, units_view
 from abeval.results import AAMetric, MetricInfo, Row, SliceRow, codes
@@ -33,10 +33,10 @@ def verdict_part(study: Study) -> Iterator[Block]:
         if joint is not None and joint.explanations and not study.questions:
             lines, beside = agreement.conclusions(joint), agreement.trust_lines(joint)
             yield assets.block("lines.html", lines=lines, said=beside)
-            table = tables.filled(agreement.standing_table(joint))._replace(kinds=())
+            table = tables.trim(agreement.standing_table(joint))._replace(kinds=())
             yield table._replace(title="", lead=f"{table.title}: {table.lead}")
         return
-    judged = in_order(result, (row for row in result.scorecard if row.role != "diagnostic"))
+    judged = sort_rows(result, (row for row in result.scorecard if row.role != "diagnostic"))
     axis, rows = row_views(result, judged[:_MOST_ROWS])
     lines, shared = verdict_lines(result, study.outlook)
     order = places(result.experiment)
@@ -170,7 +170,7 @@ def power_part(outlook: PowerOutlook) -> tuple[Block, ...]:
     """Draw the detectable effect of each metric against days."""
     views: list[tuple[str, Block]] = []
     order = {name: i for i, name in enumerate(dict.fromkeys(v.variant for v in outlook.metrics), 1)}
-    for metric, own in fig.grouped(outlook.metrics, lambda one: one.metric).items():
+    for metric, own in fig.group(outlook.metrics, lambda one: one.metric).items():
         said = " ".join(filter(None, (_sentence(one, len(own) > 1) for one in own)))
         drawn = {one.variant: one for one in own if len(one.points) > 1}
         if drawn:
@@ -213,7 +213,7 @@ def aa_part(study: Study) -> Iterator[Block]:
         off = aa.off()
         yield tables.aa_table("", f"off: {fmt.listing(off)}." if off else "", aa.metrics, off)
         refused = TextTable("Not replayed", "", ("metric", "why"), tuple(aa.refused.items()))
-        yield from tables.with_rows(refused)
+        yield from tables.drop_empty(refused)
 
 
 def replays_part(aa: AAResult) -> tuple[Block, ...]:
@@ -326,14 +326,14 @@ Rows = tuple[glyph.Axis, list[RowView]]
 
 def by_role(result: Result) -> list[tuple[str, str, str, Rows]]:
     """Show the scorecard: role, title and hint, and the rows of each on one axis."""
-    ordered = in_order(result, result.scorecard)
+    ordered = sort_rows(result, result.scorecard)
     of_role = [(one, [row for row in ordered if row.role == one[0]]) for one in tables.ROLES]
     return [(*one, row_views(result, rows)) for one, rows in of_role if rows]
 
 
 def row_views(result: Result, rows: Sequence[Row]) -> Rows:
     """Show rows on one axis."""
-    order, shown = places(result.experiment), tables.printed(result, rows)
+    order, shown = places(result.experiment), tables.fit_rows(result, rows)
     metrics = {row.metric: result.info(row.metric) for row in rows}
     # A control is printed alike beside every variant.
     values: dict[str, list[float | None]] = {}

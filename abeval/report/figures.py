@@ -434,7 +434,7 @@ Record = TypeVar("Record")
 Key = TypeVar("Key")
 
 
-def grouped(records: Iterable[Record], key: Callable[[Record], Key]) -> dict[Key, list[Record]]:
+def group(records: Iterable[Record], key: Callable[[Record], Key]) -> dict[Key, list[Record]]:
     """Put the records of each key together, keys in the order in which they appear."""
     groups: dict[Key, list[Record]] = {}
     for record in records:
@@ -446,14 +446,14 @@ def of_metrics(blocks: Iterable[tuple[str, Block]]) -> tuple["OfMetric", ...]:
     """Put the blocks of each metric together, in the order of the metrics."""
     return tuple(
         OfMetric(metric, tuple(block for _, block in own))
-        for metric, own in grouped(blocks, lambda one: one[0]).items()
+        for metric, own in group(blocks, lambda one: one[0]).items()
     )
 
 
 _LONG = 40
 
 
-def listed(table: TextTable) -> Block:
+def fold(table: TextTable) -> Block:
     """Show a table; one of many rows is closed."""
     count = len(table.rows)
     return Closed(f"All {count} rows", (table,)) if count > _LONG else table

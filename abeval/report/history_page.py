@@ -7,7 +7,7 @@ from itertools import islice
 from abeval.report import figures as fig
 from abeval.report import tables
 from abeval.report.figures import FigureView
-from abeval.report.tables import Tables, TextTable, VerdictLine, interval, scaled, table
+from abeval.report.tables import Tables, TextTable, VerdictLine, interval, rescale, table
 from abeval.results import format as fmt
 from abeval.results.history import FEWEST, Added, Gained, HistoryEffect, HistoryReport, Prediction
 
@@ -32,7 +32,7 @@ def tabulate_additions(result: Added, whole: bool) -> Tables:
 
 def tabulate_history(result: HistoryReport, whole: bool) -> Tables:
     """Write the verdict, what was learned and cannot be said; then every table that has rows."""
-    shown = tables.with_rows(prediction_table(result), sensitivity_table(result))
+    shown = tables.drop_empty(prediction_table(result), sensitivity_table(result))
     left_out = (f"left out, {why}: {n:,} rows" for why, n in result.left_out)
     said = (*tables.text_lines(verdict(result)), *sentences(result))
     return Tables((*said, *shown), (*left_out, *result.notes))
@@ -100,7 +100,7 @@ def sentences(result: HistoryReport) -> tuple[str, ...]:
 
 def _signs(result: HistoryReport) -> Iterator[str]:
     """Say for each target how often the signs of its offline metrics agreed, best first."""
-    for target, own in fig.grouped(result.predictions, lambda one: one.target).items():
+    for target, own in fig.group(result.predictions, lambda one: one.target).items():
         own.sort(key=lambda one: -one.agree_share)
         listed = (f"{o.predictor} in {o.agree} of {o.effects} ({_agreement(o)})" for o in own)
         more = f"; {len(own) - _LISTED} more below" if len(own) > _LISTED else ""
@@ -248,7 +248,7 @@ def forest_figure(effects: Sequence[HistoryEffect]) -> fig.Figure:
     names = ["* " * one.shipped + one.experiment + f", {one.variant}" * several for one in ordered]
     series: dict[str, list[fig.Spot]] = {"measured": [], "shrunk": []}
     for i, one in enumerate(ordered):
-        measured = scaled(100, one.effect, one.low, one.high)
+        measured = rescale(100, one.effect, one.low, one.high)
         for name, ends in (("measured", measured), ("shrunk", interval(one, "shrunk", 100))):
             series[name].append(fig.Spot(i, ends, f"{names[i]}: {ends[0] or 0:+.3g}%"))
     return fig.forest(names, series, **fig.effect_axis(fig.ends_of(series), "%"))

@@ -16,7 +16,7 @@ from abeval.report.analysis_page import by_role
 from abeval.report.figures import Block, FigureView, Interval, OfMetric, figures_of
 from abeval.report.next_step import ORDER, next_step, verdict_lines
 from abeval.report.short import off_policy_value, tabulate
-from abeval.report.tables import TextTable, VerdictLine, filled
+from abeval.report.tables import TextTable, VerdictLine, trim
 from abeval.results import codes
 from abeval.results import format as fmt
 from abeval.results.agreement import AgreementRow
@@ -195,7 +195,7 @@ def summary(result: Result) -> str:
 def brief(result: Record) -> str:
     """Write the short tables of a result for a notebook's output cell."""
     source = tabulate(result)
-    parts = (filled(one) if isinstance(one, TextTable) else one for one in source.parts)
+    parts = (trim(one) if isinstance(one, TextTable) else one for one in source.parts)
     shown = (*filter(None, [source.draft]), *parts, *source.notes)
     return assets.render("brief.html", parts=shown, style=_summary_style())
 
@@ -217,9 +217,7 @@ class Section(NamedTuple):
     def of(cls, table: TextTable, *figures: Block, more: str = "") -> "Section":
         """Make the section of a table with its title and lead; its figures are below it."""
         lead = f"{table.lead} {more}".strip()
-        shown = (
-            (filled(table)._replace(title="", lead="", kinds=()), *figures) if table.rows else ()
-        )
+        shown = (trim(table)._replace(title="", lead="", kinds=()), *figures) if table.rows else ()
         return cls(assets.slug(table.title.lower()), table.title, lead, shown)
 
 

@@ -9,7 +9,7 @@ from abeval.offline.metrics import DEFINITIONS
 from abeval.report import assets
 from abeval.report import figures as fig
 from abeval.report.figures import Block, Closed, FigureView
-from abeval.report.tables import Cell, Part, Tables, TextTable, filled, full, scaled, spans, table
+from abeval.report.tables import Cell, Part, Tables, TextTable, full, rescale, spans, table, trim
 from abeval.results import codes, replay
 from abeval.results import format as fmt
 from abeval.results.replay import POOLED, CalibrationBin, Curve, PairRow, ReplayResult, ReplayRow
@@ -81,21 +81,21 @@ def shown_metrics(result: ReplayResult) -> list[str]:
     """Choose the metrics of a short table: those of most teams that have a value."""
     pooled = main_traffic(result)
     valued = {r.metric for r in result.rows if r.traffic == pooled and r.value is not None}
-    return chosen(metrics_of(result), valued)
+    return choose(metrics_of(result), valued)
 
 
-def chosen(metrics: Sequence[str], valued: Iterable[str]) -> list[str]:
+def choose(metrics: Sequence[str], valued: Iterable[str]) -> list[str]:
     """At most a dozen metrics a cut-off, one definition of each, in the order of the result.
 
     Metrics of the result that are not in `valued` have no value, and are left out first.
 
     Example:
-        >>> chosen(["ndcg@5[exp]", "ndcg@5[lin]", "recall@5", "auc"], ["ndcg@5[lin]", "recall@5"])
+        >>> choose(["ndcg@5[exp]", "ndcg@5[lin]", "recall@5", "auc"], ["ndcg@5[lin]", "recall@5"])
         ['ndcg@5[exp]', 'ndcg@5[lin]', 'recall@5', 'auc']
     """
     with_value = frozenset(valued)
     kept: set[str] = set()
-    for names in fig.grouped(metrics, lambda name: split_id(name)[1]).values():
+    for names in fig.group(metrics, lambda name: split_id(name)[1]).values():
         few = len(names) <= ROWS
         kept.update(names if few else _quoted([name for name in names if name in with_value]))
     return [name for name in metrics if name in kept]
@@ -206,7 +206,7 @@ def _tabulated(result: ReplayResult, title: str, lines: Sequence[_Line]) -> Text
         (f"difference [{level} interval]", lambda line: _difference(line.change)),
         ("p", lambda line: fmt.p_value(line.change.p_value) if line.change else "", "extra"),
     )
-    return filled(every)
+    return trim(every)
 
 
 def _values(line: _Line) -> tuple[str, ...]:
@@ -267,7 +267,7 @@ def _part(some: int, of: int) -> str:
 
 def curves(result: ReplayResult) -> Iterator[tuple[str, str, list[replay.Curve]]]:
     """Name each metric and traffic with curves, say where they level off, and list them."""
-    together = fig.grouped(result.curves, lambda curve: (curve.metric, curve.traffic))
+    together = fig.group(result.curves, lambda curve: (curve.metric, curve.traffic))
     for (metric, traffic), own in together.items():
         elbows = (
             f"{c.model} has none" if c.elbow is None else f"{c.model} at {c.elbow}" for c in own
@@ -332,10 +332,10 @@ def family_figure(result: ReplayResult, metrics: Sequence[str]) -> fig.Figure | 
     for pair in result.pairs:
         is_drawn = (pair.control, pair.model) in rivals and pair.metric in metrics
         if is_drawn and pair.value_control:
-            share = scaled(1 / abs(pair.value_control), pair.difference, pair.low, pair.high)
+            share = rescale(1 / abs(pair.value_control), pair.difference, pair.low, pair.high)
             name = f"{pair.traffic}, {pair.model}" if len(rivals) > 1 else pair.traffic
             said = f"{pair.metric}, {name}: {fmt.lift(*share).text}"
-            spot = fig.Spot(metrics.index(pair.metric), scaled(100, *share), said)
+            spot = fig.Spot(metrics.index(pair.metric), rescale(100, *share), said)
             series.setdefault(name, []).append(spot)
     across = fig.effect_axis(fig.ends_of(series), "%")
     return fig.forest(metrics, series, **across) if series else None
@@ -393,7 +393,7 @@ def _pairs(title: str, lead: str, head: str, rows: Iterable[tuple[str, str]]) ->
 
 def calibration_part(result: ReplayResult) -> Iterator[FigureView]:
     """Draw click rate against predicted score, a figure for each traffic and way of binning."""
-    together = fig.grouped(result.calibration, lambda b: (b.traffic, b.kind))
+    together = fig.group(result.calibration, lambda b: (b.traffic, b.kind))
     for (traffic, kind), own in together.items():
         title, key = f"Traffic of {traffic}, {_BINNED[kind]}", ("calibration", traffic, kind)
         yield FigureView(title, "", calibration_figure(own), key)

@@ -211,7 +211,7 @@ def tabulate_checks(result: "CheckResult", whole: bool) -> Tables:
     shown = worst_first(result.trust, "fail", "warn", "skipped", *(("pass",) if whole else ()))
     units = ", ".join(f"{v.name} {fmt.count(v.units)}" for v in result.experiment.variants)
     first = f"{result.experiment.shown}: {tables.tally(result.trust)}; {units}"
-    return Tables((first, *tables.with_rows(tables.checks_table(shown))))
+    return Tables((first, *tables.drop_empty(tables.checks_table(shown))))
 
 
 def tabulate_preferences(result: "InterleavingResult", whole: bool) -> Tables:
@@ -240,7 +240,7 @@ def tabulate_preferences(result: "InterleavingResult", whole: bool) -> Tables:
     )
     shown = worst_first(checks, "fail", "warn", *(("skipped", "pass") if whole else ()))
     said = (*(one.sentence for one in result.verdicts), size, f"Trust: {tables.tally(checks)}")
-    return Tables((*said, rows, *tables.with_rows(tables.checks_table(shown))), result.notes)
+    return Tables((*said, rows, *tables.drop_empty(tables.checks_table(shown))), result.notes)
 
 
 def _mismatches(result: "AuditResult") -> list[Part]:

@@ -107,12 +107,12 @@ def spans(**parts: str) -> Markup:
     return Markup(" ").join(shown)
 
 
-def with_rows(*tables: TextTable) -> tuple[TextTable, ...]:
+def drop_empty(*tables: TextTable) -> tuple[TextTable, ...]:
     """Leave out the tables without rows."""
     return tuple(table for table in tables if table.rows)
 
 
-def filled(table: TextTable) -> TextTable:
+def trim(table: TextTable) -> TextTable:
     """Leave out the columns without a text."""
     kept = [i for i in range(len(table.headers)) if any(row[i] for row in table.rows)]
     rows = tuple(tuple(row[i] for i in kept) for row in table.rows)
@@ -154,10 +154,10 @@ Interval = tuple[float | None, float | None, float | None]
 
 def interval(record: object, name: str, scale: float = 1.0) -> Interval:
     """Return a number of a record with its ends: the fields NAME, NAME_low and NAME_high."""
-    return scaled(scale, *(getattr(record, f"{name}{end}") for end in ("", "_low", "_high")))
+    return rescale(scale, *(getattr(record, f"{name}{end}") for end in ("", "_low", "_high")))
 
 
-def scaled(scale: float, *numbers: float | None) -> Interval:
+def rescale(scale: float, *numbers: float | None) -> Interval:
     """Multiply a value and the ends of its interval."""
     value, low, high = (None if number is None else scale * number for number in numbers)
     return value, low, high
@@ -218,7 +218,7 @@ class Printed(NamedTuple):
     level: str
 
 
-def printed(result: Result, rows: Iterable[Row]) -> list[Printed]:
+def fit_rows(result: Result, rows: Iterable[Row]) -> list[Printed]:
     """Fit rows for print; the JSON has the observed value and the uncorrected interval."""
     adjusted = {(one.metric, one.variant) for one in result.adjustments if one.method != "cap"}
     by_row = {(one.metric, one.variant): one for one in result.family_intervals}
@@ -272,12 +272,12 @@ def checks_table(checks: Iterable[Check]) -> TextTable:
 
 def tables(result: Result) -> tuple[TextTable, ...]:
     """List the tables that have rows."""
-    return with_rows(_adjustments(result), _boundaries(result))
+    return drop_empty(_adjustments(result), _boundaries(result))
 
 
 def segment_tables(result: Result) -> tuple[TextTable, ...]:
     """List the tables about segments that have rows."""
-    return with_rows(_segment_tests(result), _contrasts(result))
+    return drop_empty(_segment_tests(result), _contrasts(result))
 
 
 def design_tables(result: Result) -> tuple[TextTable, ...]:
@@ -304,7 +304,7 @@ def design_tables(result: Result) -> tuple[TextTable, ...]:
         ("difference", lambda one: format_difference(one, result.info(one.metric).unit).text),
         ("p", lambda one: fmt.p_value(one.p_value)),
     )
-    return with_rows(costs, quarters)
+    return drop_empty(costs, quarters)
 
 
 def called(result: Result) -> tuple[str, Filling[Any]]:
@@ -421,12 +421,12 @@ def split_tables(result: Result) -> tuple[TextTable, ...]:
         "metric",
         ("why", lambda one: one.reason, "words"),
     )
-    return with_rows(_splits(result), without)
+    return drop_empty(_splits(result), without)
 
 
 def cut_tables(result: Result) -> tuple[TextTable, ...]:
     """Tabulate the same, after the largest cells of goals and guardrails."""
-    return (*with_rows(_cells(result)), *split_tables(result))
+    return (*drop_empty(_cells(result)), *split_tables(result))
 
 
 def _cells(result: Result) -> TextTable:

@@ -13,8 +13,8 @@ from rich.table import Table
 from rich.text import Text
 
 from abeval.report import tables
-from abeval.report.next_step import ORDER, in_order, next_step, verdict_lines
-from abeval.report.tables import ROLES, Kind, TextTable, decisive_p, printed
+from abeval.report.next_step import ORDER, next_step, sort_rows, verdict_lines
+from abeval.report.tables import ROLES, Kind, TextTable, decisive_p, fit_rows
 from abeval.results import Row, codes
 from abeval.results import format as fmt
 from abeval.results.analysis import Result
@@ -176,7 +176,7 @@ def _scorecard(
     if max(map(len, names)) > _HEAD:
         names = ["control", "treatment"]
     every = [row for row in result.scorecard if metrics is None or row.metric in metrics]
-    shown = printed(result, in_order(result, every))
+    shown = fit_rows(result, sort_rows(result, every))
 
     units = {metric.name: metric.unit for metric in result.metrics}
 
@@ -201,7 +201,7 @@ def _scorecard(
     )
     roles = [one.row.role for one in shown]
     titles = {roles.index(role): title for role, title, _ in ROLES if role in roles}
-    yield from laid_out(rows, width, titles=titles)
+    yield from lay_out(rows, width, titles=titles)
     if any(_in_own_unit(one.row) for one in shown):
         yield Text("  abs: a difference in the metric's unit: its lift has no interval", "dim")
     if any(one.mark for one in shown):
@@ -217,7 +217,7 @@ def text_table(source: TextTable, width: int, whole: bool = False) -> Iterator[T
     """Print a table with its heading; with `whole`, no column is left out."""
     if source.title:
         yield _heading(plain(": ".join(filter(None, (source.title, source.lead)))))
-    yield from laid_out(source, width, whole)
+    yield from lay_out(source, width, whole)
 
 
 def _left_out(result: Result, metrics: Collection[str] | None = None) -> Iterator[Text]:
@@ -266,7 +266,7 @@ _STYLES = {
 """Cells that stand out."""
 
 
-def laid_out(
+def lay_out(
     table: TextTable, width: int, whole: bool = False, titles: Mapping[int, str] | None = None
 ) -> Iterator[Padding | Text]:
     """Lay a table out at most so wide; with `whole`, leave no column out.

@@ -10,7 +10,7 @@ from abeval.report import assets, tables
 from abeval.report import figures as fig
 from abeval.report.figures import Block, FigureView, Point, info_of, of_metrics
 from abeval.report.short import tabulate
-from abeval.report.tables import excludes_zero, interval, scaled
+from abeval.report.tables import excludes_zero, interval, rescale
 from abeval.report.time_short import stability_table
 from abeval.results import MetricInfo, Row, SliceRow, codes
 from abeval.results import format as fmt
@@ -113,7 +113,7 @@ def cells(study: Study) -> tuple[Cell, ...]:
     """List every metric in every variant, in the order of the windows."""
     if study.time is None:
         return ()
-    rows, looks = fig.grouped(study.time.windows, _cell), fig.grouped(study.time.looks, _cell)
+    rows, looks = fig.group(study.time.windows, _cell), fig.group(study.time.looks, _cell)
     order = {name: place for place, name in enumerate(dict.fromkeys(v for _, v in rows), 1)}
     several = len(order) > 1
     if study.analysis is not None:
@@ -169,7 +169,7 @@ def _always_valid(
         + f"for one look p {fmt.p_value(look.fixed_p_value)}{_planned(look)}"
         for look, _ in shown
     ]
-    ends = [scaled(factor, None, look.always_low, look.always_high) for look, factor in shown]
+    ends = [rescale(factor, None, look.always_low, look.always_high) for look, factor in shown]
     return [
         fig.scatter(
             None if side > 1 else said,
@@ -274,7 +274,7 @@ _CLOCKS = (("hour", "by hour of the day"), ("weekday", "by weekday"))
 
 def clock_views(study: Study) -> Iterator[tuple[str, FigureView]]:
     """Draw effects by hour and by weekday."""
-    rhythms = fig.grouped(() if study.time is None else study.time.rhythms, _cell)
+    rhythms = fig.group(() if study.time is None else study.time.rhythms, _cell)
     for cell in cells(study):
         tests = rhythms.get((cell.metric, cell.variant), ())
         for axis, words in _CLOCKS:
@@ -293,8 +293,8 @@ def clock_views(study: Study) -> Iterator[tuple[str, FigureView]]:
 
 def stability_part(time: TimeResult) -> Iterator[Block]:
     """Show whether the effect is the same on all days."""
-    for table in tables.with_rows(stability_table(time, time.stability, whole=True)):
-        yield fig.listed(table._replace(title=""))
+    for table in tables.drop_empty(stability_table(time, time.stability, whole=True)):
+        yield fig.fold(table._replace(title=""))
         yield assets.block("stability.html", notes=tabulate(time).notes)
 
 
@@ -311,7 +311,7 @@ def _calendar(study: Study) -> Iterator[tuple[str, FigureView]]:
     if (result := study.analysis) is None:
         return
     order = fig.places(result.experiment)
-    for metric, rows in fig.grouped(result.daily, lambda row: row.metric).items():
+    for metric, rows in fig.group(result.daily, lambda row: row.metric).items():
         info = result.info(metric)
         title, figure = f"{info.shown} by day", daily_effect(info, rows, order)
         yield metric, FigureView(title, _takeaway(rows), figure, ("daily", metric))
@@ -342,7 +342,7 @@ def daily_effect(
 def _takeaway(rows: Sequence[SliceRow]) -> str:
     """Say what full days show of each variant: signs and intervals, without a verdict."""
     said = []
-    for variant, own in fig.grouped(rows, lambda row: row.variant).items():
+    for variant, own in fig.group(rows, lambda row: row.variant).items():
         full = [row for row in own if not row.partial and row.difference is not None]
         above, clear = (
             sum((row.difference or 0.0) > 0 for row in full),
@@ -412,7 +412,7 @@ def before_part(study: Study) -> Iterator[Block]:
         ("p", lambda row: fmt.p_value(row.p_value)),
         ("p adjusted", lambda row: fmt.p_value(row.p_adjusted)),
     )
-    yield from map(fig.listed, tables.with_rows(table))
+    yield from map(fig.fold, tables.drop_empty(table))
 
 
 def srm_part(study: Study) -> Iterator[Block]:

@@ -16,7 +16,7 @@ import abeval
 from abeval.cli.main import app
 from abeval.report.assets import slug
 from abeval.report.figures import FigureView
-from abeval.report.markdown import escaped, markdown
+from abeval.report.markdown import escape, markdown
 from abeval.report.page import page_html
 from abeval.report.replay_page import curve_figure, offline_part
 from abeval.report.short import tabulate
@@ -88,7 +88,7 @@ def test_terminal_markdown_and_page_have_the_same_tables(full):
     text, short = markdown(full), as_text(full, 200)
     for table in on_page:
         for row in table.rows:
-            assert f"| {' | '.join(escaped(fmt.typographic(cell)) for cell in row)} |" in text
+            assert f"| {' | '.join(escape(fmt.typographic(cell)) for cell in row)} |" in text
             assert all(cell in short for cell in row)
     # A study has a place for the first of them.
     (first, *others) = on_page
