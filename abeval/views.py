@@ -9,7 +9,7 @@ VIEWS: dict[str, str] = {}
 
 
 def view(name: str) -> Callable[..., Any]:
-    """Return the function that makes a view."""
-    module, _, function = VIEWS[name].partition(":")
+    """Return the function that makes a view, by its name or as `module:function`."""
+    module, _, function = VIEWS.get(name, name).partition(":")
     made: Callable[..., Any] = getattr(import_module(module), function)
     return made

@@ -121,7 +121,7 @@ def test_a_page_is_written_without_the_packages_that_only_its_reader_may_want(fi
     result, page = str(file.parent / "result.json"), str(file.parent / "page.html")
     imported(file.parent, "analyze", str(file), "--json", result)
     names = imported(file.parent, "report", result, "--output", page)
-    assert {"jinja2", ".report.page", ".report.daily_page"} <= names
+    assert {"jinja2", ".report.page", ".report.time_page"} <= names
     assert names & {"plotly", "pandas", "pyarrow"} == set()
 
 

@@ -341,7 +341,6 @@ def twin(
 
     def run(loaded: "LoadedExperiment", **values: Any) -> None:  # noqa: ANN401 (typer's values)
         from abeval.progress import steps
-        from abeval.report.short import opening
         from abeval.results import codes
 
         own = {f.keyword: f.read(values[f.parameter.name]) for f in flags if f.keyword}
@@ -350,7 +349,7 @@ def twin(
             result = getattr(loaded, method)(**own, step=step)
             more = [beside(loaded, **own, step=step)] if beside and page else []
         whole = values.get("whole", False) or bool(values.get(widened_by))
-        if (asked := loaded.experiment.questions) and not opening(result):
+        if (asked := loaded.experiment.questions) and not getattr(result, "questions", ()):
             typer.echo(f"DRAFT: {codes.open_questions(asked)}", err=True)
         show(result, values["json_file"], page, *more, whole=whole)
 
@@ -454,12 +453,10 @@ def show(
 
     On stderr stands what the reader must know beside them.
     """
-    from abeval.report.short import notes
     from abeval.report.terminal import print_brief
 
     write_json(json_file, result)
     if page is not None:
         result.report(page, *beside)
-    print_brief(result, console(), whole)
-    for note in notes(result):
+    for note in print_brief(result, console(), whole):
         typer.echo(note, err=True)

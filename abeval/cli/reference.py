@@ -280,7 +280,7 @@ def _print(draft: "Draft", output: Path) -> None:
     from rich.text import Text
 
     from abeval.experiment.load import parse_experiment
-    from abeval.report.layout import plain
+    from abeval.report.terminal import plain
 
     screen = _print_table(
         {"entry": "name", "column": "name", "how sure": "name", "why": "words"},

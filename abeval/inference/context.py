@@ -181,7 +181,7 @@ def _winners_curse(
         errors = decisions.type_s_m(effect.difference, effect.se, analysis.experiment.alpha)
         if errors.power < _ENOUGH_POWER:
             shown = fmt.lift(row.lift, row.lift_low, row.lift_high)
-            size = "" if shown is None else f" of {shown.point}"
+            size = f" of {shown.point}" if shown else ""
             named = {"metric": row.metric, "variant": row.variant, "size": size}
             yield "curse", {**named, "power": errors.power, "times": errors.exaggeration}
 

@@ -37,7 +37,7 @@ class _Case(NamedTuple):
         """Return what people call a row's metric, as it stands in a sentence."""
         return fmt.named(self.metric(row).shown or row.metric)
 
-    def effect(self, row: Row) -> fmt.Shown | None:
+    def effect(self, row: Row) -> fmt.Shown:
         return fmt.effect(row, self.metric(row).unit)
 
 
@@ -155,7 +155,7 @@ def _named(case: _Case, row: Row) -> str:
     shown, moved = case.effect(row), case.moved.get((row.metric, row.variant))
     name = "guardrail " * (row.role == "guardrail") + case.name(row)
     beside = "" if moved is None or _is_moved(row) else f" ({moved})"
-    return name if shown is None else f"{name} {shown.text}{beside}"
+    return f"{name} {shown.text}{beside}" if shown else name
 
 
 def _is_moved(row: Row) -> bool:
@@ -202,7 +202,7 @@ def _waiting(case: _Case, row: Row) -> str:
     """Say why a guardrail has not passed yet."""
     if _is_moved(row):
         return _undecided(case, row)
-    if case.effect(row) is None or row.status != "unclear":
+    if not case.effect(row) or row.status != "unclear":
         return _no_number(case, row)
     metric = case.metric(row)
     if metric.within is not None:
@@ -232,13 +232,13 @@ def _settled(case: _Case, row: Row) -> str:
     shown = case.effect(row)
     if _is_moved(row):
         return _undecided(case, row)
-    if shown is not None and row.reason == "not_after_correction":
+    if shown and row.reason == "not_after_correction":
         way = "lower" if (row.difference or 0) < 0 else "higher"
         return (
             f"{case.name(row)} looks {way} ({shown.estimate}), but not after correcting for "
             f"{case.compared} comparisons (p {fmt.p_value(row.p_adjusted)})"
         )
-    if shown is not None and row.status in HELD:
+    if shown and row.status in HELD:
         return f"{_named(case, row)} is {codes.words(row.status)}"
     return _no_number(case, row)
 
@@ -249,5 +249,5 @@ def _no_number(case: _Case, row: Row) -> str:
     why = f" ({codes.words(row.reason)})" if row.reason else ""
     if row.status == "too_little_data" and row.reason in codes.WITHOUT_SPREAD:
         return f"{name} does not vary{why}"
-    missing = "has no effect estimate" if case.effect(row) is None else "is unclear"
+    missing = "is unclear" if case.effect(row) else "has no effect estimate"
     return f"{name} {what.get(row.status, missing)}{why}"

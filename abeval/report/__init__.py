@@ -2,15 +2,11 @@
 
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
 
 from abeval.errors import AbevalError
 from abeval.files import write_text
 from abeval.results.analysis import Result
-
-if TYPE_CHECKING:
-    from abeval.report.short import Brief
-    from abeval.results.study import Study
+from abeval.results.record import Record
 
 __all__ = ["check_page", "summary_html", "write_report"]
 
@@ -24,25 +20,11 @@ def write_report(result: object, path: Path, aa: object = None) -> Path:
     Raises:
         abeval.errors.AbevalError: The file cannot be written there, or is no page.
     """
-    from abeval.results.history import HistoryReport
-    from abeval.results.interleaving import InterleavingResult
-    from abeval.results.off_policy import OffPolicyResult
-    from abeval.results.study import study_of
-
     check_page(path)
     # Pages import Jinja, which the terminal does not need.
-    from abeval.report import page, sections
+    from abeval.report.page import result_html
 
-    match result:
-        case HistoryReport():
-            html = sections.history_html(result)
-        case OffPolicyResult():
-            html = sections.off_policy_html(result)
-        case InterleavingResult():
-            html = sections.interleaving_html(result)
-        case _:
-            html = page.page_html(study_of(result, aa))
-    return write_text(path, html)
+    return write_text(path, result_html(result, aa))
 
 
 def check_page(path: Path) -> None:
@@ -56,11 +38,11 @@ def check_page(path: Path) -> None:
             raise AbevalError(what, "name another file, or remove this one first")
 
 
-def summary_html(result: "Result | Study | Brief") -> str:
+def summary_html(result: Record) -> str:
     """Write a result as inline HTML without scripts, for notebooks."""
     from abeval.report.page import brief, summary
     from abeval.results.study import Study
 
     if isinstance(result, Study):
-        return "".join(summary_html(cast("Result", part)) for part in result.results)
+        return "".join(summary_html(part) for part in result.results)
     return summary(result) if isinstance(result, Result) else brief(result)

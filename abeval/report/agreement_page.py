@@ -1,4 +1,4 @@
-"""Build the parts of the page that an agreement fills: why, the quadrant, models on traffics."""
+"""Build the parts of the page that an agreement fills: why, the quadrant, traffics, positions."""
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -7,10 +7,10 @@ from abeval.offline.metrics import direction_of
 from abeval.report import assets, tables
 from abeval.report import figures as fig
 from abeval.report.figures import Block, Closed, FigureView
-from abeval.report.tables import Kind, TextTable, VerdictLine, interval, lift_of, table, with_rows
+from abeval.report.tables import Kind, Tables, TextTable, VerdictLine, format_lift, table
 from abeval.results import codes
 from abeval.results import format as fmt
-from abeval.results.agreement import Agreement, AgreementRow, Cause, Explanation
+from abeval.results.agreement import Agreement, AgreementRow, Cause, Explanation, PositionRate
 from abeval.results.study import Study
 
 WORDS = {
@@ -26,11 +26,11 @@ _MOST_NEEDS = 4
 """Columns that a sentence names."""
 
 
-def agreement_tables(result: Agreement, whole: bool) -> tuple[TextTable | str, ...]:
+def tabulate_agreement(result: Agreement, whole: bool) -> Tables:
     """List what was found, then how goals stand; with `whole`, every pair, model and cause."""
     if whole:
-        shown = with_rows(pair_table(result), *traffics_part(result), _causes(result))
-        return (*conclusion_lines(result), *shown)
+        shown = tables.drop_empty(pair_table(result), *traffics_part(result), _causes(result))
+        return Tables((*conclusion_lines(result), *shown), result.notes)
     missing = [cause for cause in result.causes if cause.status == "cannot be checked"]
     needs = dict.fromkeys(need for cause in missing for need in cause.needs)
     names = dict.fromkeys(codes.words(c.name) for c in result.causes if c.status == "not found")
@@ -39,21 +39,19 @@ def agreement_tables(result: Agreement, whole: bool) -> tuple[TextTable | str, .
         f"{fmt.count(len({c.name for c in missing}))} causes cannot be checked without": needs,
         "With --all": ("every pair with intervals", "models on traffics", "each cause"),
     }
-    return (
-        *conclusion_lines(result),
-        *with_rows(standing_table(result)),
-        *(f"{lead}: {fmt.listing(list(of))}" for lead, of in lines.items() if of),
-    )
+    listed = (f"{lead}: {fmt.listing(list(of))}" for lead, of in lines.items() if of)
+    goals = tables.drop_empty(standing_table(result))
+    return Tables((*conclusion_lines(result), *goals, *listed), result.notes)
 
 
 def standing_table(result: Agreement) -> TextTable:
     """Tabulate how each offline metric stands to goals, those of one standing together."""
     goals = (row for row in result.rows if row.role == "goal")
-    together = fig.grouped(goals, lambda row: (row.offline, row.variant, row.standing))
+    together = fig.group(goals, lambda row: (row.offline, row.variant, row.standing))
 
     def lifted(row: AgreementRow) -> str:
-        shown = tables.shown_lift(row)
-        return row.online if shown is None else f"{row.online} {shown.estimate}"
+        shown = format_lift(row)
+        return f"{row.online} {shown.estimate}" if shown else row.online
 
     return table(
         "Offline against goals",
@@ -101,7 +99,7 @@ def trust_lines(result: Agreement) -> Iterator[tuple[str, str]]:
         yield "Trust", message.removeprefix("Trust: ")
     several = len(result.explanations) > 1
     lifts = [
-        f"{row.online}{f' of {row.variant}' * several} {lift_of(row)}"
+        f"{row.online}{f' of {row.variant}' * several} {format_lift(row).text}"
         for row in result.rows
         if row.role == "guardrail"
     ]
@@ -111,7 +109,7 @@ def trust_lines(result: Agreement) -> Iterator[tuple[str, str]]:
 def _directions(result: Agreement) -> str:
     """Say of which offline metrics not more is better."""
     metrics = dict.fromkeys(row.offline for row in result.rows)
-    names = fig.grouped(metrics, lambda metric: codes.direction_words(direction_of(metric)))
+    names = fig.group(metrics, lambda metric: codes.direction_words(direction_of(metric)))
     names.pop("higher is better", None)
     return "".join(f"; {words} for {fmt.listing(of)}" for words, of in names.items())
 
@@ -120,7 +118,7 @@ def _sides(row: AgreementRow) -> str:
     offline = number(row.difference, row.low, row.high, signed=True)
     return (
         f"On control's traffic {row.offline} {_moved(row.offline_strength)} offline ({offline}); "
-        f"online {row.online} {_moved(row.online_strength)} ({lift_of(row)})."
+        f"online {row.online} {_moved(row.online_strength)} ({format_lift(row).text})."
     )
 
 
@@ -170,7 +168,7 @@ def _why_and_next(result: Agreement, row: AgreementRow) -> tuple[str, str]:
 
 def traffics_part(result: Agreement) -> tuple[TextTable, ...]:
     """Tabulate models on both variants' traffic, the logged difference, off-policy backtests."""
-    return (*_matrix(result), *with_rows(_backtests(result)))
+    return (*_matrix(result), *tables.drop_empty(_backtests(result)))
 
 
 def pair_table(result: Agreement) -> TextTable:
@@ -182,7 +180,7 @@ def pair_table(result: Agreement) -> TextTable:
         *("offline", "online"),
         ("variant", lambda row: row.variant, "extra"),
         ("difference", lambda r: number(r.difference, r.low, r.high, signed=True), "number"),
-        ("lift", lift_of, "number"),
+        ("lift", lambda row: format_lift(row).text, "number"),
         "standing",
         tables.WHY_NOT,
     )
@@ -224,9 +222,9 @@ def _matrix(result: Agreement) -> Iterator[TextTable]:
         result.decompositions,
         "metric",
         ("variant", lambda part: part.variant, "extra"),
-        ("logged", lambda part: number(*interval(part, "logged"), signed=True), "number"),
-        ("model", lambda part: number(*interval(part, "model"), signed=True), "number"),
-        ("traffic", lambda part: number(*interval(part, "traffic"), signed=True), "number"),
+        ("logged", lambda part: number(*tables.interval(part, "logged"), signed=True), "number"),
+        ("model", lambda part: number(*tables.interval(part, "model"), signed=True), "number"),
+        ("traffic", lambda part: number(*tables.interval(part, "traffic"), signed=True), "number"),
     )
 
 
@@ -331,12 +329,42 @@ def causes_part(result: Agreement) -> Iterator[Block]:
 
 def quadrant_part(result: Agreement) -> Iterator[Block]:
     """Draw every offline metric against the goals, a figure for each variant; list all pairs."""
-    together = fig.grouped(result.rows, lambda row: row.variant)
+    together = fig.group(result.rows, lambda row: row.variant)
     for i, (variant, own) in enumerate(together.items()):
         shown = [row for row in own if row.role == "goal"] or own
         count = sum(row.standing == "conflict" for row in shown)
         said = f"{count} of {len(shown)} pairs of metrics contradict each other."
         title, key = f"Offline against online, {variant}", ("quadrant", variant)
         yield FigureView(title, said, quadrant_figure(shown, i + 1), key)
-    for pairs in with_rows(pair_table(result)):
+    for pairs in tables.drop_empty(pair_table(result)):
         yield Closed(f"{pairs.title}, all metrics ({len(pairs.rows)})", (pairs,))
+
+
+def position_part(agreement: Agreement) -> Iterator[Block]:
+    """Compare click rates of the variants by position."""
+    rates = tuple(dict.fromkeys(agreement.positions))
+    totals = Counter[str]()
+    for rate in rates:
+        totals[rate.variant] += rate.impressions
+    series: dict[str, list[fig.Point]] = {}
+    for rate in rates:
+        ends = tables.rescale(100, rate.ctr, rate.low, rate.high)
+        said = (
+            f"position {fmt.count(rate.position)}, impressions {fmt.count(rate.impressions)}, "
+            f"share {tables.share_of(rate.impressions, totals[rate.variant])}, "
+            f"clicks {fmt.count(rate.clicks)}, CTR {' '.join(_percent(rate))}"
+        )
+        point = fig.Point(rate.position, 100 * rate.ctr, said, ends)
+        series.setdefault(rate.variant, []).append(point)
+    up = {"ticksuffix": "%", "rangemode": "tozero"}
+    if rates:
+        drawn = fig.lines(series, "position", "CTR", {"tickformat": "d"}, up)
+        first = min(rate.position for rate in rates)
+        on_top = [f"{r.variant} {_percent(r)[0]}" for r in rates if r.position == first]
+        said = f"At position {first}: {fmt.listing(on_top)}."
+        yield FigureView("CTR by position", said, drawn, ("position", "ctr"))
+
+
+def _percent(rate: PositionRate) -> tuple[str, str]:
+    value, interval = fmt.estimate(*tables.rescale(100, rate.ctr, rate.low, rate.high))
+    return f"{value}%", interval

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from markupsafe import Markup, escape
 
-from abeval.report.tables import could_see, decisive_p, full, margin_of, shown_lift
+from abeval.report.tables import could_see, decisive_p, format_lift, full, margin_of
 from abeval.results import MetricInfo, codes
 from abeval.results import format as fmt
 
@@ -43,22 +43,22 @@ class Packed(NamedTuple):
 
 def pack(page: str) -> str:
     """Compress the closed parts and figures of a page into one script of data."""
-    rest, parts, figures = taken_apart(page)
+    rest, parts, figures = take_apart(page)
     if not parts and not figures:
         return rest.replace(PLACE, "")
     drawn = ",".join(f"{json.dumps(name)}:{text}" for name, text in figures.items())
     data = f'{{"parts":{json.dumps(parts)},"figures":{{{drawn}}}}}'
-    script = f'<script type="text/plain" id="packed">{compressed(data)}</script>'
+    script = f'<script type="text/plain" id="packed">{compress(data)}</script>'
     return rest.replace(PLACE, script)
 
 
-def taken_apart(page: str) -> Packed:
+def take_apart(page: str) -> Packed:
     """Separate a page, what is closed in it, and its figures.
 
     Names of the user are escaped in a page, so that none can be a comment or end a script.
 
     Example:
-        >>> taken_apart("a<!--closed-->b<!--/closed-->c")
+        >>> take_apart("a<!--closed-->b<!--/closed-->c")
         Packed(page='a<template data-closed="0"></template>c', parts=('b',), figures={})
     """
     figures: dict[str, str] = dict(_ISLAND.findall(page))
@@ -76,7 +76,7 @@ def taken_apart(page: str) -> Packed:
     return Packed("".join(open_texts[0]), tuple(parts), figures)
 
 
-def compressed(text: str) -> Markup:
+def compress(text: str) -> Markup:
     """Compress text to base64 of gzip, the same on every run."""
     data = gzip.compress(text.encode("utf-8", "backslashreplace"), 9, mtime=0)
     return Markup(base64.b64encode(data).decode())  # noqa: S704 (base64 has no markup)
@@ -99,7 +99,7 @@ def island(json_text: str) -> Markup:
 
 def packed_url(text: str) -> str:
     """Compress a file to a data URL; the page's scripts hand it out plain."""
-    return f"data:application/gzip;base64,{compressed(text)}"
+    return f"data:application/gzip;base64,{compress(text)}"
 
 
 def policy(scripts: Sequence[str]) -> str:
@@ -121,7 +121,7 @@ def plotly() -> str:
 @cache
 def packed_plotly() -> Markup:
     """Return plotly.js, compressed, in base64."""
-    return compressed(plotly())
+    return compress(plotly())
 
 
 def text(name: str) -> str:
@@ -204,7 +204,7 @@ def _environment() -> "jinja2.Environment":
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    by_name = (said, full, slug, packed_url, metric_note, decisive_p, could_see, shown_lift)
+    by_name = (said, full, slug, packed_url, metric_note, decisive_p, could_see, format_lift)
     environment.filters |= {one.__name__: one for one in by_name} | {
         "num": fmt.typographic,
         "count": lambda number: fmt.typographic(fmt.count(number)),

@@ -230,12 +230,10 @@ def lines(
     xaxis: Mapping[str, object] | None = None,
     yaxis: Mapping[str, object] | None = None,
     mode: str = "lines+markers",
-    height: int = 300,
-    margin: dict[str, int] | None = None,
     order: Mapping[str, int] | None = None,
     shape: Literal["bars", "band"] = "bars",
     is_effect: bool = False,
-    **layout: object,
+    **layout: Any,  # noqa: ANN401 (as `figure` takes it)
 ) -> Figure:
     """Draw a line for each name, and the intervals of its points as bars or as one band.
 
@@ -274,7 +272,7 @@ def lines(
             left |= {"range": bounds, **signed_ticks(bounds, str(left.get("ticksuffix", "")))}
         traces += arrows
     shown = {"showlegend": len(series) > 1, **layout}
-    return figure(traces, height, margin, xaxis=bottom, yaxis=left, **shown)
+    return figure(traces, xaxis=bottom, yaxis=left, **shown)
 
 
 _WIDEST = 4.0
@@ -436,7 +434,7 @@ Record = TypeVar("Record")
 Key = TypeVar("Key")
 
 
-def grouped(records: Iterable[Record], key: Callable[[Record], Key]) -> dict[Key, list[Record]]:
+def group(records: Iterable[Record], key: Callable[[Record], Key]) -> dict[Key, list[Record]]:
     """Put the records of each key together, keys in the order in which they appear."""
     groups: dict[Key, list[Record]] = {}
     for record in records:
@@ -448,14 +446,14 @@ def of_metrics(blocks: Iterable[tuple[str, Block]]) -> tuple["OfMetric", ...]:
     """Put the blocks of each metric together, in the order of the metrics."""
     return tuple(
         OfMetric(metric, tuple(block for _, block in own))
-        for metric, own in grouped(blocks, lambda one: one[0]).items()
+        for metric, own in group(blocks, lambda one: one[0]).items()
     )
 
 
 _LONG = 40
 
 
-def listed(table: TextTable) -> Block:
+def fold(table: TextTable) -> Block:
     """Show a table; one of many rows is closed."""
     count = len(table.rows)
     return Closed(f"All {count} rows", (table,)) if count > _LONG else table

@@ -7,7 +7,7 @@ from itertools import islice
 from abeval.report import figures as fig
 from abeval.report import tables
 from abeval.report.figures import FigureView
-from abeval.report.tables import TextTable, VerdictLine, interval, scaled, table, with_rows
+from abeval.report.tables import Tables, TextTable, VerdictLine, interval, rescale, table
 from abeval.results import format as fmt
 from abeval.results.history import FEWEST, Added, Gained, HistoryEffect, HistoryReport, Prediction
 
@@ -15,7 +15,7 @@ _LISTED = 3
 """Metrics that a sentence names."""
 
 
-def added_parts(result: Added) -> tuple[str, ...]:
+def tabulate_additions(result: Added, whole: bool) -> Tables:
     """Write one line a result, and how large the history is."""
     said = []
     for one in result.sources:
@@ -27,13 +27,15 @@ def added_parts(result: Added) -> tuple[str, ...]:
         }[one.change]
         said.append(f"{result.experiment}: {one.source} {how}")
     several = "s" * (result.experiments != 1)
-    return (*said, f"{result.history} has {result.experiments} experiment{several}")
+    return Tables((*said, f"{result.history} has {result.experiments} experiment{several}"))
 
 
-def history_tables(result: HistoryReport) -> tuple[TextTable | str, ...]:
+def tabulate_history(result: HistoryReport, whole: bool) -> Tables:
     """Write the verdict, what was learned and cannot be said; then every table that has rows."""
-    shown = with_rows(prediction_table(result), sensitivity_table(result))
-    return (*tables.text_lines(verdict(result)), *sentences(result), *shown)
+    shown = tables.drop_empty(prediction_table(result), sensitivity_table(result))
+    left_out = (f"left out, {why}: {n:,} rows" for why, n in result.left_out)
+    said = (*tables.text_lines(verdict(result)), *sentences(result))
+    return Tables((*said, *shown), (*left_out, *result.notes))
 
 
 def verdict(result: HistoryReport) -> VerdictLine:
@@ -98,7 +100,7 @@ def sentences(result: HistoryReport) -> tuple[str, ...]:
 
 def _signs(result: HistoryReport) -> Iterator[str]:
     """Say for each target how often the signs of its offline metrics agreed, best first."""
-    for target, own in fig.grouped(result.predictions, lambda one: one.target).items():
+    for target, own in fig.group(result.predictions, lambda one: one.target).items():
         own.sort(key=lambda one: -one.agree_share)
         listed = (f"{o.predictor} in {o.agree} of {o.effects} ({_agreement(o)})" for o in own)
         more = f"; {len(own) - _LISTED} more below" if len(own) > _LISTED else ""
@@ -169,11 +171,11 @@ def prediction_table(result: HistoryReport) -> TextTable:
         *("predictor", "target"),
         ("experiments", lambda row: str(row.experiments), "spare"),
         ("correlation", lambda r: " ".join(fmt.estimate(r.correlation, r.low, r.high)), "number"),
-        ("not corrected", lambda r: "" if r.naive is None else f"{r.naive:.2f}", "extra"),
+        ("not corrected", lambda r: fmt.number(r.naive, ".2f"), "extra"),
         ("slope", _slope, "extra"),
         ("signs agree", _agreement, "extra"),
         ("P(better)", _chance, "number"),
-        ("explains", lambda r: "" if r.explained is None else f"{r.explained:.0%}", "spare"),
+        ("explains", lambda r: fmt.number(r.explained, ".0%"), "spare"),
     )
 
 
@@ -203,7 +205,7 @@ def sensitivity_table(result: HistoryReport) -> TextTable:
         ("interval", lambda row: f"[{row.low:.0%}, {row.high:.0%}]", "extra"),
         ("true spread", lambda r: _percent(r.spread) or fmt.MISSING, "number"),
         ("typical se", lambda row: _percent(row.se), "spare"),
-        ("signal", lambda row: "" if row.signal is None else f"{row.signal:.0%}", "number"),
+        ("signal", lambda row: fmt.number(row.signal, ".0%"), "number"),
     )
 
 
@@ -246,7 +248,7 @@ def forest_figure(effects: Sequence[HistoryEffect]) -> fig.Figure:
     names = ["* " * one.shipped + one.experiment + f", {one.variant}" * several for one in ordered]
     series: dict[str, list[fig.Spot]] = {"measured": [], "shrunk": []}
     for i, one in enumerate(ordered):
-        measured = scaled(100, one.effect, one.low, one.high)
+        measured = rescale(100, one.effect, one.low, one.high)
         for name, ends in (("measured", measured), ("shrunk", interval(one, "shrunk", 100))):
             series[name].append(fig.Spot(i, ends, f"{names[i]}: {ends[0] or 0:+.3g}%"))
     return fig.forest(names, series, **fig.effect_axis(fig.ends_of(series), "%"))

@@ -1,37 +1,35 @@
 """Write a study as Markdown, for a pull request or a chat."""
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 from abeval.report import tables
 from abeval.report.agreement_page import conclusion_lines, standings
-from abeval.report.next_step import ORDER, in_order, next_step, verdict_lines
-from abeval.report.short import notes, parts
+from abeval.report.next_step import ORDER, next_step, sort_rows, verdict_lines
+from abeval.report.short import tabulate
 from abeval.report.spread_page import moved_sentences
-from abeval.report.tables import Printed, TextTable, decisive_p, filled, lift_of
+from abeval.report.tables import Printed, TextTable, decisive_p, format_lift, trim
 from abeval.results import codes
 from abeval.results import format as fmt
 from abeval.results.analysis import Result
+from abeval.results.record import Record
 from abeval.results.study import Study
 from abeval.results.trust import worst_first
-
-if TYPE_CHECKING:
-    from abeval.report.short import Brief
 
 _SPECIAL = str.maketrans({c: f"\\{c}" for c in "\\`*_[]<>|#~"})
 
 
-def markdown(result: "Study | Brief") -> str:
+def markdown(result: Record) -> str:
     """Write the verdict, what to do next, goals, guardrails and trust; other results as tables."""
     if isinstance(result, Study):
         blocks = [*_blocks(result)]
     else:
-        blocks = [*map(_part, parts(result)), *map(escaped, notes(result))]
+        shown = tabulate(result)
+        blocks = [*map(_part, shown.parts), *map(escape, shown.notes)]
     return "\n\n".join(blocks) + "\n"
 
 
 def _part(part: TextTable | str) -> str:
-    return _table(part) if isinstance(part, TextTable) else escaped(fmt.typographic(part))
+    return _table(part) if isinstance(part, TextTable) else escape(fmt.typographic(part))
 
 
 MOST_LINES = 20
@@ -44,23 +42,23 @@ def _blocks(study: Study) -> Iterator[str]:
     if study.analysis is not None:
         yield from _analysis(study, study.analysis)
         return
-    yield f"## {escaped(study.name)}"
+    yield f"## {escape(study.name)}"
     if study.questions:
-        yield f"**DRAFT** {escaped(codes.open_questions(study.questions))}"
+        yield f"**DRAFT** {escape(codes.open_questions(study.questions))}"
     yield from _drifts(study)
     if study.agreement is not None:
-        yield from (escaped(fmt.typographic(said)) for said in conclusion_lines(study.agreement))
+        yield from (escape(fmt.typographic(said)) for said in conclusion_lines(study.agreement))
     elif study.replay is not None:
-        yield from map(_part, parts(study.replay)[:1])
+        yield from map(_part, tabulate(study.replay).parts[:1])
     if study.aa is not None:
-        yield from (f"A/A: {escaped(note)}" for note in notes(study.aa))
+        yield from (f"A/A: {escape(note)}" for note in tabulate(study.aa).notes)
 
 
 def _drifts(study: Study) -> Iterator[str]:
     for row in () if study.time is None else study.time.stability:
         if row.verdict == "drifting":
-            name = f"**{escaped(row.metric)}** ({escaped(row.variant)})"
-            yield f"{name} drifts: {escaped(row.reason)}"
+            name = f"**{escape(row.metric)}** ({escape(row.variant)})"
+            yield f"{name} drifts: {escape(row.reason)}"
 
 
 def _analysis(study: Study, result: Result) -> Iterator[str]:
@@ -75,42 +73,42 @@ def _analysis(study: Study, result: Result) -> Iterator[str]:
 
 def _decision(study: Study, result: Result) -> Iterator[str]:
     info = result.experiment
-    yield f"## {escaped(info.shown)}"
+    yield f"## {escape(info.shown)}"
     if info.hypothesis:
-        yield f"**Hypothesis:** {escaped(info.hypothesis)}"
+        yield f"**Hypothesis:** {escape(info.hypothesis)}"
     if result.so_far:
-        yield escaped(result.so_far)
+        yield escape(result.so_far)
     lines, shared = verdict_lines(result, study.outlook)
     if len(lines) > 1:
         yield f"{ORDER}:"
     for line in lines:
-        name = f"{escaped(line.variant)}: " if len(lines) > 1 and line.variant else ""
-        yield f"{name}**{line.word}** {escaped(fmt.typographic(line.sentence))}"
+        name = f"{escape(line.variant)}: " if len(lines) > 1 and line.variant else ""
+        yield f"{name}**{line.word}** {escape(fmt.typographic(line.sentence))}"
     if shared:
-        yield escaped(fmt.typographic(shared))
+        yield escape(fmt.typographic(shared))
     said = [("Next", step)] if (step := next_step(result, study.outlook)) else []
     said += [("Offline", standing) for standing in standings(study)]
     said += moved_sentences(result) if result.trusted else ()
-    yield from (f"**{escaped(what)}:** {escaped(fmt.typographic(words))}" for what, words in said)
+    yield from (f"**{escape(what)}:** {escape(fmt.typographic(words))}" for what, words in said)
 
 
 def _trust(result: Result) -> Iterator[str]:
     unmet = worst_first(result.trust, "fail", "warn")
     yield f"Trust: {tables.tally(result.trust)}." + "".join(
-        f"\n- **{check.status}** {escaped(check.name)}: {escaped(check.message)}"
+        f"\n- **{check.status}** {escape(check.name)}: {escape(check.message)}"
         for check in unmet[:_OPEN_CHECKS]
     )
 
 
 def _scorecard(result: Result, most: int) -> str:
     """Tabulate goals and guardrails; one more line says how many there are no rows for."""
-    rows = in_order(result, (row for row in result.scorecard if row.role != "diagnostic"))
+    rows = sort_rows(result, (row for row in result.scorecard if row.role != "diagnostic"))
     several = len(result.verdicts) > 1
     cells = tables.numbers(
-        tables.printed(result, rows[:most]),
+        tables.fit_rows(result, rows[:most]),
         ("metric", lambda one: f"{result.label(one.row.metric)} ({one.row.role})"),
         ("variant", lambda one: one.row.variant if several else ""),
-        ("lift", lambda one: lift_of(one.row)),
+        ("lift", lambda one: format_lift(one.row).text),
         ("detectable", lambda one: tables.could_see(one.row)),
         ("p", lambda one: fmt.p_value(decisive_p(one.row))),
         ("status", _status),
@@ -125,21 +123,21 @@ def _status(one: Printed) -> str:
 
 
 def _table(source: TextTable) -> str:
-    table = filled(source)
+    table = trim(source)
     lines = [table.headers, tuple("---" for _ in table.headers), *table.rows]
-    title = f"**{escaped(table.title)}**\n\n" if table.title else ""
+    title = f"**{escape(table.title)}**\n\n" if table.title else ""
     return title + "\n".join(f"| {' | '.join(_cell(c) for c in line)} |" for line in lines)
 
 
 def _cell(text: str) -> str:
-    return text if set(text) == {"-"} else escaped(fmt.typographic(text))
+    return text if set(text) == {"-"} else escape(fmt.typographic(text))
 
 
-def escaped(text: str) -> str:
+def escape(text: str) -> str:
     r"""Escape characters that mean something in Markdown, on one line.
 
     Example:
-        >>> escaped("a|b <img>")
+        >>> escape("a|b <img>")
         'a\\|b \\<img\\>'
     """
     # A thin blank inside a number stays.

@@ -62,7 +62,7 @@ def best_first(result: Result) -> list[Verdict]:
     return sorted(result.verdicts, key=lambda verdict: rank(result, verdict))
 
 
-def in_order(result: Result, rows: Iterable[Row]) -> list[Row]:
+def sort_rows(result: Result, rows: Iterable[Row]) -> list[Row]:
     """Order rows by role, then by metric as in the result; within a metric the best variant first.
 
     The variants stand as in their verdicts.

@@ -1,31 +1,33 @@
-"""Write the results of an experiment as one HTML file that works offline."""
+"""Write results as one HTML file that works offline: a study, or what another result says."""
 
 import re
 import tomllib
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import cached_property
-from typing import TYPE_CHECKING, Any, NamedTuple
+from functools import singledispatch
+from typing import TYPE_CHECKING, NamedTuple
 
 from markupsafe import Markup
 
-from abeval.report import agreement_page as agreement
-from abeval.report import analysis_parts as parts
-from abeval.report import assets, daily_page, replay_page, short, time_page
-from abeval.report import spread_page as spread
-from abeval.report.effects import by_role
-from abeval.report.figures import Block, Figure, OfMetric, figures_of
-from abeval.report.first_part import verdict_part
-from abeval.report.methods_part import methods_part
+from abeval.report import assets
+from abeval.report import figures as fig
+from abeval.report import history_page as history
+from abeval.report.analysis_page import by_role
+from abeval.report.figures import Block, FigureView, Interval, OfMetric, figures_of
 from abeval.report.next_step import ORDER, next_step, verdict_lines
-from abeval.report.tables import TextTable, filled
+from abeval.report.short import off_policy_value, tabulate
+from abeval.report.tables import TextTable, VerdictLine, trim
 from abeval.results import codes
 from abeval.results import format as fmt
 from abeval.results.agreement import AgreementRow
 from abeval.results.analysis import Result
-from abeval.results.record import csv_text
+from abeval.results.history import HistoryReport
+from abeval.results.interleaving import InterleavingResult
+from abeval.results.off_policy import OffPolicyResult
+from abeval.results.record import Record, csv_text
 from abeval.results.replay import ReplayRow
 from abeval.results.study import Study, study_of
+from abeval.views import view
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
@@ -35,6 +37,7 @@ class Part(NamedTuple):
     """A part of the page as `parts.toml` has it; `blocks` are what it shows of a study."""
 
     id: str
+    build: str
     view: str
     short: str
     title: str = ""
@@ -48,18 +51,6 @@ class Part(NamedTuple):
 PARTS = tuple(
     Part(name, **entries) for name, entries in tomllib.loads(assets.text("parts.toml")).items()
 )
-
-_BUILDERS: tuple[Callable[[Any], Iterable[Block]], ...] = (
-    *(verdict_part, parts.scorecard_part, parts.heat_part, time_page.cumulative_part),
-    *(daily_page.daily_part, time_page.windows_part, parts.segments_part, parts.cuts_part),
-    *(parts.power_part, parts.replays_part, spread.dwell_part, spread.gauc_part),
-    *(spread.catalog_part, agreement.causes_part, agreement.quadrant_part, agreement.traffics_part),
-    *(parts.position_part, replay_page.offline_part, replay_page.calibration_part),
-    *(parts.trust_part, parts.design_part, daily_page.srm_part, daily_page.before_part),
-    *(time_page.stability_part, parts.quality_part, parts.aa_part, methods_part),
-)
-_BUILD = {build.__name__.removesuffix("_part"): build for build in _BUILDERS}
-"""Part → its blocks, of the study or the result that it is built from; none without data."""
 
 _MOST_DAYS = 5_000
 """Rows by day of a page's JSON."""
@@ -104,7 +95,7 @@ def _built(study: Study) -> Iterator[Part]:
     }
     for part in PARTS:
         source = getattr(study, part.of) if part.of else study
-        if source is not None and (blocks := tuple(_BUILD[part.id](source))):
+        if source is not None and (blocks := tuple(view(f"abeval.report.{part.build}")(source))):
             yield part._replace(lead=part.lead.format(**words), blocks=blocks)
 
 
@@ -159,7 +150,8 @@ class Figures(Mapping[tuple[str, ...], "go.Figure"]):
     """
 
     def __init__(self, result: object) -> None:
-        self._study = study_of(result)
+        views = (view for part in _built(study_of(result)) for view in figures_of(part.blocks))
+        self._drawn = {view.key: view.figure for view in views}
 
     def __getitem__(self, key: tuple[str, ...] | str) -> "go.Figure":
         """Return the figure of a key.
@@ -184,12 +176,6 @@ class Figures(Mapping[tuple[str, ...], "go.Figure"]):
     def __repr__(self) -> str:
         return f"Figures({', '.join(map(repr, self))})"
 
-    @cached_property
-    def _drawn(self) -> Mapping[tuple[str, ...], Figure]:
-        """Draw every figure, once."""
-        views = (view for part in _built(self._study) for view in figures_of(part.blocks))
-        return {view.key: view.figure for view in views}
-
 
 def summary(result: Result) -> str:
     """Write the verdict and the scorecard for a notebook's output cell."""
@@ -206,12 +192,132 @@ def summary(result: Result) -> str:
     )
 
 
-def brief(result: short.Brief) -> str:
+def brief(result: Record) -> str:
     """Write the short tables of a result for a notebook's output cell."""
-    tables = (filled(one) if isinstance(one, TextTable) else one for one in short.parts(result))
-    shown = (*short.opening(result), *tables, *short.notes(result))
+    source = tabulate(result)
+    parts = (trim(one) if isinstance(one, TextTable) else one for one in source.parts)
+    shown = (*filter(None, [source.draft]), *parts, *source.notes)
     return assets.render("brief.html", parts=shown, style=_summary_style())
 
 
 def _summary_style() -> Markup:
     return Markup(assets.text("tokens.css") + assets.text("summary.css"))  # noqa: S704 (our own file)
+
+
+class Section(NamedTuple):
+    """A section of a page: blocks, and below them sentences."""
+
+    id: str
+    title: str
+    lead: str = ""
+    blocks: Sequence[Block] = ()
+    sentences: Sequence[str] = ()
+
+    @classmethod
+    def of(cls, table: TextTable, *figures: Block, more: str = "") -> "Section":
+        """Make the section of a table with its title and lead; its figures are below it."""
+        lead = f"{table.lead} {more}".strip()
+        shown = (trim(table)._replace(title="", lead="", kinds=()), *figures) if table.rows else ()
+        return cls(assets.slug(table.title.lower()), table.title, lead, shown)
+
+
+def sections_html(
+    kicker: str,
+    title: str,
+    sentences: Sequence[str],
+    *sections: Section,
+    lines: Sequence[VerdictLine] = (),
+) -> str:
+    """Write the page, with verdicts on top; sections without content are left out."""
+    return assets.render_page(
+        "sections.html",
+        draws=any(any(figures_of(section.blocks)) for section in sections),
+        kicker=kicker,
+        title=title,
+        sentences=sentences,
+        lines=lines,
+        said=(),
+        sections=[one for one in sections if one.blocks or one.sentences],
+    )
+
+
+@singledispatch
+def result_html(result: object, aa: object = None) -> str:
+    """Write the page of a study, or of one result; `aa` are A/A replays beside it."""
+    return page_html(study_of(result, aa))
+
+
+@result_html.register
+def off_policy_html(result: OffPolicyResult, aa: object = None) -> str:
+    """Write the value of a policy: estimates, how far the log supports it, what to doubt."""
+    spots = [
+        (row.estimator, (row.value, row.low, row.high), off_policy_value(row))
+        for row in result.rows
+        if row.value is not None
+    ]
+    worth = [f"Worth by {name}: {words}" for name, _, words in spots if name in ("snips", "dr")]
+    real = None if result.realised is None else result.realised.value
+    shown = tabulate(result)
+    estimates, *others = (part for part in shown.parts if isinstance(part, TextTable))
+    return sections_html(
+        "Off-policy evaluation",
+        f"{result.experiment}: {estimates.title}",
+        worth or [f"The log of {result.source} cannot tell what {result.policy} is worth"],
+        Section.of(
+            estimates._replace(title="Estimates"),
+            *_intervals(spots, "clicks or reward an impression", real),
+        ),
+        *map(Section.of, others),
+        Section("doubts", "What cannot be trusted", sentences=shown.notes),
+    )
+
+
+@result_html.register
+def interleaving_html(result: InterleavingResult, aa: object = None) -> str:
+    """Write which ranker users prefer: verdict, preferences, trust, notes."""
+    shown = tabulate(result, whole=True)
+    preferences, *others = (part for part in shown.parts if isinstance(part, TextTable))
+    spots = [
+        (f"{r.metric}, {r.ranker} against {r.base}", (r.preference, r.low, r.high), r.shown)
+        for r in result.preferences
+        if r.preference is not None
+    ]
+    return sections_html(
+        "Interleaving",
+        result.experiment.shown,
+        [part for part in shown.parts if isinstance(part, str)],
+        Section.of(preferences, *_intervals(spots, "share of all credit", 0.0)),
+        *map(Section.of, others),
+        Section("notes", "How to read it", sentences=shown.notes),
+    )
+
+
+@result_html.register
+def history_html(result: HistoryReport, aa: object = None) -> str:
+    """Write a history: which offline metric to trust, what moves, what was gained."""
+    learned, *said = history.sentences(result)
+    turned = "Effects are turned so that more is better."
+    signal = "Signal is the share of true effects in what was measured."
+    gained = "Lifts of what was shipped, added up: as measured, and shrunk by the spread of all."
+    luck = "To ship what looks best adds up luck too; what is shrunk has less of it."
+    return sections_html(
+        "History",
+        learned,
+        said,
+        Section.of(history.prediction_table(result), *history.scatters(result), more=turned),
+        Section.of(history.sensitivity_table(result), more=signal),
+        Section("gained", "Gained", f"{gained} {luck}", (*history.forests(result),)),
+        Section("notes", "Notes", sentences=tabulate(result).notes),
+        lines=(history.verdict(result),),
+    )
+
+
+def _intervals(
+    rows: Sequence[tuple[str, Interval, str]], axis: str, at: float | None
+) -> Iterator[FigureView]:
+    """Draw values by name, with their intervals and words, and maybe a dashed line."""
+    spots = [fig.Spot(i, ends, f"{name}: {words}") for i, (name, ends, words) in enumerate(rows)]
+    drawn = fig.forest([name for name, *_ in rows], {"estimate": spots}, **fig.value_axis(axis))
+    drawn["layout"]["shapes"] = [] if at is None else [fig.line_at("x", at)]
+    if rows:
+        yield FigureView("", "", drawn, ("drawn",))

@@ -6,10 +6,10 @@ from math import sqrt
 from typing import NamedTuple
 
 from abeval.offline.metrics import DEFINITIONS
-from abeval.report import assets, tables
+from abeval.report import assets
 from abeval.report import figures as fig
 from abeval.report.figures import Block, Closed, FigureView
-from abeval.report.tables import Cell, Kind, TextTable, full, scaled, spans, table
+from abeval.report.tables import Cell, Part, Tables, TextTable, full, rescale, spans, table, trim
 from abeval.results import codes, replay
 from abeval.results import format as fmt
 from abeval.results.replay import POOLED, CalibrationBin, Curve, PairRow, ReplayResult, ReplayRow
@@ -28,25 +28,22 @@ _DEFINITIONS = frozenset({"lin", "min", "mean", "impressions", "width", "self_in
 """Of several definitions of one metric, the one that a short table shows."""
 
 
-class _Id(NamedTuple):
-    """A metric's id in its parts: `map@10[min]`."""
+def split_id(text: str) -> tuple[str, str, str]:
+    """Split the id of a metric into name, cut-off and definition; what it lacks is empty.
 
-    name: str
-    k: str
-    definition: str
-
-    @classmethod
-    def of(cls, text: str) -> "_Id":
-        """Take an id apart; parts that it does not have are empty."""
-        match = re.fullmatch(r"([^@\[]+)(?:@(\d+))?(?:@?\[?(.*?)\]?)", text)
-        return cls(*(part or "" for part in match.groups())) if match else cls(text, "", "")
+    Example:
+        >>> split_id("map@10[min]"), split_id("auc")
+        (('map', '10', 'min'), ('auc', '', ''))
+    """
+    name, k, definition = re.findall(r"([^@\[]*)(?:@(\d+))?@?\[?(.*?)\]?$", text)[0]
+    return name, k, definition
 
 
-def replay_tables(result: ReplayResult, whole: bool) -> tuple[TextTable | str, ...]:
+def tabulate_replay(result: ReplayResult, whole: bool) -> Tables:
     """Tabulate models on all traffic; with `whole`, every metric, on each traffic too."""
     metrics, shown = metrics_of(result), shown_metrics(result)
     of_traffic = traffics(result) if whole else [main_traffic(result)]
-    parts: list[TextTable | str] = [
+    parts: list[Part] = [
         family.table
         for traffic in of_traffic
         for family in families(result, traffic, metrics if whole else shown)
@@ -55,7 +52,8 @@ def replay_tables(result: ReplayResult, whole: bool) -> tuple[TextTable | str, .
     if not whole and (hidden := len(metrics) - len(shown)):
         parts.append(f"{hidden} more metrics, and each variant's traffic: --all")
     parts += [coverage(result), *(f"{name}. {said}" for name, said, _ in curves(result))]
-    return tuple(parts)
+    counts = (f"{codes.words(what)}: {count:,}" for what, count in result.accounting if count)
+    return Tables(tuple(parts), (*counts, *result.notes))
 
 
 def _turned(result: ReplayResult, shown: Sequence[str]) -> Iterator[str]:
@@ -83,21 +81,21 @@ def shown_metrics(result: ReplayResult) -> list[str]:
     """Choose the metrics of a short table: those of most teams that have a value."""
     pooled = main_traffic(result)
     valued = {r.metric for r in result.rows if r.traffic == pooled and r.value is not None}
-    return chosen(metrics_of(result), valued)
+    return choose(metrics_of(result), valued)
 
 
-def chosen(metrics: Sequence[str], valued: Iterable[str]) -> list[str]:
+def choose(metrics: Sequence[str], valued: Iterable[str]) -> list[str]:
     """At most a dozen metrics a cut-off, one definition of each, in the order of the result.
 
     Metrics of the result that are not in `valued` have no value, and are left out first.
 
     Example:
-        >>> chosen(["ndcg@5[exp]", "ndcg@5[lin]", "recall@5", "auc"], ["ndcg@5[lin]", "recall@5"])
+        >>> choose(["ndcg@5[exp]", "ndcg@5[lin]", "recall@5", "auc"], ["ndcg@5[lin]", "recall@5"])
         ['ndcg@5[exp]', 'ndcg@5[lin]', 'recall@5', 'auc']
     """
     with_value = frozenset(valued)
     kept: set[str] = set()
-    for names in fig.grouped(metrics, lambda name: _Id.of(name).k).values():
+    for names in fig.group(metrics, lambda name: split_id(name)[1]).values():
         few = len(names) <= ROWS
         kept.update(names if few else _quoted([name for name in names if name in with_value]))
     return [name for name in metrics if name in kept]
@@ -106,9 +104,9 @@ def chosen(metrics: Sequence[str], valued: Iterable[str]) -> list[str]:
 def _quoted(names: Sequence[str]) -> list[str]:
     one_each: dict[str, str] = {}
     for name in names:
-        metric = _Id.of(name)
-        if metric.name not in one_each or metric.definition in _DEFINITIONS:
-            one_each[metric.name] = name
+        metric, _, definition = split_id(name)
+        if metric not in one_each or definition in _DEFINITIONS:
+            one_each[metric] = name
     places = {name: i for i, name in enumerate(_FIRST)}
     order = sorted(one_each, key=lambda name: places.get(name, len(_FIRST)))
     return [one_each[name] for name in order[:ROWS]]
@@ -132,7 +130,7 @@ def family_of(metric: str) -> str:
         >>> [family_of(name) for name in ("ndcg@5[lin]", "recall@5", "auc", "novelty@5[miuf]")]
         ['Ranking', 'Ranking', 'Classification', 'Beyond accuracy']
     """
-    name, _, variant = _Id.of(metric)
+    name, _, variant = split_id(metric)
     named = next((one for one in DEFINITIONS.values() if one.name == name), None)
     definition = DEFINITIONS.get((name, variant), named)
     if definition is None or definition.of_requests:
@@ -196,17 +194,19 @@ def _tabulated(result: ReplayResult, title: str, lines: Sequence[_Line]) -> Text
         for names, other in ((firsts, "baseline"), (models, "value"))
     )
     level = fmt.level(result.alpha)
-    columns: list[tuple[str, Kind, list[str]]] = [
-        ("metric", "name", [line.metric for line in lines]),
-        ("model", "name", [line.model if len(models) > 1 else "" for line in lines]),
-        (first, "number", [cells[0] for cells in map(_values, lines)]),
-        (model, "number", [cells[1] for cells in map(_values, lines)]),
-        (f"difference [{level} interval]", "name", [_difference(line.change) for line in lines]),
-        ("p", "extra", ["" if c is None else fmt.p_value(c.p_value) for *_, c in lines]),
-    ]
-    heads, kinds, cells = zip(*(one for one in columns if any(one[2])), strict=True)
     lead = f"{model} - {first}, paired by unit." if len(firsts) == len(models) == 1 else ""
-    return TextTable(title, lead, heads, tuple(zip(*cells, strict=True)), kinds)
+    every = table(
+        title,
+        lead,
+        lines,
+        "metric",
+        ("model", lambda line: line.model if len(models) > 1 else ""),
+        (first, lambda line: _values(line)[0], "number"),
+        (model, lambda line: _values(line)[1], "number"),
+        (f"difference [{level} interval]", lambda line: _difference(line.change)),
+        ("p", lambda line: fmt.p_value(line.change.p_value) if line.change else "", "extra"),
+    )
+    return trim(every)
 
 
 def _values(line: _Line) -> tuple[str, ...]:
@@ -231,9 +231,9 @@ def _difference(change: PairRow | None) -> str:
         return ""
     shown = fmt.difference(change.difference, change.low, change.high)
     reason = codes.reason(change.reason)
-    ends = "" if change.low is None else tables.interval_of(shown)
-    text = reason or fmt.MISSING if shown is None or change.low is None else shown.text
-    html = spans(estimate=tables.estimate_of(shown), interval=ends, absolute=reason)
+    ends = "" if change.low is None else shown.interval
+    text = shown.text if shown and change.low is not None else reason or fmt.MISSING
+    html = spans(estimate=shown.estimate, interval=ends, absolute=reason)
     exact = f"{full(change.difference)} [{full(change.low)}, {full(change.high)}]"
     return Cell(text, html, "effect", exact)
 
@@ -267,7 +267,7 @@ def _part(some: int, of: int) -> str:
 
 def curves(result: ReplayResult) -> Iterator[tuple[str, str, list[replay.Curve]]]:
     """Name each metric and traffic with curves, say where they level off, and list them."""
-    together = fig.grouped(result.curves, lambda curve: (curve.metric, curve.traffic))
+    together = fig.group(result.curves, lambda curve: (curve.metric, curve.traffic))
     for (metric, traffic), own in together.items():
         elbows = (
             f"{c.model} has none" if c.elbow is None else f"{c.model} at {c.elbow}" for c in own
@@ -332,10 +332,10 @@ def family_figure(result: ReplayResult, metrics: Sequence[str]) -> fig.Figure | 
     for pair in result.pairs:
         is_drawn = (pair.control, pair.model) in rivals and pair.metric in metrics
         if is_drawn and pair.value_control:
-            share = scaled(1 / abs(pair.value_control), pair.difference, pair.low, pair.high)
+            share = rescale(1 / abs(pair.value_control), pair.difference, pair.low, pair.high)
             name = f"{pair.traffic}, {pair.model}" if len(rivals) > 1 else pair.traffic
-            said = f"{pair.metric}, {name}: {tables.text_of(fmt.lift(*share))}"
-            spot = fig.Spot(metrics.index(pair.metric), scaled(100, *share), said)
+            said = f"{pair.metric}, {name}: {fmt.lift(*share).text}"
+            spot = fig.Spot(metrics.index(pair.metric), rescale(100, *share), said)
             series.setdefault(name, []).append(spot)
     across = fig.effect_axis(fig.ends_of(series), "%")
     return fig.forest(metrics, series, **across) if series else None
@@ -393,7 +393,7 @@ def _pairs(title: str, lead: str, head: str, rows: Iterable[tuple[str, str]]) ->
 
 def calibration_part(result: ReplayResult) -> Iterator[FigureView]:
     """Draw click rate against predicted score, a figure for each traffic and way of binning."""
-    together = fig.grouped(result.calibration, lambda b: (b.traffic, b.kind))
+    together = fig.group(result.calibration, lambda b: (b.traffic, b.kind))
     for (traffic, kind), own in together.items():
         title, key = f"Traffic of {traffic}, {_BINNED[kind]}", ("calibration", traffic, kind)
         yield FigureView(title, "", calibration_figure(own), key)

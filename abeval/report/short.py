@@ -1,96 +1,66 @@
 """Tabulate every other result: what was asked, the numbers that decide, and the reasons."""
 
-from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING
 
 from abeval.report import tables
-from abeval.report.tables import WHY_NOT, TextTable, decisive_p, difference_of, table
-from abeval.report.time_short import time_tables
+from abeval.report.tables import WHY_NOT, Part, Tables, TextTable, decisive_p, table
 from abeval.results import codes
 from abeval.results import format as fmt
+from abeval.results.record import Record
 from abeval.results.trust import worst_first
+from abeval.views import view
 
 if TYPE_CHECKING:
-    from abeval.results.agreement import Agreement
     from abeval.results.analysis import CheckResult, Pairwise
-    from abeval.results.history import Added, HistoryReport
     from abeval.results.interleaving import InterleavingResult
     from abeval.results.off_policy import OffPolicyResult, OffPolicyRow, Realised
     from abeval.results.power import DecisionPlan, Plans
-    from abeval.results.replay import ReplayResult
     from abeval.results.trust import AAResult, AuditResult
-    from abeval.results.windows import TimeResult
-
-Brief: TypeAlias = (
-    "TimeResult | AAResult | Plans | Pairwise | ReplayResult | OffPolicyResult | AuditResult "
-    "| CheckResult | InterleavingResult | Added | HistoryReport | Agreement"
-)
-"""Results that are shown as tables; `Result` has a page of its own."""
-
-Part = TextTable | str
-"""A table, or a sentence."""
 
 ROWS = 20
 """Of a short table of metrics; what needs attention is shown however many there are."""
 
+_TABULATE = {
+    "TimeResult": "time_short:tabulate_time",
+    "ReplayResult": "replay_page:tabulate_replay",
+    "Agreement": "agreement_page:tabulate_agreement",
+    "AAResult": "short:tabulate_aa",
+    "Plans": "short:tabulate_plans",
+    "Pairwise": "short:tabulate_pairs",
+    "OffPolicyResult": "short:tabulate_off_policy",
+    "AuditResult": "short:tabulate_audit",
+    "CheckResult": "short:tabulate_checks",
+    "InterleavingResult": "short:tabulate_preferences",
+    "Added": "history_page:tabulate_additions",
+    "HistoryReport": "history_page:tabulate_history",
+}
+"""Kind of a result → its module and function; by name, so that no other kind is imported."""
 
-def parts(result: "Brief", whole: bool = False) -> tuple[Part, ...]:
-    """List tables and sentences in the order of reading; with `whole`, metrics in full."""
-    # By name, so that no record of another kind is imported.
-    return _SHOWN[type(result).__name__][0](result, whole)
 
-
-def opening(result: "Brief") -> tuple[str, ...]:
-    """Say that a result is a draft, before its tables; nothing of one whose kind knows of none."""
+def tabulate(result: Record, whole: bool = False) -> Tables:
+    """Tabulate a result for text, Markdown and pages; with `whole`, metrics in full."""
+    shown: Tables = view(f"abeval.report.{_TABULATE[type(result).__name__]}")(result, whole)
     asked = getattr(result, "questions", ())
-    return (f"DRAFT: {codes.open_questions(asked)}",) if asked else ()
+    return shown._replace(draft=f"DRAFT: {codes.open_questions(asked)}" if asked else "")
 
 
-def notes(result: "Brief") -> tuple[str, ...]:
-    """List what the reader must know beside the tables: what was left out, and why."""
-    return _SHOWN[type(result).__name__][1](result)
-
-
-def _agreement(result: "Agreement", whole: bool) -> tuple[Part, ...]:
-    from abeval.report.agreement_page import agreement_tables
-
-    return agreement_tables(result, whole)
-
-
-def _history(result: "HistoryReport", whole: bool) -> tuple[Part, ...]:
-    from abeval.report.history_page import history_tables
-
-    return history_tables(result)
-
-
-def _history_added(result: "Added", whole: bool) -> tuple[Part, ...]:
-    from abeval.report.history_page import added_parts
-
-    return added_parts(result)
-
-
-def _replay(result: "ReplayResult", whole: bool) -> tuple[Part, ...]:
-    from abeval.report.replay_page import replay_tables
-
-    return replay_tables(result, whole)
-
-
-def _aa(result: "AAResult", whole: bool) -> tuple[Part, ...]:
+def tabulate_aa(result: "AAResult", whole: bool) -> Tables:
+    """Tabulate how often each test rejects; not `whole`, of few metrics and those off."""
     off = result.off()
     rows = [row for i, row in enumerate(result.metrics) if whole or i < ROWS or row.metric in off]
     title = f"A/A replays of {fmt.count(result.units)} units"
     lead = f"how often each test rejects at {result.alpha:g} when nothing differs."
     replays = tables.aa_table(title, lead, rows, off)
     more = len(result.metrics) - len(rows)
-    return (replays, f"{more} more: --all") if more else (replays,)
+    said = [f"{name}: rejects {result[name].rejection_rate:.2%} of A/A tests" for name in off]
+    return Tables(
+        (replays, *[f"{more} more: --all"] * (more > 0)),
+        (*said, *result.notes, *tables.explain_refusals(result.refused)),
+    )
 
 
-def _off(result: "AAResult") -> tuple[str, ...]:
-    rates = {name: result[name].rejection_rate for name in result.off()}
-    return (*(f"{name}: rejects {r:.2%} of A/A tests" for name, r in rates.items()), *result.notes)
-
-
-def _plans(result: "Plans") -> tuple[Part, ...]:
+def tabulate_plans(result: "Plans", whole: bool) -> Tables:
+    """Tabulate the effect, the size and the days of each plan, and say what is decided by them."""
     units = "variant units" if any(one.units_control for one in result.plans) else "units"
     plans = table(
         "Plan",
@@ -98,25 +68,18 @@ def _plans(result: "Plans") -> tuple[Part, ...]:
         result.plans,
         "metric",
         ("role", lambda plan: plan.role, "extra"),
-        ("baseline", lambda plan: _digits(plan.baseline), "spare"),
-        ("sd", lambda plan: _digits(plan.sd), "spare"),
+        ("baseline", lambda plan: fmt.number(plan.baseline, ".4g"), "spare"),
+        ("sd", lambda plan: fmt.number(plan.sd, ".4g"), "spare"),
         ("effect", lambda p: "" if p.mde is None else f"{100 * p.mde:.3g}%", "number"),
-        ("control units", lambda plan: _units(plan.units_control), "number"),
-        (units, lambda plan: _units(plan.units), "number"),
-        ("days", lambda plan: "" if plan.days is None else f"{plan.days:,.1f}", "number"),
-        ("clusters", lambda plan: _units(plan.clusters), "number"),
-        ("units of an A/B test", lambda plan: _units(plan.units_test), "number"),
+        ("control units", lambda plan: fmt.number(plan.units_control, ",.0f"), "number"),
+        (units, lambda plan: fmt.number(plan.units, ",.0f"), "number"),
+        ("days", lambda plan: fmt.number(plan.days, ",.1f"), "number"),
+        ("clusters", lambda plan: fmt.number(plan.clusters, ",.0f"), "number"),
+        ("units of an A/B test", lambda plan: fmt.number(plan.units_test, ",.0f"), "number"),
         WHY_NOT,
     )
-    return (plans,) if result.decision is None else (plans, _decision(result.decision))
-
-
-def _units(units: float | None) -> str:
-    return "" if units is None else fmt.count(round(units))
-
-
-def _digits(value: float | None, digits: int = 4) -> str:
-    return "" if value is None else f"{value:.{digits}g}"
+    decided = () if result.decision is None else (_decision(result.decision),)
+    return Tables((plans, *decided), result.notes)
 
 
 def _decision(plan: "DecisionPlan") -> str:
@@ -138,14 +101,15 @@ def _decision(plan: "DecisionPlan") -> str:
     )
 
 
-def _pairwise(result: "Pairwise") -> tuple[Part, ...]:
+def tabulate_pairs(result: "Pairwise", whole: bool) -> Tables:
+    """Tabulate a metric in every variant, and the difference of every two."""
     adjusted = "unadjusted" if result.family == "none" else f"adjusted by {result.family}"
     values = table(
         result.metric,
         "each variant's value.",
         result.values,
         ("variant", lambda one: one[0]),
-        ("value", lambda one: _digits(one[1]) or fmt.MISSING, "number"),
+        ("value", lambda one: fmt.number(one[1], ".4g") or fmt.MISSING, "number"),
     )
     pairs = table(
         "Pairs",
@@ -154,13 +118,22 @@ def _pairwise(result: "Pairwise") -> tuple[Part, ...]:
         result.pairs,
         "variant",
         ("against", lambda pair: pair.base),
-        ("difference", difference_of, "number"),
+        ("difference", lambda pair: tables.format_difference(pair).text, "number"),
         ("lift", lambda p: "" if p.lift is None else f"{100 * p.lift:+.2f}%", "spare"),
         ("p", lambda pair: fmt.p_value(decisive_p(pair)), "number"),
         ("units", lambda p: f"{fmt.count(p.units)}, {fmt.count(p.units_base)}", "spare"),
         WHY_NOT,
     )
-    return values, pairs
+    checks = (check for check in result.trust if check.status == "fail")
+    failed = (check.message for check in checks if check.touches([result.metric]))
+    return Tables((values, pairs), tuple(f"do not trust this result: {why}" for why in failed))
+
+
+def tabulate_off_policy(result: "OffPolicyResult", whole: bool) -> Tables:
+    """Tabulate the estimates and what they rest on."""
+    messages = dict.fromkeys(row.message for row in result.rows if row.message is not None)
+    shown = (off_policy_estimates(result), off_policy_support(result))
+    return Tables(shown, (*result.notes, *messages))
 
 
 def off_policy_estimates(result: "OffPolicyResult") -> TextTable:
@@ -172,17 +145,17 @@ def off_policy_estimates(result: "OffPolicyResult") -> TextTable:
         f"clicks or reward an impression, from the log of {result.source}{had}.",
         result.rows,
         "estimator",
-        ("value", lambda row: _digits(row.value, 6) or fmt.MISSING, "number"),
+        ("value", lambda row: fmt.number(row.value, ".6g") or fmt.MISSING, "number"),
         ("interval", _ends),
-        ("se", lambda row: _digits(row.se), "spare"),
-        ("z", lambda row: "" if real is None else _digits(row.z, 3), "spare"),
+        ("se", lambda row: fmt.number(row.se, ".4g"), "spare"),
+        ("z", lambda row: "" if real is None else fmt.number(row.z, ".3g"), "spare"),
         WHY_NOT,
     )
 
 
 def off_policy_value(row: "OffPolicyRow | Realised") -> str:
     """Write a value with its interval."""
-    return f"{_digits(row.value, 6)} {_ends(row)}".strip()
+    return f"{fmt.number(row.value, '.6g')} {_ends(row)}".strip()
 
 
 def _ends(row: "OffPolicyRow | Realised") -> str:
@@ -207,7 +180,8 @@ def off_policy_support(result: "OffPolicyResult") -> TextTable:
     return TextTable("Support", lead, ("of the log", "value"), tuple(rows), ("name", "number"))
 
 
-def _audit(result: "AuditResult") -> tuple[Part, ...]:
+def tabulate_audit(result: "AuditResult", whole: bool) -> Tables:
+    """Tabulate who is in another variant than the rule gives, and pairs of experiments."""
     parts: list[Part] = []
     if result.units:
         parts += _mismatches(result)
@@ -225,23 +199,22 @@ def _audit(result: "AuditResult") -> tuple[Part, ...]:
             ("units in both", lambda pair: fmt.count(pair.units), "number"),
         )
         parts.append(pairs)
-    return tuple(parts)
+    return Tables(tuple(parts))
 
 
 def _independence(p: float | None) -> str:
     return "too few units" if p is None else f"p = {p:.3g}"
 
 
-def _checks(result: "CheckResult", whole: bool) -> tuple[Part, ...]:
+def tabulate_checks(result: "CheckResult", whole: bool) -> Tables:
     """Count those that passed, and list the rest, worst first."""
     shown = worst_first(result.trust, "fail", "warn", "skipped", *(("pass",) if whole else ()))
     units = ", ".join(f"{v.name} {fmt.count(v.units)}" for v in result.experiment.variants)
     first = f"{result.experiment.shown}: {tables.tally(result.trust)}; {units}"
-    checks = tables.checks_table("Checks", "What was measured, and what to do.", shown)
-    return (first, checks) if shown else (first,)
+    return Tables((first, *tables.drop_empty(tables.checks_table(shown))))
 
 
-def _interleaving(result: "InterleavingResult", whole: bool) -> tuple[Part, ...]:
+def tabulate_preferences(result: "InterleavingResult", whole: bool) -> Tables:
     """Write the verdict, and tabulate preferences and the checks that did not pass."""
     info, checks = result.experiment, result.trust
     size = f"{fmt.count(result.units)} {info.unit} units, {fmt.count(result.lists)} lists"
@@ -266,9 +239,8 @@ def _interleaving(result: "InterleavingResult", whole: bool) -> tuple[Part, ...]
         WHY_NOT,
     )
     shown = worst_first(checks, "fail", "warn", *(("skipped", "pass") if whole else ()))
-    trust = tables.checks_table("Checks", "What was measured, and what to do.", shown)
     said = (*(one.sentence for one in result.verdicts), size, f"Trust: {tables.tally(checks)}")
-    return (*said, rows, trust) if shown else (*said, rows)
+    return Tables((*said, rows, *tables.drop_empty(tables.checks_table(shown))), result.notes)
 
 
 def _mismatches(result: "AuditResult") -> list[Part]:
@@ -287,49 +259,3 @@ def _mismatches(result: "AuditResult") -> list[Part]:
         ("units", lambda one: fmt.count(one.units), "number"),
     )
     return [first, *since, units]
-
-
-def _replay_notes(result: "ReplayResult") -> tuple[str, ...]:
-    counts = (f"{codes.words(what)}: {count:,}" for what, count in result.accounting if count)
-    return (*counts, *result.notes)
-
-
-def _refused(result: "TimeResult | AAResult") -> tuple[str, ...]:
-    return tuple(f"{name} is not shown: {why}" for name, why in result.refused.items())
-
-
-def _pairwise_notes(result: "Pairwise") -> tuple[str, ...]:
-    checks = (check for check in result.trust if check.status == "fail")
-    failed = (check.message for check in checks if check.touches([result.metric]))
-    return tuple(f"do not trust this result: {message}" for message in failed)
-
-
-def _off_policy_notes(result: "OffPolicyResult") -> tuple[str, ...]:
-    messages = dict.fromkeys(row.message for row in result.rows if row.message is not None)
-    return (*result.notes, *messages)
-
-
-def _history_notes(result: "HistoryReport") -> tuple[str, ...]:
-    return (*(f"left out, {why}: {n:,} rows" for why, n in result.left_out), *result.notes)
-
-
-_SHOWN: Mapping[
-    str, tuple[Callable[[Any, bool], tuple[Part, ...]], Callable[[Any], tuple[str, ...]]]
-] = {
-    "TimeResult": (time_tables, lambda result: (*result.notes, *_refused(result))),
-    "ReplayResult": (_replay, _replay_notes),
-    "Agreement": (_agreement, lambda result: result.notes),
-    "AAResult": (_aa, lambda result: (*_off(result), *_refused(result))),
-    "Plans": (lambda r, _: _plans(r), lambda result: result.notes),
-    "Pairwise": (lambda r, _: _pairwise(r), _pairwise_notes),
-    "OffPolicyResult": (
-        lambda r, _: (off_policy_estimates(r), off_policy_support(r)),
-        _off_policy_notes,
-    ),
-    "AuditResult": (lambda r, _: _audit(r), lambda _: ()),
-    "CheckResult": (_checks, lambda _: ()),
-    "InterleavingResult": (_interleaving, lambda result: result.notes),
-    "Added": (_history_added, lambda _: ()),
-    "HistoryReport": (_history, _history_notes),
-}
-"""Kind of a result → its tables and sentences, and its notes."""

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from abeval.report import figures as fig
 from abeval.report import tables
 from abeval.report.figures import Block, Closed, FigureView
-from abeval.report.tables import TextTable, interval, lift_of, share_of, with_rows
+from abeval.report.tables import TextTable, drop_empty, format_lift, interval, share_of
 from abeval.results import codes
 from abeval.results import format as fmt
 from abeval.results.analysis import Result
@@ -37,7 +37,7 @@ _WHY = {
 
 def moved_sentences(result: Result) -> Iterator[tuple[str, str]]:
     """Name quantiles whose interval excludes zero, and who has no AUC where GAUC is judged."""
-    for value, effects in fig.grouped(result.quantile_effects, lambda one: one.value).items():
+    for value, effects in fig.group(result.quantile_effects, lambda one: one.value).items():
         if any(map(tables.excludes_zero, effects)):
             yield f"Quantiles of {value}", _moved(effects)
     if any(row.metric == "gauc" and row.role != "diagnostic" for row in result.scorecard):
@@ -80,7 +80,9 @@ def _value_views(result: Result, value: str) -> Iterator[FigureView]:
     for one in effects:
         lift, name = interval(one, "lift", 100), level_words(one.level)
         if lift[0] is not None:
-            point = fig.Point(name, lift[0], f"{name}: {fmt.typographic(lift_of(one))}", lift)
+            point = fig.Point(
+                name, lift[0], f"{name}: {fmt.typographic(format_lift(one).text)}", lift
+            )
             lifts.setdefault(one.variant, []).append(point)
     if lifts:
         said = f"{_moved(effects)} {_without_lift(effects)}".rstrip()
@@ -98,9 +100,9 @@ def _moved(effects: Sequence[QuantileEffect]) -> str:
         return "No interval excludes zero."
     said = []
     for one in clear:
-        shown = tables.shown_lift(one)
+        shown = format_lift(one)
         name = f"{level_words(one.level)}{f' of {one.variant}' if several else ''}"
-        said.append(name if shown is None else f"{name} {shown.estimate}")
+        said.append(f"{name} {shown.estimate}" if shown else name)
     return f"Intervals that exclude zero: {fmt.listing(said)}."
 
 
@@ -139,7 +141,7 @@ def gauc_part(result: Result) -> Iterator[Block]:
         yield FigureView("AUCs of single units", _below_chance(aucs), drawn, ("gauc", "units"))
     heads = ("variant", "why", "units", "share", "impressions", "share", "clicks")
     fates = tuple(fate for one in aucs for fate in _fates(one))
-    yield from with_rows(TextTable("Who has no AUC", _kept(aucs), heads, fates))
+    yield from drop_empty(TextTable("Who has no AUC", _kept(aucs), heads, fates))
 
 
 def _below_chance(aucs: Sequence[UnitAucs]) -> str:

@@ -1,6 +1,6 @@
 """Make tables of text, and write the effects that stand in them."""
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from operator import attrgetter
 from typing import Any, Literal, NamedTuple, TypeVar
@@ -43,6 +43,22 @@ class TextTable(NamedTuple):
     headers: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
     kinds: tuple[Kind, ...] = ()
+
+
+Part = TextTable | str
+"""A table, or a sentence."""
+
+
+class Tables(NamedTuple):
+    """A result as tables and sentences in the order of reading.
+
+    `notes` are what the reader must know beside them: what was left out, and why. `draft` says that
+    the experiment has open questions; it is empty if it has none.
+    """
+
+    parts: tuple[Part, ...]
+    notes: tuple[str, ...] = ()
+    draft: str = ""
 
 
 class Cell(str):
@@ -91,16 +107,17 @@ def spans(**parts: str) -> Markup:
     return Markup(" ").join(shown)
 
 
-def with_rows(*tables: TextTable) -> tuple[TextTable, ...]:
+def drop_empty(*tables: TextTable) -> tuple[TextTable, ...]:
     """Leave out the tables without rows."""
     return tuple(table for table in tables if table.rows)
 
 
-def filled(table: TextTable) -> TextTable:
+def trim(table: TextTable) -> TextTable:
     """Leave out the columns without a text."""
     kept = [i for i in range(len(table.headers)) if any(row[i] for row in table.rows)]
     rows = tuple(tuple(row[i] for i in kept) for row in table.rows)
-    return table._replace(headers=tuple(table.headers[i] for i in kept), rows=rows, kinds=())
+    kinds = tuple(table.kinds[i] for i in kept if table.kinds)
+    return table._replace(headers=tuple(table.headers[i] for i in kept), rows=rows, kinds=kinds)
 
 
 Record = TypeVar("Record")
@@ -125,16 +142,22 @@ def numbers(records: Iterable[Record], *columns: Column[Record]) -> TextTable:
 WHY_NOT: tuple[str, Filling[Any], Kind] = ("why not", lambda row: codes.reason(row.reason), "note")
 """The column of reasons."""
 
+
+def explain_refusals(refused: Mapping[str, str]) -> Iterator[str]:
+    """Say of each metric that a result could not have, why."""
+    return (f"{name} is not shown: {why}" for name, why in refused.items())
+
+
 Interval = tuple[float | None, float | None, float | None]
 """A value and the ends of its interval."""
 
 
 def interval(record: object, name: str, scale: float = 1.0) -> Interval:
     """Return a number of a record with its ends: the fields NAME, NAME_low and NAME_high."""
-    return scaled(scale, *(getattr(record, f"{name}{end}") for end in ("", "_low", "_high")))
+    return rescale(scale, *(getattr(record, f"{name}{end}") for end in ("", "_low", "_high")))
 
 
-def scaled(scale: float, *numbers: float | None) -> Interval:
+def rescale(scale: float, *numbers: float | None) -> Interval:
     """Multiply a value and the ends of its interval."""
     value, low, high = (None if number is None else scale * number for number in numbers)
     return value, low, high
@@ -151,39 +174,19 @@ def excludes_zero(row: object) -> bool:
     return low is not None and high is not None and not low <= 0 <= high
 
 
-def shown_lift(row: object) -> fmt.Shown | None:
-    """Write the lift of a row; None without one."""
+def format_lift(row: object) -> fmt.Shown:
+    """Write the lift of a row."""
     return fmt.lift(*interval(row, "lift"))
 
 
-def shown_difference(row: object, unit: str = "") -> fmt.Shown | None:
-    """Write the difference of a row; None without one."""
+def format_difference(row: object, unit: str = "") -> fmt.Shown:
+    """Write the difference of a row."""
     return fmt.difference(*interval(row, "difference"), unit)
 
 
-def text_of(shown: fmt.Shown | None, missing: str = fmt.MISSING) -> str:
-    """Return an effect with its interval as one text."""
-    return missing if shown is None else shown.text
-
-
-def estimate_of(shown: fmt.Shown | None) -> str:
-    """Return the estimate of an effect, or that there is none."""
-    return fmt.MISSING if shown is None else shown.estimate
-
-
-def interval_of(shown: fmt.Shown | None) -> str:
-    """Return the interval of an effect; empty without one."""
-    return "" if shown is None else shown.interval
-
-
-def lift_of(row: object) -> str:
-    """Write the lift of a row with its interval, or that there is none."""
-    return text_of(shown_lift(row))
-
-
-def difference_of(row: object, unit: str = "") -> str:
-    """Write the difference of a row with its interval, or that there is none."""
-    return text_of(shown_difference(row, unit))
+def format_effect(row: object, unit: str) -> fmt.Shown:
+    """Write the lift of a row, or its difference if there is no lift."""
+    return format_lift(row) or format_difference(row, unit)
 
 
 def full(value: float | None) -> str:
@@ -215,7 +218,7 @@ class Printed(NamedTuple):
     level: str
 
 
-def printed(result: Result, rows: Iterable[Row]) -> list[Printed]:
+def fit_rows(result: Result, rows: Iterable[Row]) -> list[Printed]:
     """Fit rows for print; the JSON has the observed value and the uncorrected interval."""
     adjusted = {(one.metric, one.variant) for one in result.adjustments if one.method != "cap"}
     by_row = {(one.metric, one.variant): one for one in result.family_intervals}
@@ -260,20 +263,21 @@ def tally(checks: Sequence[Check]) -> str:
     return f"{passed} {'check' if passed == 1 else 'checks'} passed{others}"
 
 
-def checks_table(title: str, lead: str, checks: Iterable[Check]) -> TextTable:
+def checks_table(checks: Iterable[Check]) -> TextTable:
     """Tabulate what trust checks measured, and what to do."""
     result: Column[Check] = ("result", codes.check_text, "words")
-    return table(title, lead, checks, ("check", lambda check: check.name), "status", result)
+    lead, name = "What was measured, and what to do.", ("check", lambda check: check.name)
+    return table("Checks", lead, checks, name, "status", result)
 
 
 def tables(result: Result) -> tuple[TextTable, ...]:
     """List the tables that have rows."""
-    return with_rows(_adjustments(result), _boundaries(result))
+    return drop_empty(_adjustments(result), _boundaries(result))
 
 
 def segment_tables(result: Result) -> tuple[TextTable, ...]:
     """List the tables about segments that have rows."""
-    return with_rows(_segment_tests(result), _contrasts(result))
+    return drop_empty(_segment_tests(result), _contrasts(result))
 
 
 def design_tables(result: Result) -> tuple[TextTable, ...]:
@@ -297,10 +301,10 @@ def design_tables(result: Result) -> tuple[TextTable, ...]:
         called(result),
         ("minutes", lambda one: f"{one.start:g} to {one.end:g}"),
         ("value", lambda one: fmt.mean(one.value, result.info(one.metric).unit)),
-        ("difference", lambda one: difference_of(one, result.info(one.metric).unit)),
+        ("difference", lambda one: format_difference(one, result.info(one.metric).unit).text),
         ("p", lambda one: fmt.p_value(one.p_value)),
     )
-    return with_rows(costs, quarters)
+    return drop_empty(costs, quarters)
 
 
 def called(result: Result) -> tuple[str, Filling[Any]]:
@@ -321,8 +325,8 @@ def _adjustments(result: Result) -> TextTable:
         result.adjustments,
         *(called(result), "variant"),
         ("by", lambda change: change.method, "words"),
-        ("without", lambda change: difference_of(change, unit(change))),
-        ("with", lambda change: difference_of(row(change), unit(change))),
+        ("without", lambda change: format_difference(change, unit(change)).text),
+        ("with", lambda change: format_difference(row(change), unit(change)).text),
         ("p without, with", lambda c: f"{fmt.p_value(c.p_value)}, {fmt.p_value(row(c).p_value)}"),
         ("what changed", lambda change: changes(change, unit(change)), "words"),
     )
@@ -391,7 +395,7 @@ def _contrasts(result: Result) -> TextTable:
     alpha = result.experiment.alpha
 
     def against(one: SegmentContrast) -> str:
-        return text_of(shown_lift(one), difference_of(one, result.info(one.metric).unit))
+        return format_effect(one, result.info(one.metric).unit).text
 
     return table(
         "Segments that differ from the rest",
@@ -417,12 +421,12 @@ def split_tables(result: Result) -> tuple[TextTable, ...]:
         "metric",
         ("why", lambda one: one.reason, "words"),
     )
-    return with_rows(_splits(result), without)
+    return drop_empty(_splits(result), without)
 
 
 def cut_tables(result: Result) -> tuple[TextTable, ...]:
     """Tabulate the same, after the largest cells of goals and guardrails."""
-    return (*with_rows(_cells(result)), *split_tables(result))
+    return (*drop_empty(_cells(result)), *split_tables(result))
 
 
 def _cells(result: Result) -> TextTable:
@@ -437,8 +441,8 @@ def _cells(result: Result) -> TextTable:
     more = "" if len(shown) == len(rows) else f" The {CELLS} that most units saw."
 
     def effect(row: CutRow) -> str:
-        shown = shown_lift(row) or shown_difference(row, result.info(row.metric).unit)
-        return text_of(shown, codes.reason(row.reason))
+        shown = format_effect(row, result.info(row.metric).unit)
+        return shown.text if shown else codes.reason(row.reason)
 
     return table(
         "Cuts",
@@ -464,13 +468,13 @@ def _splits(result: Result) -> TextTable:
     def part(split: CutSplit, name: str) -> str:
         value, low, high = interval(split, name)
         shown = fmt.difference(value, low, high, result.info(split.metric).unit)
-        if shown is not None and low is not None:
+        if shown and low is not None:
             return shown.text
-        return f"{estimate_of(shown)} {codes.reason(split.reason)}"
+        return f"{shown.estimate} {codes.reason(split.reason)}"
 
     def whole(split: CutSplit) -> str:
         unit = result.info(split.metric).unit
-        return estimate_of(fmt.difference(split.difference, None, None, unit))
+        return fmt.difference(split.difference, None, None, unit).estimate
 
     return table(
         "Within cuts, and by their mix",

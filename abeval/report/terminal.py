@@ -1,27 +1,27 @@
-"""Print results in the terminal: verdict, trust checks, scorecard, tables."""
+"""Print results in the terminal: verdict, trust checks, scorecard, and tables at any width."""
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from io import StringIO
 from itertools import chain
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
+from rich.box import Box
 from rich.console import Console
 from rich.padding import Padding
+from rich.table import Table
 from rich.text import Text
 
 from abeval.report import tables
-from abeval.report.layout import laid_out, plain
-from abeval.report.next_step import ORDER, in_order, next_step, verdict_lines
-from abeval.report.tables import ROLES, TextTable, decisive_p, printed
+from abeval.report.next_step import ORDER, next_step, sort_rows, verdict_lines
+from abeval.report.tables import ROLES, Kind, TextTable, decisive_p, fit_rows
 from abeval.results import Row, codes
 from abeval.results import format as fmt
 from abeval.results.analysis import Result
+from abeval.results.record import Record
 
 if TYPE_CHECKING:
-    from abeval.report.short import Brief
     from abeval.results.power import PowerOutlook
-    from abeval.results.study import Study
 
 WIDTH = 110
 _DECISION_STYLE = {
@@ -33,13 +33,12 @@ _DECISION_STYLE = {
 }
 
 
-def as_text(result: "Result | Study | Brief", width: int | None = None, whole: bool = False) -> str:
+def as_text(result: Record, width: int | None = None, whole: bool = False) -> str:
     """Write a result as plain text, in 110 columns if no width is given; with `whole`, in full."""
-    from abeval.report.short import notes
     from abeval.results.study import Study
 
     if isinstance(result, Study):
-        return "\n".join(as_text(cast("Brief", part), width, whole) for part in result.results)
+        return "\n".join(as_text(part, width, whole) for part in result.results)
     out = StringIO()
     console = Console(
         file=out,
@@ -52,20 +51,20 @@ def as_text(result: "Result | Study | Brief", width: int | None = None, whole: b
     if isinstance(result, Result):
         print_result(result, console)
     else:
-        print_brief(result, console, whole)
-        for note in notes(result):
+        for note in print_brief(result, console, whole):
             console.print(Text(plain(note)))
     # Cells are padded; trailing blanks would only make diffs noisy.
     return "".join(f"{line.rstrip()}\n" for line in out.getvalue().splitlines())
 
 
-def print_brief(result: "Brief", console: Console, whole: bool) -> None:
-    """Print the tables of a result that is not that of an analysis, without its notes."""
-    from abeval.report.short import opening, parts
+def print_brief(result: Record, console: Console, whole: bool) -> tuple[str, ...]:
+    """Print the tables of a result that is not that of an analysis; return its notes."""
+    from abeval.report.short import tabulate
 
-    for line in opening(result):
-        console.print(Text(plain(line), _DECISION_STYLE["draft"]))
-    for i, part in enumerate(parts(result, whole)):
+    shown = tabulate(result, whole)
+    if shown.draft:
+        console.print(Text(plain(shown.draft), _DECISION_STYLE["draft"]))
+    for i, part in enumerate(shown.parts):
         if i and isinstance(part, TextTable):
             console.print()
         if isinstance(part, str):
@@ -73,6 +72,7 @@ def print_brief(result: "Brief", console: Console, whole: bool) -> None:
             continue
         for block in text_table(part, console.width, whole):
             console.print(block)
+    return shown.notes
 
 
 def print_result(
@@ -153,7 +153,7 @@ def _trust(result: Result, width: int, whole: bool) -> Iterator[Text | Padding]:
     doubtful = [check for check in result.trust if check.status in ("fail", "warn")]
     if doubtful:
         yield Text()
-        yield from text_table(tables.checks_table("", "", doubtful), width)
+        yield from text_table(tables.checks_table(doubtful)._replace(title=""), width)
 
 
 _HEAD = 16
@@ -176,7 +176,7 @@ def _scorecard(
     if max(map(len, names)) > _HEAD:
         names = ["control", "treatment"]
     every = [row for row in result.scorecard if metrics is None or row.metric in metrics]
-    shown = printed(result, in_order(result, every))
+    shown = fit_rows(result, sort_rows(result, every))
 
     units = {metric.name: metric.unit for metric in result.metrics}
 
@@ -184,8 +184,8 @@ def _scorecard(
         return fmt.pair(row.control, row.treatment, units.get(row.metric, ""))
 
     def lift(row: Row) -> str:
-        shown = tables.text_of(fmt.effect(row, units.get(row.metric, "")))
-        return shown + " abs" * _in_own_unit(row)
+        shown = fmt.effect(row, units.get(row.metric, ""))
+        return shown.text + " abs" * _in_own_unit(row)
 
     rows = tables.numbers(
         shown,
@@ -201,7 +201,7 @@ def _scorecard(
     )
     roles = [one.row.role for one in shown]
     titles = {roles.index(role): title for role, title, _ in ROLES if role in roles}
-    yield from laid_out(rows, width, titles=titles)
+    yield from lay_out(rows, width, titles=titles)
     if any(_in_own_unit(one.row) for one in shown):
         yield Text("  abs: a difference in the metric's unit: its lift has no interval", "dim")
     if any(one.mark for one in shown):
@@ -217,7 +217,7 @@ def text_table(source: TextTable, width: int, whole: bool = False) -> Iterator[T
     """Print a table with its heading; with `whole`, no column is left out."""
     if source.title:
         yield _heading(plain(": ".join(filter(None, (source.title, source.lead)))))
-    yield from laid_out(source, width, whole)
+    yield from lay_out(source, width, whole)
 
 
 def _left_out(result: Result, metrics: Collection[str] | None = None) -> Iterator[Text]:
@@ -246,3 +246,107 @@ def _accounting(result: Result) -> Iterator[Text]:
 
 def _heading(text: str) -> Text:
     return Text(text, style="bold")
+
+
+_RULED = Box("    \n    \n -- \n    \n    \n    \n    \n    \n", ascii=True)
+_SPARE: tuple[Kind, ...] = ("spare", "extra")
+_NAMES: tuple[Kind, ...] = ("name",)
+_INDENT, _GAP = 2, 3
+_SENTENCE = 24
+"""Columns that a sentence needs at least."""
+
+Rows = Sequence[Sequence[Text]]
+
+_STYLES = {
+    **dict.fromkeys(("better", "non inferior"), "blue"),
+    **dict.fromkeys(("worse", "untrusted"), "red"),
+    **dict.fromkeys(("off", "fail"), "bold red"),
+    **dict.fromkeys(("drifting", "settling", "warn", "draft"), "yellow"),
+}
+"""Cells that stand out."""
+
+
+def lay_out(
+    table: TextTable, width: int, whole: bool = False, titles: Mapping[int, str] | None = None
+) -> Iterator[Padding | Text]:
+    """Lay a table out at most so wide; with `whole`, leave no column out.
+
+    `titles` stand above the rows of their places.
+    """
+    kinds = table.kinds or _NAMES * len(table.headers)
+    table = table._replace(kinds=kinds)
+    rows = [[Text(plain(text), _STYLES.get(text, "")) for text in row] for row in table.rows]
+    filled = [i for i in range(len(kinds)) if any(row[i].plain for row in rows)]
+    kept = _that_fit(table, rows, filled, width, () if whole else _SPARE)
+    if kept is None:
+        yield from _blocks(table, rows, filled, titles or {})
+        return
+    yield _indented(_grid(table, rows, kept, titles or {}))
+    notes = [i for i in filled if kinds[i] == "note" and i not in kept]
+    names = [i for i in kept if kinds[i] == "name"][:2]
+    for row in rows:
+        if said := ", ".join(row[i].plain for i in notes if row[i].plain):
+            of = ", ".join(row[i].plain for i in names)
+            yield _indented(Text(f"{of}: {said}", "dim"))
+
+
+def plain(text: str) -> str:
+    """Replace what is not printable: a name from a log must not control the terminal."""
+    return "".join(char if char.isprintable() else "\N{REPLACEMENT CHARACTER}" for char in text)
+
+
+def _that_fit(
+    table: TextTable, rows: Rows, filled: Sequence[int], width: int, spare: Sequence[Kind]
+) -> list[int] | None:
+    """Choose columns that there is room for; None where names or numbers would be cut."""
+    kept, needs = list(filled), dict[int, int]()
+    for i in filled:
+        widest = max((row[i].cell_len for row in rows), default=0)
+        most = _SENTENCE if table.kinds[i] in ("words", "note") else widest
+        needs[i] = max(min(widest, most), len(table.headers[i]))
+    leaving = [i for of in (("note",), spare) for i in filled if table.kinds[i] in of]
+    while sum(needs[i] + _GAP for i in kept) - _GAP > width - _INDENT:
+        if not leaving:
+            return None
+        kept.remove(leaving.pop())
+    return kept
+
+
+def _grid(table: TextTable, rows: Rows, kept: Sequence[int], titles: Mapping[int, str]) -> Table:
+    grid = Table(box=_RULED, show_edge=False, pad_edge=False, header_style="bold dim")
+    for i in kept:
+        grid.add_column(
+            Text(table.headers[i]),
+            overflow="fold",
+            no_wrap=table.kinds[i] not in ("words", "note"),
+            justify="right" if table.kinds[i] in ("number", "spare") else "left",
+        )
+    for place, row in enumerate(rows):
+        if place in titles:
+            if place:
+                grid.add_row()
+            grid.add_row(Text(titles[place], "dim"))
+        grid.add_row(*(row[i] for i in kept))
+    return grid
+
+
+def _blocks(
+    table: TextTable, rows: Rows, filled: Sequence[int], titles: Mapping[int, str]
+) -> Iterator[Padding | Text]:
+    """Show each row as a heading with its first name, and a line for every other cell."""
+    first, *others = filled
+    for place, row in enumerate(rows):
+        if place in titles:
+            yield _indented(Text(titles[place], "dim"))
+        yield _indented(Text.assemble(row[first], style="bold"))
+        fields = Table.grid(padding=(0, 2))
+        fields.add_column(no_wrap=True)
+        fields.add_column(overflow="fold")
+        for i in others:
+            if row[i].plain:
+                fields.add_row(Text(table.headers[i], "dim"), row[i])
+        yield Padding(fields, (0, 0, 0, 2 * _INDENT), expand=False)
+
+
+def _indented(what: Table | Text) -> Padding:
+    return Padding(what, (0, 0, 0, _INDENT), expand=False)

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from markupsafe import Markup
 
-from abeval.report.tables import WHY_NOT, Cell, Column, TextTable, interval, table, text_of
+from abeval.report import tables
+from abeval.report.tables import WHY_NOT, Cell, Column, Part, Tables, TextTable, interval, table
 from abeval.results import codes
 from abeval.results import format as fmt
 
@@ -21,20 +22,21 @@ ROWS = 20
 _CHANGES = ("settling", "drifting")
 
 
-def time_tables(result: "TimeResult", whole: bool) -> tuple[TextTable | str, ...]:
+def tabulate_time(result: "TimeResult", whole: bool) -> Tables:
     """Tabulate the stability of effects; with `whole`, all of its evidence."""
     rows = [
         row
         for i, row in enumerate(result.stability)
         if whole or i < ROWS or row.verdict in _CHANGES
     ]
-    tables: list[TextTable | str] = [stability_table(result, rows, whole)]
+    parts: list[Part] = [stability_table(result, rows, whole)]
     if hidden := len(result.stability) - len(rows):
-        tables.append(f"{hidden} more: --all")
+        parts.append(f"{hidden} more: --all")
     novelty = [row for row in result.novelty if whole or row.word is not None]
-    tables += [_novelty(novelty)] if novelty else []
-    tables += [_events(result.events)] if result.events else []
-    return (*tables, *map(_rhythm, result.rhythms))
+    parts += [_novelty(novelty)] if novelty else []
+    parts += [_events(result.events)] if result.events else []
+    notes = (*result.notes, *tables.explain_refusals(result.refused))
+    return Tables((*parts, *map(_rhythm, result.rhythms)), notes)
 
 
 def stability_table(result: "TimeResult", rows: "Iterable[Stability]", whole: bool) -> TextTable:
@@ -94,9 +96,9 @@ def _in_scale(scale: str | None, value: float | None, low: float | None, high: f
     if value is None:
         return ""
     if scale != "relative":
-        return text_of(fmt.difference(value, low, high), "")
+        return fmt.difference(value, low, high).text
     ends = (None if end is None else math.expm1(end) for end in (low, high))
-    return text_of(fmt.lift(math.expm1(value), *ends))
+    return fmt.lift(math.expm1(value), *ends).text
 
 
 def _novelty(rows: "list[Novelty]") -> TextTable:

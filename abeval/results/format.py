@@ -20,12 +20,19 @@ _MORE_PLACES = 2
 
 
 class Shown(NamedTuple):
-    """An effect ready to print: the same decimals in all numbers; a unit with its leading space."""
+    """An effect ready to print: the same decimals in all numbers; a unit with its leading space.
 
-    point: str
-    low: str
-    high: str
+    Without an effect it is false, and its text says so.
+    """
+
+    point: str = MISSING
+    low: str = ""
+    high: str = ""
     unit: str = ""
+
+    def __bool__(self) -> bool:
+        """Tell whether there is an effect."""
+        return self.point != MISSING
 
     @property
     def estimate(self) -> str:
@@ -34,14 +41,16 @@ class Shown(NamedTuple):
 
     @property
     def interval(self) -> str:
-        """Return both ends in brackets."""
+        """Return both ends in brackets; empty without an effect."""
+        if not self:
+            return ""
         is_unbounded = self.low == self.high == UNBOUNDED
         return f"[{UNBOUNDED}]" if is_unbounded else f"[{self.low}, {self.high}]"
 
     @property
     def text(self) -> str:
         """Return the estimate and its interval."""
-        return f"{self.estimate} {self.interval}"
+        return f"{self.estimate} {self.interval}".rstrip()
 
     @property
     def span(self) -> str:
@@ -49,8 +58,8 @@ class Shown(NamedTuple):
         return f"from {self.low} to {self.high}{self.unit}"
 
 
-def lift(value: float | None, low: float | None, high: float | None) -> Shown | None:
-    """Write a relative effect in per cent; None without a value.
+def lift(value: float | None, low: float | None, high: float | None) -> Shown:
+    """Write a relative effect in per cent; false without a value.
 
     Example:
         >>> lift(0.021345, 0.00912, 0.03357).text
@@ -58,12 +67,10 @@ def lift(value: float | None, low: float | None, high: float | None) -> Shown | 
         >>> lift(0.12, None, None).text
         '+12% [unbounded]'
     """
-    return None if value is None else _shown(value, low, high, 100.0, "%", "")
+    return Shown() if value is None else _shown(value, low, high, 100.0, "%", "")
 
 
-def difference(
-    value: float | None, low: float | None, high: float | None, unit: str = ""
-) -> Shown | None:
+def difference(value: float | None, low: float | None, high: float | None, unit: str = "") -> Shown:
     """Write an absolute effect in the metric's unit; of a rate, in percentage points.
 
     Example:
@@ -73,7 +80,7 @@ def difference(
         '+0.61 pp [+0.32, +0.90]'
     """
     if value is None:
-        return None
+        return Shown()
     if unit in RATE_UNITS:
         return _shown(value, low, high, 100.0, "", " pp")
     return _shown(value, low, high, 1.0, "", _after(unit))
@@ -189,6 +196,16 @@ def p_of(z: float, digits: int = 3) -> str:
         ('0.05', '2.6e-12')
     """
     return f"{math.erfc(abs(z) / math.sqrt(2)):.{digits}g}"
+
+
+def number(value: float | None, form: str) -> str:
+    """Write a number in a format, and nothing where there is none.
+
+    Example:
+        >>> number(0.12345, ".2g"), number(None, ".2g")
+        ('0.12', '')
+    """
+    return "" if value is None else f"{value:{form}}"
 
 
 def count(number: int) -> str:
@@ -318,10 +335,10 @@ def _after(unit: str) -> str:
     return f" {unit}" if unit else ""
 
 
-def effect(row: Row, unit: str) -> Shown | None:
+def effect(row: Row, unit: str) -> Shown:
     """Write the effect of a row: its lift, or its difference if the lift has no bounds."""
     relative = lift(row.lift, row.lift_low, row.lift_high)
-    if relative is not None and None not in (row.lift_low, row.lift_high):
+    if relative and None not in (row.lift_low, row.lift_high):
         return relative
     absolute = difference(row.difference, row.difference_low, row.difference_high, unit)
     return absolute or relative

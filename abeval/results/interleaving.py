@@ -63,7 +63,7 @@ class PreferenceRow(Frozen):
             '+5.0% [+1.0%, +10.0%]'
         """
         value, low, high = self.preference, self.low, self.high
-        return "" if (written := fmt.lift(value, low, high)) is None else written.text
+        return written.text if (written := fmt.lift(value, low, high)) else ""
 
 
 INTERLEAVING_SCHEMA_VERSION = "1"

@@ -16,7 +16,7 @@ from abeval.errors import ExperimentError
 from abeval.history.entries import Addable, rows_of
 from abeval.history.table import changing
 from abeval.report.history_page import gained_words, sentences, verdict
-from abeval.report.sections import history_html
+from abeval.report.page import history_html
 from abeval.report.terminal import as_text
 from tests.cli.test_cli import call
 from tests.history.past import online, past, replayed

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from abeval.report.next_step import in_order
+from abeval.report.next_step import sort_rows
 from abeval.report.page import page_html
 from abeval.report.tables import decisive_p
 from abeval.results.analysis import Result
@@ -134,7 +134,7 @@ def expected(variant: str = "") -> list[tuple[str, str]]:
     """The rows of the result that a choice leaves, in the order of the page."""
     return [
         (r.metric.replace(HOSTILE, PRINTED), r.variant)
-        for r in in_order(large(), large().scorecard)
+        for r in sort_rows(large(), large().scorecard)
         if variant in ("", r.variant)
     ]
 
@@ -326,7 +326,7 @@ def test_rows_are_sorted(visit: Callable[..., Any], sort: str) -> None:
         sign = -1 if said == "descending" else 1
         wanted = []
         for role in ROLES:
-            own = [r for r in in_order(large(), large().scorecard) if r.role == role]
+            own = [r for r in sort_rows(large(), large().scorecard) if r.role == role]
             some = [r for r in own if keys[sort](r) is not None]
             # Rows that are alike stay as they were, and rows without a number come last.
             ordered = sorted(some, key=keys[sort], reverse=sign < 0)

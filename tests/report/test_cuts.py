@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from abeval.report.effects import cut_rows, heat_blocks, slice_blocks
+from abeval.report.analysis_page import cut_rows, heat_blocks, slice_blocks
 from abeval.report.page import page_html
 from abeval.report.tables import CELLS, cut_tables
 from abeval.report.terminal import as_text

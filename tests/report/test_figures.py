@@ -11,8 +11,8 @@ import plotly.graph_objects as go
 import pytest
 
 from abeval.report import figures as fig
-from abeval.report.daily_page import daily_effect
 from abeval.report.figures import FigureView, Point, frame, label, lines
+from abeval.report.time_page import daily_effect
 from abeval.results import MetricInfo, SliceRow
 from tests import builders
 

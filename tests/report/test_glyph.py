@@ -11,10 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from abeval.report.analysis_page import row_mark
 from abeval.report.assets import macro
-from abeval.report.effects import row_mark
 from abeval.report.glyph import Axis, Mark, shared_axis, sparkline
-from abeval.report.tables import printed
+from abeval.report.tables import fit_rows
 from abeval.results import FamilyInterval
 from abeval.results.analysis import Result
 from tests import builders
@@ -30,7 +30,7 @@ def draw(mark: Mark, axis: Axis) -> str:
 
 def marks_of(result: Result) -> dict[str, Mark]:
     """The mark of each metric of the scorecard that has a lift."""
-    rows = printed(result, result.scorecard)
+    rows = fit_rows(result, result.scorecard)
     marks = {
         row.metric: row_mark(result.experiment, row, shown, result.info(row.metric))
         for row, shown in zip(result.scorecard, rows, strict=True)
@@ -157,7 +157,7 @@ def test_an_absolute_margin_is_drawn_as_a_lift() -> None:
         builders.metric("sessions_per_user", role="guardrail"), margin=0.32, margin_relative=False
     )
     row, result = builders.SESSIONS, builders.result()
-    (shown,) = printed(result, [row])
+    (shown,) = fit_rows(result, [row])
     mark = row_mark(result.experiment, row, shown, metric)
     assert mark is not None
     assert mark.harm == (pytest.approx(-0.1), None)

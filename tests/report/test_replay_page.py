@@ -16,10 +16,10 @@ import abeval
 from abeval.cli.main import app
 from abeval.report.assets import slug
 from abeval.report.figures import FigureView
-from abeval.report.markdown import escaped, markdown
+from abeval.report.markdown import escape, markdown
 from abeval.report.page import page_html
 from abeval.report.replay_page import curve_figure, offline_part
-from abeval.report.short import parts
+from abeval.report.short import tabulate
 from abeval.report.tables import TextTable
 from abeval.report.terminal import as_text
 from abeval.results import format as fmt
@@ -83,12 +83,12 @@ def test_a_family_of_metrics_is_one_table_and_one_figure(full):
 
 def test_terminal_markdown_and_page_have_the_same_tables(full):
     on_page = [one for one in offline_part(full) if isinstance(one, TextTable)]
-    printed = [one for one in parts(full) if isinstance(one, TextTable)]
+    printed = [one for one in tabulate(full).parts if isinstance(one, TextTable)]
     assert printed[: len(on_page)] == on_page
     text, short = markdown(full), as_text(full, 200)
     for table in on_page:
         for row in table.rows:
-            assert f"| {' | '.join(escaped(fmt.typographic(cell)) for cell in row)} |" in text
+            assert f"| {' | '.join(escape(fmt.typographic(cell)) for cell in row)} |" in text
             assert all(cell in short for cell in row)
     # A study has a place for the first of them.
     (first, *others) = on_page

@@ -17,7 +17,7 @@ import abeval
 from abeval.cli.main import app, main
 from abeval.history.entries import Addable, rows_of
 from abeval.history.table import changing
-from abeval.report.replay_page import chosen
+from abeval.report.replay_page import choose
 from abeval.report.terminal import as_text
 from abeval.results import codes
 from abeval.results.analysis import Result
@@ -230,7 +230,7 @@ def test_effects_over_time_say_since_when(results: dict[str, Record]) -> None:
 
 def test_metrics_without_a_value_give_way_first() -> None:
     ids = [f"m{i}@5" for i in range(14)]
-    assert chosen(ids, ids[2:]) == ids[2:]
+    assert choose(ids, ids[2:]) == ids[2:]
 
 
 def test_results_are_indexed_by_metric_and_say_what_there_is(results: dict[str, Record]) -> None:

@@ -8,9 +8,9 @@ from dataclasses import replace
 import pytest
 
 import abeval
-from abeval.report.effects import by_role
+from abeval.report.analysis_page import by_role
 from abeval.report.page import page_html
-from abeval.report.tables import printed, segment_tables, tables
+from abeval.report.tables import fit_rows, segment_tables, tables
 from abeval.report.terminal import as_text
 from abeval.results import (
     Adjustment,
@@ -121,5 +121,5 @@ def test_the_numbers_of_an_adjusted_row_fit_together(adjust: str) -> None:
 
 def test_a_row_that_is_not_adjusted_shows_what_was_observed() -> None:
     result = builders.result()
-    assert [one.row for one in printed(result, result.scorecard)] == list(result.scorecard)
+    assert [one.row for one in fit_rows(result, result.scorecard)] == list(result.scorecard)
     assert " adj" not in as_text(result)

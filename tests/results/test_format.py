@@ -105,8 +105,9 @@ def test_lifts(numbers: tuple[float, float | None, float | None], text: str) -> 
 
 
 def test_a_missing_effect_is_none() -> None:
-    assert fmt.lift(None, None, None) is None
-    assert fmt.difference(None, 0.1, 0.2) is None
+    assert not fmt.lift(None, None, None)
+    assert fmt.lift(None, None, None).text == fmt.MISSING
+    assert not fmt.difference(None, 0.1, 0.2)
 
 
 def test_differences_of_rates_are_points_and_never_per_cent() -> None:

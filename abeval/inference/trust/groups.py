@@ -186,7 +186,7 @@ def _beside(analysis: Analysis, metric: Metric, variant: str, bottom: Comparison
     moved = (below.difference or 0) / (below.control or 1)
     words = f"per unit, {(rest or [top])[0]} moved by {moved:+.1%}"
     shown = fmt.lift(numbers.lift, numbers.lift_low, numbers.lift_high)
-    return Beside(total, words if shown is None else f"{words}, {top} by {shown.text}")
+    return Beside(total, f"{words}, {top} by {shown.text}" if shown else words)
 
 
 def compare_bottoms(metric: Metric, moments: ByStretch, arms: Arms, rule: Rule) -> Comparison:

@@ -1,0 +1,428 @@
+"""Build the parts of the page that an analysis fills: first screen, trust, scorecard, segments."""
+
+import math
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import fields
+from typing import Any, NamedTuple
+
+from markupsafe import Markup
+
+from abeval.report import agreement_page as agreement
+from abeval.report import assets, glyph, tables
+from abeval.report import figures as fig
+from abeval.report.figures import Block, Closed, FigureView, of_metrics, places
+from abeval.report.next_step import ORDER, size_words, sort_rows, verdict_lines
+from abeval.report.tables import Cell, Printed, TextTable, format_lift, full, share_of
+from abeval.report.time_page import cells, scale_of, units_view
+from abeval.results import AAMetric, MetricInfo, Row, SliceRow, codes
+from abeval.results import format as fmt
+from abeval.results.analysis import ExperimentInfo, Result
+from abeval.results.effects import CutRow
+from abeval.results.power import MetricOutlook, PowerOutlook
+from abeval.results.study import Study
+from abeval.results.trust import AAResult, worst_first
+
+_MOST_ROWS = 24
+"""Of the table on the first screen; the scorecard has them all."""
+
+
+def verdict_part(study: Study) -> Iterator[Block]:
+    """Show the first screen; without an analysis, what offline and online say together."""
+    result, joint = study.analysis, study.agreement
+    if result is None:
+        if joint is not None and joint.explanations and not study.questions:
+            lines, beside = agreement.conclusions(joint), agreement.trust_lines(joint)
+            yield assets.block("lines.html", lines=lines, said=beside)
+            table = tables.trim(agreement.standing_table(joint))._replace(kinds=())
+            yield table._replace(title="", lead=f"{table.title}: {table.lead}")
+        return
+    judged = sort_rows(result, (row for row in result.scorecard if row.role != "diagnostic"))
+    axis, rows = row_views(result, judged[:_MOST_ROWS])
+    lines, shared = verdict_lines(result, study.outlook)
+    order = places(result.experiment)
+    lines = tuple(line._replace(place=order.get(line.variant, 1)) for line in lines)
+    said = [*_expect_less(result), *(("Offline", line) for line in agreement.standings(study))]
+    # A message that a verdict says is not said again, nor is one step of all variants.
+    sentences = " ".join(verdict.sentence for verdict in result.verdicts)
+    unmet = [check for check in result.trust if check.status in ("fail", "warn")]
+    if len(lines) > 1 and len({line.action for line in lines}) == 1:
+        said = [("Next", lines[0].action), *said]
+        lines = tuple(line._replace(action="") for line in lines)
+    yield assets.block("lines.html", lines=lines, shared=shared, said=said, order=ORDER)
+    yield assets.block(
+        "first.html",
+        result=result,
+        info=result.experiment,
+        order=order,
+        splits=_splits(result),
+        roles=tables.ROLES,
+        axis=axis,
+        rows=rows,
+        more=max(len(judged) - _MOST_ROWS, 0),
+        widened=bool(result.family_intervals),
+        guarded=any(row.role == "guardrail" for row in judged),
+        sparks=_sparks(study, {(row.metric, row.variant) for row in judged if row.role == "goal"}),
+        tally=tables.tally(result.trust),
+        open_checks=[(c.name, "" if c.message in sentences else c.message) for c in unmet],
+        left_out=study.left_out,
+    )
+
+
+def _splits(result: Result) -> dict[str, str]:
+    """Write each variant's share of the units, and the planned one where it is known."""
+    if not any(check.name == "srm" and check.status != "skipped" for check in result.trust):
+        return {}
+    variants = result.experiment.variants
+    plans = [ramp.weights for ramp in result.ramps if ramp.weights is not None]
+    plans = plans or [{one.name: one.weight for one in variants}]
+    units = sum(one.units for one in variants)
+    return {
+        one.name: f"{share_of(one.units, units)}, planned "
+        + " then ".join(fmt.percent(plan[one.name] / sum(plan.values())) for plan in plans)
+        for one in variants
+    }
+
+
+def _expect_less(result: Result) -> list[tuple[str, str]]:
+    """Warn of the winner's curse beside a variant that ships."""
+    shipping = {verdict.variant for verdict in result.verdicts if verdict.decision == "ship"}
+    ends = [
+        f"{fmt.named(result.label(row.metric))} "
+        f"{shown.high if row.direction == 'decrease' else shown.low}"
+        for row in result.scorecard
+        if row.variant in shipping and row.role == "goal" and row.status == "better"
+        if (shown := format_lift(row))
+    ]
+    if not ends:
+        return []
+    why = "a lift that is chosen because it is significant is too large on average"
+    return [("Expect less", f"{why}. To be cautious, plan with {fmt.listing(ends[:3])}.")]
+
+
+def _sparks(study: Study, keys: Collection[tuple[str, str]]) -> dict[tuple[str, str], Markup]:
+    """Draw the effect of each goal up to each day, by metric and variant."""
+    sparks = {}
+    for cell in cells(study):
+        if (cell.metric, cell.variant) in keys:
+            scale = scale_of(cell.info, cell.rows)
+            ends = [scale.of(row) for row in cell.of("calendar", "cumulative")]
+            known = [
+                (v, a, b) for v, a, b in ends if v is not None and a is not None and b is not None
+            ]
+            if len(known) > 2:
+                # The first days have too little data for a scale.
+                known = known[len(known) // 7 :]
+                label = f"{cell.info.shown}, {cell.variant}, up to each day"
+                sparks[cell.metric, cell.variant] = glyph.sparkline(known, cell.place, label)
+    return sparks
+
+
+def trust_part(result: Result) -> Iterator[Block]:
+    """Show every trust check."""
+    unmet = worst_first(result.trust, "fail", "warn", "skipped")
+    passed = worst_first(result.trust, "pass")
+    yield assets.block("trust.html", result=result, open_checks=unmet, passed=passed)
+
+
+def scorecard_part(study: Study) -> Iterator[Block]:
+    """Show all rows, by role."""
+    if result := study.analysis:
+        opens, roles = _opens(study), by_role(result)
+        yield assets.block("scorecard.html", result=result, opens=opens, roles=roles)
+        yield from tables.tables(result)
+
+
+def heat_part(study: Study) -> Iterator[Block]:
+    """Show lifts of all metrics in all segments and cuts."""
+    if result := study.analysis:
+        yield from heat_blocks(result, [*result.segments, *cut_rows(result)], _opens(study))
+
+
+def _opens(study: Study) -> str:
+    """Return the id of what a metric opens: its effects up to each day, by day, or none."""
+    if study.time is not None and study.time.windows:
+        return "cumulative"
+    return "daily" if study.analysis is not None and study.analysis.daily else "explore"
+
+
+def segments_part(result: Result) -> Iterator[Block]:
+    """Show effects by segment."""
+    yield from slice_blocks(result, result.segments)
+    if beside := tables.segment_tables(result):
+        yield Closed("Tests over segments", beside)
+
+
+def cuts_part(result: Result) -> Iterator[Block]:
+    """Show effects in parts of the traffic, of which one unit may see several."""
+    yield from slice_blocks(result, cut_rows(result))
+    if beside := tables.split_tables(result):
+        yield Closed("Within cells and by mix", beside)
+
+
+def quality_part(result: Result) -> Iterator[Block]:
+    """Count rows read, used and set aside, and units by day and variant."""
+    yield from units_view(result)
+    if result.accounting or result.daily:
+        yield assets.block("rows.html", result=result)
+
+
+def power_part(outlook: PowerOutlook) -> tuple[Block, ...]:
+    """Draw the detectable effect of each metric against days."""
+    views: list[tuple[str, Block]] = []
+    order = {name: i for i, name in enumerate(dict.fromkeys(v.variant for v in outlook.metrics), 1)}
+    for metric, own in fig.group(outlook.metrics, lambda one: one.metric).items():
+        said = " ".join(filter(None, (_sentence(one, len(own) > 1) for one in own)))
+        drawn = {one.variant: one for one in own if len(one.points) > 1}
+        if drawn:
+            figure = _outlook_figure(drawn, order)
+            views.append((metric, FigureView("", said, figure, ("power", metric))))
+        elif said:
+            views.append((metric, Markup("<p>{}</p>").format(fmt.typographic(said))))
+    return of_metrics(views)
+
+
+def _outlook_figure(outlooks: Mapping[str, MetricOutlook], order: Mapping[str, int]) -> fig.Figure:
+    """Draw a line for each variant; today is marked."""
+    series = {
+        name: [fig.Point(x, 100 * y, f"{x:g} days: {fmt.either_way(y)}") for x, y in one.points]
+        for name, one in outlooks.items()
+    }
+    up = {"tickformat": "~g", "ticksuffix": "%", "rangemode": "tozero"}
+    axes = "days", "smallest lift seen", {"rangemode": "tozero"}, up
+    marks: dict[str, Any] = {}
+    if (here := next(iter(outlooks.values())).days) is not None:
+        note = {"x": here, "y": 1, "yref": "paper", "text": "today", "showarrow": False}
+        marks["annotations"] = [{**note, "xanchor": "left", "yanchor": "top"}]
+        marks["shapes"] = [fig.line_at("x", here, width=1.5)]
+    return fig.lines(series, *axes, order=order, **marks)
+
+
+def _sentence(one: MetricOutlook, several: bool) -> str:
+    """Say what can be seen today, and how long a smaller effect takes."""
+    of = f"{one.variant}: " if several else ""
+    if one.mde is None:
+        return f"{of}{codes.reason(one.reason)}." if one.reason else ""
+    size = size_words(one)
+    seen = f"{of}{fmt.either_way(one.mde)} so far"
+    return f"{seen}." if size is None else f"{seen}, {fmt.either_way(one.target)} in about {size}."
+
+
+def aa_part(study: Study) -> Iterator[Block]:
+    """Show the replays of every metric."""
+    if (aa := study.aa) and aa.metrics:
+        off = aa.off()
+        yield tables.aa_table("", f"off: {fmt.listing(off)}." if off else "", aa.metrics, off)
+        refused = TextTable("Not replayed", "", ("metric", "why"), tuple(aa.refused.items()))
+        yield from tables.drop_empty(refused)
+
+
+def replays_part(aa: AAResult) -> tuple[Block, ...]:
+    """Draw the p-values of each metric's A/A replays."""
+    return of_metrics((row.metric, _replays(aa, row)) for row in aa.metrics)
+
+
+def _replays(aa: AAResult, row: AAMetric) -> FigureView:
+    """Count p-values in bins of equal width: flat if the test keeps its level."""
+    counts = aa.histograms[row.metric]
+    width = 1 / len(counts)
+    said = [
+        f"p {i * width:.3g} to {(i + 1) * width:.3g}: {fmt.count(count)} replays"
+        for i, count in enumerate(counts)
+    ]
+    places, widths = [(i + 0.5) * width for i in range(len(counts))], [0.92 * width] * len(counts)
+    bars = fig.scatter(said, x=places, y=list(counts), width=widths, marker={"color": fig.GREY})
+    even = fig.line_at("y", sum(counts) / len(counts))
+    alpha = fig.line_at("x", aa.alpha, dash="dot")
+    at, named = {"x": aa.alpha, "y": 1, "yref": "paper"}, {"text": f"α {aa.alpha:g}"}
+    beside = {"showarrow": False, "xanchor": "left", "yanchor": "bottom"}
+    marks = {"shapes": [even, alpha], "annotations": [at | named | beside], "showlegend": False}
+    across = {"title": {"text": "p-value"}, "range": [0, 1], "showgrid": False}
+    axes = {"xaxis": across, "yaxis": fig.value_axis("replays")}
+    figure = fig.figure([bars | {"type": "bar"}], 190, {"b": 34}, **axes, **marks)
+    rejects = f"Rejects {row.rejection_rate:.2%} of {row.runs:,} replays in which nothing differs."
+    return FigureView("", rejects, figure, ("aa", row.metric))
+
+
+DECIDED = frozenset({"better", "worse", "equivalent", "non_inferior"})
+
+
+def effect_of(row: Row | SliceRow, unit: str, note: str = "") -> Cell:
+    """Show the lift of a row, or its difference if there is no lift; the tooltip has all digits."""
+    shown = tables.format_effect(row, unit)
+    html = tables.spans(estimate=shown.estimate, interval=shown.interval, note=note)
+    exact = f"lift {full(row.lift)} [{full(row.lift_low)}, {full(row.lift_high)}]"
+    return Cell(shown.text, html, "effect", exact)
+
+
+def row_mark(
+    info: ExperimentInfo, row: Row, shown: Printed, metric: MetricInfo
+) -> glyph.Mark | None:
+    """Draw a row of the scorecard, with the interval that decides; None without a lift."""
+    if row.lift is None:
+        return None
+    wide = shown.row
+    is_wider = (wide.lift_low, wide.lift_high) != (row.lift_low, row.lift_high)
+    name, status = f"{metric.shown}, {row.variant}", codes.status(row.status, row.reason)
+    return glyph.Mark(
+        row.lift,
+        row.lift_low,
+        row.lift_high,
+        _spoken_label(shown.level, wide, name, status),
+        info.alpha,
+        places(info).get(row.variant, 1),
+        row.status in DECIDED,
+        (wide.lift_low, wide.lift_high) if is_wider and wide.lift is not None else None,
+        _harm(row, metric),
+        math.inf if row.status == "too_little_data" else row.mde or math.inf,
+    )
+
+
+def slice_mark(info: ExperimentInfo, row: SliceRow) -> glyph.Mark | None:
+    """Draw a segment or a cut: exploratory, and filled where its interval excludes zero."""
+    if row.lift is None:
+        return None
+    name = f"{row.metric}, {row.cell}, {row.variant}"
+    label = _spoken_label(fmt.level(info.alpha), row, name, "exploratory")
+    place, clear = places(info).get(row.variant, 1), tables.excludes_zero(row)
+    return glyph.Mark(row.lift, row.lift_low, row.lift_high, label, info.alpha, place, clear)
+
+
+def _spoken_label(level: str, row: Row | SliceRow, name: str, status: str) -> str:
+    shown = format_lift(row)
+    numbers = f"{shown.estimate}, {level} interval {shown.span}" if shown else fmt.MISSING
+    return f"{name}: lift {numbers}, {status}"
+
+
+def _harm(row: Row, metric: MetricInfo) -> glyph.Ends:
+    """Return the lifts at which a guardrail's margin ends, on its harmful side."""
+    size = metric.margin
+    if size is not None and not metric.margin_relative:
+        size = size / abs(row.control) if row.control else None
+    if size is None or metric.role != "guardrail":
+        return None, None
+    return {"increase": (-size, None), "decrease": (None, size)}.get(metric.direction, (None, None))
+
+
+class RowView(NamedTuple):
+    """A row of the scorecard, or of a segment or cut.
+
+    `of` has its numbers, `absolute` the difference beside a lift.
+    """
+
+    of: Row | SliceRow
+    metric: MetricInfo
+    place: int
+    control: str
+    treatment: str
+    effect: Cell
+    mark: glyph.Mark | None
+    absolute: str = ""
+    reason: str = ""
+
+
+Rows = tuple[glyph.Axis, list[RowView]]
+"""Rows of the scorecard, and the axis that they share."""
+
+
+def by_role(result: Result) -> list[tuple[str, str, str, Rows]]:
+    """Show the scorecard: role, title and hint, and the rows of each on one axis."""
+    ordered = sort_rows(result, result.scorecard)
+    of_role = [(one, [row for row in ordered if row.role == one[0]]) for one in tables.ROLES]
+    return [(*one, row_views(result, rows)) for one, rows in of_role if rows]
+
+
+def row_views(result: Result, rows: Sequence[Row]) -> Rows:
+    """Show rows on one axis."""
+    order, shown = places(result.experiment), tables.fit_rows(result, rows)
+    metrics = {row.metric: result.info(row.metric) for row in rows}
+    # A control is printed alike beside every variant.
+    values: dict[str, list[float | None]] = {}
+    for one in shown:
+        values.setdefault(one.row.metric, []).extend((one.row.control, one.row.treatment))
+    digits = {name: fmt.digits(numbers, metrics[name].unit) for name, numbers in values.items()}
+    views = []
+    for of, one in zip(rows, shown, strict=True):
+        row, metric, decimals = one.row, metrics[of.metric], digits[of.metric]
+        absolute = tables.format_difference(row, metric.unit)
+        view = RowView(
+            row,
+            metric,
+            order.get(row.variant, 1),
+            fmt.mean(row.control, metric.unit, decimals),
+            fmt.mean(row.treatment, metric.unit, decimals) + one.mark,
+            effect_of(row, metric.unit),
+            row_mark(result.experiment, of, one, metric),
+            absolute.text if absolute and row.lift is not None else "",
+            one.reason,
+        )
+        views.append(view)
+    return glyph.shared_axis([view.mark for view in views]), views
+
+
+def slice_blocks(result: Result, rows: Sequence[SliceRow]) -> tuple[Block, ...]:
+    """Tabulate the effects of each metric by every dimension, on one axis."""
+    order = places(result.experiment)
+    blocks: list[tuple[str, Block]] = []
+    for name in dict.fromkeys(row.metric for row in rows):
+        metric, lines = result.info(name), []
+        for row in (row for row in rows if row.metric == name):
+            notes = filter(None, ("partial day" * row.partial, codes.reason(row.reason)))
+            effect = effect_of(row, metric.unit, ", ".join(notes))
+            values = fmt.pair(row.control, row.treatment, metric.unit)
+            mark = slice_mark(result.experiment, row)
+            lines.append(RowView(row, metric, order.get(row.variant, 1), *values, effect, mark))
+        html = assets.block(
+            "segments.html",
+            result=result,
+            metric=metric,
+            lines=lines,
+            dimensions=list(dict.fromkeys(row.slice for row in rows if row.metric == name)),
+            axis=glyph.shared_axis([line.mark for line in lines]),
+        )
+        blocks.append((name, html))
+    return of_metrics(blocks)
+
+
+def heat_blocks(result: Result, rows: Sequence[SliceRow], opens: str) -> tuple[Block, ...]:
+    """Tabulate lifts, metrics × variants × cells, a table for each dimension, shaded by size.
+
+    A metric leads to `opens`, an id of the page.
+    """
+    blocks: list[Block] = []
+    whole = {("", row.metric, row.variant): row for row in result.scorecard}
+    for dimension in dict.fromkeys(row.slice for row in rows):
+        own = {(r.cell, r.metric, r.variant): r for r in rows if r.slice == dimension}
+        judged = {metric for _, metric, _ in own}
+        html = assets.block(
+            "heat.html",
+            dimension=dimension,
+            cells=list(dict.fromkeys(["", *(cell for cell, _, _ in own)])),
+            variants=list(dict.fromkeys(row.variant for row in result.scorecard)),
+            metrics=[result.info(m) for m in dict.fromkeys(m for _, m, _ in whole) if m in judged],
+            lifts={**whole, **own},
+            tone=_tone,
+            opens=opens,
+        )
+        blocks.append(Closed(f"By {dimension}", (html,), is_open=not blocks))
+    return tuple(blocks)
+
+
+def _tone(metric: MetricInfo, row: SliceRow | Row) -> float:
+    """Shade a lift whose interval excludes zero, the more the larger; 20 % and more alike."""
+    if row.lift is None or not tables.excludes_zero(row):
+        return 0.0
+    good = {"increase": 1.0, "decrease": -1.0}.get(metric.direction, 0.0)
+    return good * max(-1.0, min(1.0, row.lift / 0.2))
+
+
+def cut_rows(result: Result) -> list[SliceRow]:
+    """Show cuts as segments are shown, with p after Holm."""
+    names = {field.name for field in fields(SliceRow)} & {field.name for field in fields(CutRow)}
+    return [
+        SliceRow(
+            **{name: getattr(row, name) for name in names}
+            | {"slice": row.cut, "cell": row.cell or "(none)", "partial": False}
+            | {"p_value": row.p_adjusted}
+        )
+        for row in result.cuts
+    ]
