@@ -67,12 +67,10 @@ def _load(file: Path | None, flags: dict[str, Any]) -> "LoadedExperiment":
         loaded = _of_sums(flags["sums"], columns, names)
     elif "variant" in columns or is_table(file):
         from abeval.api.entry import load_table
-        from abeval.experiment.problems import speaking
         from abeval.table.columns import TableOptions
 
         columns["read"] = options.reading(columns.get("read"))
-        with speaking("shell"):
-            loaded = load_table(file, TableOptions(**columns, language="shell"))
+        loaded = load_table(file, TableOptions(**columns))
     elif names:
         raise ExperimentError(f"--{names[0]} is for a table", "name its --variant too")
     else:
@@ -98,7 +96,7 @@ def _of_sums(sums: Path | None, columns: dict[str, Any], names: list[str]) -> "L
     if others := [name for name in names if name not in ("control", "unit", "weights")]:
         raise ExperimentError(f"--{others[0]} is for a table", "sums name their own columns")
     unit = columns.pop("unit", "")
-    return load_sums(sums, TableOptions(**columns, language="shell"), unit)
+    return load_sums(sums, TableOptions(**columns), unit)
 
 
 on_table_or_file = partial(
@@ -226,7 +224,7 @@ def analyze(
             result = loaded.analyze(step=step, connect=connect)
         elif sums is not None and loaded.sums is None:
             result = loaded.from_sums(sums)
-        elif report and loaded.sums is None and loaded.experiment.language == "toml":
+        elif report and loaded.sums is None and not loaded.is_table:
             study = loaded.study(step=step)
             result = cast("Result", study.analysis)
         else:

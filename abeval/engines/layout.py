@@ -2,9 +2,9 @@
 
 import re
 from collections.abc import Collection, Iterator, Sequence
-from functools import cache
+from functools import cache, reduce
+from itertools import groupby
 
-import sqlglot
 from sqlglot import exp
 from sqlglot.optimizer.scope import Scope, traverse_scope
 
@@ -33,6 +33,7 @@ def simplify(tree: exp.Query, dialect: str = "duckdb") -> exp.Query:
     """Drop queries in a query that only repeat another, names that say nothing, and quotes.
 
     Example:
+        >>> import sqlglot
         >>> sql = 'with a as (select "x" as x from t), b as (select * from a) select x + 1 from b'
         >>> simplify(sqlglot.parse_one(sql)).sql()
         'WITH a AS (SELECT x FROM t) SELECT x + 1 FROM a'
@@ -210,94 +211,68 @@ def _names(node: exp.Expr) -> Iterator[str]:
         yield from (one.name.lower() for one in node.args.get("using") or ())
 
 
-_JOINS = {"LEFT", "CROSS", "INNER", "ANTI"}
-_CLAUSES = {
-    *("SELECT", "FROM", "WHERE", "GROUP_BY", "HAVING", "WINDOW", "QUALIFY", "ORDER_BY"),
-    *("UNION", "WITH", "JOIN", *_JOINS),
-}
-_BREAKS = {"AND", "OR", "CASE", "WHEN", "ELSE", "OVER", "ORDER_BY"}
+def lay_out(text: str, dialect: str, head: str = "", tail: str = "") -> str:
+    r"""Join lines of a statement that SQLGlot wrote in many; DuckDB's and Spark's in lower case.
 
-
-def laid_out(sql: str, dialect: str) -> str:
-    """Write a statement of one line in several; DuckDB's and Spark's in lower case.
+    What is one line in `WIDTH` characters becomes one: items in brackets first, then clauses. The
+    statement may stand between two more lines.
 
     Example:
-        >>> laid_out("SELECT A, 'B' AS c FROM t WHERE x", "duckdb")
-        "select a, 'B' as c from t where x"
+        >>> lay_out("SELECT\n  A,\n  'B' AS c\nFROM t", "duckdb", "X AS (", ")")
+        "x as (select a, 'B' as c from t)"
     """
+    parts = re.split(r"""('(?:[^']|'')*'|"(?:[^"]|"")*"|`[^`]*`)""", text)
     if dialect in ("duckdb", "spark"):
-        parts = re.split(r"""('(?:[^']|'')*'|"(?:[^"]|"")*"|`[^`]*`)""", sql)
-        sql = "".join(text if n % 2 else text.lower() for n, text in enumerate(parts))
-    return "\n".join(_fold(sql, dialect, 0))
+        parts[::2], head = [part.lower() for part in parts[::2]], head.lower()
+    # Lines within quotes stay as they are.
+    parts[1::2] = [part.replace("\n", _BREAK) for part in parts[1::2]]
+    lines = re.sub(r"(?m)^( *)\), (.*\()$", r"\1),\n\1\2", "".join(parts)).split("\n")
+    if head:
+        lines = [head, *(f"  {line}" for line in lines), *([tail] if tail else ())]
+    return "\n".join(_join_lines(lines)).replace(_BREAK, "\n")
 
 
-def _fold(sql: str, dialect: str, indent: int) -> list[str]:
-    """Put the clauses of a select into lines, short ones behind each other."""
-    if indent + len(sql) <= WIDTH:
-        return [" " * indent + sql]
-    lines, is_open = list[str](), False
-    for clause in _split(sql, dialect, _CLAUSES):
-        follows = is_open and not clause.lower().startswith(("select", "union"))
-        if follows and len(lines[-1]) + 1 + len(clause) <= WIDTH:
-            lines[-1] += f" {clause}"
-            continue
-        filled = _fill(clause, dialect, indent)
-        lines += filled
-        is_open = len(filled) == 1
-    return lines
+_BREAK = "\0"
 
 
-def _fill(clause: str, dialect: str, indent: int) -> list[str]:
-    """Fill lines with the items of a clause; what is long in brackets has lines of its own."""
-    lines, inner = [" " * indent], " " * (indent + 2)
-    is_with = clause.lower().startswith("with ")
-    for item in _split(clause, dialect, ()):
-        if is_with and lines[-1].strip():
-            lines.append(inner)
-        is_long = len(inner + item) > WIDTH
-        for part in _split(item, dialect, _BREAKS) if is_long and not is_with else [item]:
-            gap = " " if lines[-1].strip() else ""
-            opening, end = _find_brackets(part, dialect)
-            if len(lines[-1] + gap + part) <= WIDTH:
-                lines[-1] += gap + part
-            elif len(inner + part) <= WIDTH or opening == end:
-                lines.append(inner + part)
-            else:
-                head = part[: opening + 1]
-                if len(lines[-1] + gap + head) > WIDTH:
-                    lines.append(inner + head)
-                else:
-                    lines[-1] += gap + head
-                deeper = len(lines[-1]) - len(lines[-1].lstrip()) + 2
-                lines += _fold(part[opening + 1 : end].strip(), dialect, deeper)
-                lines[-1] += part[end:]
-    return lines
+def _join_lines(lines: Sequence[str], *before: str) -> list[str]:
+    """Join lines of a block: each with those that are deeper, then with the one before it."""
+    joined, indent, is_open = [*before], _indent(lines[0]), bool(before)
+    for group in _groups(lines, indent):
+        text = reduce(_append, (line.strip() for line in group))
+        was_open, is_open = is_open, indent + len(text) <= WIDTH
+        if was_open and is_open and len(joined[-1]) + 1 + len(text) <= WIDTH:
+            joined[-1] += f" {text}"
+        elif is_open:
+            joined.append(" " * indent + text)
+        else:
+            joined.append(group[0])
+            for is_deeper, part in groupby(group[1:], lambda line: _indent(line) > indent):
+                if is_deeper:
+                    head = [] if joined[-1].endswith("(") else [joined.pop()]
+                    joined += _join_lines([*part], *head)
+                    continue
+                for closing in part:
+                    is_short = len(joined[-1]) + len(closing.strip()) <= WIDTH
+                    joined.append(f"{joined.pop()}{closing.strip()}" if is_short else closing)
+    return joined
 
 
-def _split(sql: str, dialect: str, kinds: Collection[str]) -> Iterator[str]:
-    """Cut SQL before tokens of these kinds, or else behind commas, that are in no brackets."""
-    depth, start, before = 0, 0, ""
-    for token in sqlglot.tokenize(sql, dialect=dialect):
-        kind = token.token_type.name
-        # `is distinct from` is no clause, and `left join` is one word.
-        is_cut = kind in kinds and before not in {*_JOINS, "DISTINCT"}
-        if not depth and (is_cut or (not kinds and before == "COMMA")):
-            if part := sql[start : token.start].strip():
-                yield part
-            start = token.start
-        depth += (kind == "L_PAREN") - (kind == "R_PAREN")
-        before = kind
-    yield sql[start:].strip()
+def _append(text: str, line: str) -> str:
+    gap = "" if text.endswith("(") or line.startswith(")") else " "
+    return f"{text}{gap}{line}"
 
 
-def _find_brackets(sql: str, dialect: str) -> tuple[int, int]:
-    """Find the widest outermost brackets: where they open and close; 0, 0 for none."""
-    widest, opened = (0, 0), list[int]()
-    for token in sqlglot.tokenize(sql, dialect=dialect):
-        if token.token_type.name == "L_PAREN":
-            opened.append(token.start)
-        elif token.token_type.name == "R_PAREN":
-            first = opened.pop()
-            if not opened and token.start - first > widest[1] - widest[0]:
-                widest = first, token.start
-    return widest
+def _groups(lines: Sequence[str], indent: int) -> Iterator[list[str]]:
+    """Part lines into those of this indentation, each with its deeper ones and what closes it."""
+    group = [lines[0]]
+    for line in lines[1:]:
+        if _indent(line) == indent and not line.lstrip().startswith(")"):
+            yield group
+            group = []
+        group.append(line)
+    yield group
+
+
+def _indent(line: str) -> int:
+    return len(line) - len(line.lstrip())

@@ -23,7 +23,7 @@ from sqlglot.transforms import eliminate_window_clause
 from abeval.engines import builders, sources, text_files, warehouse_rules
 from abeval.engines.builders import written_out
 from abeval.engines.duckdb import DuckDBEngine
-from abeval.engines.layout import Needs, laid_out, prune, repeated, simplify, tables_of
+from abeval.engines.layout import Needs, lay_out, prune, repeated, simplify, tables_of
 from abeval.engines.spark import rules as spark_rules
 from abeval.engines.sql import Engine, is_query, literal, query, quoted
 from abeval.errors import ExperimentError, QueryError
@@ -384,17 +384,19 @@ def joined(
         tree = _translated(relation.sql, relation, dialect, names)
         prune(tree, unique, needs, _LOOKED_UP)
         readers.update(tables_of(tree))
-        tree, ctes = simplify(tree, dialect), list[str]()
+        tree, ctes, head = simplify(tree, dialect), list[str](), ""
         if relation is answer:
-            ctes = [f"{cte.alias} AS ({_written(cte.this, dialect, False)})" for cte in tree.ctes]
+            ctes = [
+                lay_out(_written(cte.this, dialect, True), dialect, f"{cte.alias} AS (", ")")
+                for cte in tree.ctes
+            ]
             tree.set("with_", None)
-        sql = _written(tree, dialect, False)
-        if relation is not answer:
+        else:
             kept = " MATERIALIZED" if materializes and readers[unique] > 1 else ""
-            sql = f"{unique} AS{kept} ({sql})"
+            head = f"{unique} AS{kept} ("
         text = _comment(relation.sql) or comments.get(relation.name, "")
         noted = "".join(f"-- {line}\n" for line in text.splitlines())
-        parts = [*(laid_out(cte, dialect) for cte in ctes), noted + laid_out(sql, dialect), *parts]
+        parts = [*ctes, noted + lay_out(_written(tree, dialect, True), dialect, head, ")"), *parts]
     *named, last = parts
     return ("with\n" + ",\n".join(named) + "\n" if named else "") + last + "\n"
 
@@ -409,10 +411,10 @@ def view_statements(relations: Mapping[str, Relation]) -> list[str]:
     every = Relation("every", None, (), relations)
     names = _names(every, merges=False)
     return [
-        laid_out(
-            f"CREATE OR REPLACE VIEW {quoted(unique) if unique != unique.lower() else unique} AS "
-            f"{_written(simplify(_translated(one.sql, one, 'duckdb', names)), 'duckdb', False)};",
+        lay_out(
+            f"{_written(simplify(_translated(one.sql, one, 'duckdb', names)), 'duckdb', True)};",
             "duckdb",
+            f"CREATE OR REPLACE VIEW {quoted(unique) if unique != unique.lower() else unique} AS",
         )
         for one, unique in names.items()
         if one.sql is not None

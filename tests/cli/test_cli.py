@@ -171,8 +171,8 @@ def test_missing_values_of_a_table_are_asked_for_by_an_option(
     assert call(monkeypatch, "analyze", table, "--variant", "grp") == 2
     error = " ".join(capsys.readouterr().err.split())
     assert "units whose spent is null, NaN or infinite, 20 in a, 20 in b" in error
-    assert "--missing drop leaves units" in error
-    assert "--missing zero counts them as 0" in error
+    assert 'missing = "drop" (of a table --missing drop) leaves units' in error
+    assert 'missing = "zero" counts them as 0' in error
     assert call(monkeypatch, "analyze", table, "--variant", "grp", "--missing", "drop") == 0
     assert "spent leaves out units whose spent is null" in capsys.readouterr().out
 
