@@ -1,6 +1,6 @@
 """Answer `abeval analyze` and `report`: of an experiment file, a table of units, or results."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
@@ -185,14 +185,11 @@ def analyze(
     from abeval.progress import steps
     from abeval.report.terminal import print_result
 
+    of_analysis: dict[str, object] = {"csv": csv, "sums": sums, "connect": connect, "brief": brief}
     if checks or pairs is not None:
-        named: dict[str, object] = {"--report": report, "--csv": csv, "--sums": sums}
-        named |= {"--connect": connect, "--profile": profile, "--brief": brief}
-        named |= {"--format": format != "text"}
-        named |= {"--checks": pairs and checks, "--gate": pairs and gate}
-        if others := [name for name, value in named.items() if value]:
-            only = "--checks" if pairs is None else "--pairs"
-            raise ExperimentError(f"{only} has no {others[0]}", "run it alone")
+        of_analysis |= {"report": report, "profile": profile, "format": format != "text"}
+        of_analysis |= {"checks": pairs and checks, "gate": pairs and gate}
+        _refuse("--checks" if pairs is None else "--pairs", of_analysis)
         with steps() as step:
             found = loaded.check(step=step) if pairs is None else loaded.compare(pairs, step=step)
         options.show(found, json_file, whole=whole)
@@ -200,9 +197,7 @@ def analyze(
             raise typer.Exit(_EXIT_CODES["draft" if found.questions else "do_not_trust"])
         return
     if loaded.experiment.interleaving is not None:
-        named = {"--csv": csv, "--sums": sums, "--connect": connect, "--brief": brief}
-        if others := [name for name, value in named.items() if value]:
-            raise ExperimentError(f"interleaved lists have no {others[0]}", "leave it out")
+        _refuse("an interleaved list", of_analysis)
         with steps(profile=profile) as step:
             lists = loaded.preferences(step=step)
         for file in report or ():
@@ -247,6 +242,12 @@ def analyze(
     if connect is not None:
         typer.echo(next(note for note in result.notes if "left the warehouse" in note), err=True)
     _pass(result.verdicts, gate)
+
+
+def _refuse(asked: str, options: Mapping[str, object]) -> None:
+    """Refuse options that are set and have no meaning for what is asked."""
+    if others := [name for name, value in options.items() if value]:
+        raise ExperimentError(f"{asked} has no --{others[0]}", "leave it out")
 
 
 def _pass(verdicts: "Sequence[Verdict]", gate: bool) -> None:

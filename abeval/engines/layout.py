@@ -6,7 +6,7 @@ from functools import cache, reduce
 from itertools import groupby
 
 from sqlglot import exp
-from sqlglot.optimizer.scope import Scope, traverse_scope
+from sqlglot.optimizer.scope import traverse_scope
 
 from abeval.engines.duckdb_connection import open_database
 
@@ -45,7 +45,6 @@ def simplify(tree: exp.Query, dialect: str = "duckdb") -> exp.Query:
                     if table.name == cte.alias:
                         table.set("this", exp.to_identifier(other))
                 cte.pop()
-    _hoist(tree)
     for name in tree.find_all(exp.Identifier) if dialect == "duckdb" else ():
         if re.fullmatch(r"[a-z_][a-z0-9_]*", name.this) and name.this not in _reserved():
             name.set("quoted", False)
@@ -57,22 +56,6 @@ def simplify(tree: exp.Query, dialect: str = "duckdb") -> exp.Query:
     return tree
 
 
-def _hoist(tree: exp.Query) -> None:
-    """Let the last query of `with` stand where only some of its columns are chosen."""
-    ctes = [*tree.ctes]
-    if not ctes or not isinstance(ctes[-1].this, exp.Select):
-        return
-    last = ctes[-1]
-    if repeated(tree, (exp.Star, exp.Column)) == last.alias and not last.this.ctes:
-        last.pop()
-        rest = tree.args["with_"] if len(ctes) > 1 else None
-        for key in ("expressions", "from_", "with_"):
-            tree.set(key, None)
-        for key, value in last.this.args.items():
-            tree.set(key, value)
-        tree.set("with_", rest)
-
-
 @cache
 def _reserved() -> frozenset[str]:
     """Find the words that no name of a column may be without quotes, in DuckDB."""
@@ -82,8 +65,8 @@ def _reserved() -> frozenset[str]:
         return frozenset(name for (name,) in connection.execute(sql, kinds).fetchall())
 
 
-Needs = dict[object, set[str]]
-"""Relation, by its name or as a query of a tree → the names of its columns that are read."""
+Needs = dict[str, set[str]]
+"""Relation → the names of its columns that are read."""
 
 
 _ALL = "*"
@@ -93,55 +76,33 @@ _ALL = "*"
 def prune(tree: exp.Query, name: str, needs: Needs, looked_up: Collection[str] = ()) -> None:
     """Remove the columns of a relation that nobody needs, and add those that it needs to `needs`.
 
-    Joins to relations `looked_up`, which have a row at most for each, go where nothing is read of
-    them.
+    A name without a relation is taken for one of each that the query reads. Joins to relations
+    `looked_up`, which have a row at most for each, go where nothing is read of them.
     """
-    needs[id(tree)], branches = needs.setdefault(name, set()), set[int]()
+    read, passed, branches = {*needs.setdefault(name, set())}, set[str](), set[int]()
+    # Who reads comes before what is read.
     for scope in reversed(traverse_scope(tree)):
         node = scope.expression
         if isinstance(node, exp.SetOperation) and id(node) not in branches:
-            selects, wanted = [*_selects(node)], needs.setdefault(id(node), set())
-            inner = [*selects, *node.find_all(exp.SetOperation)]
-            branches |= {id(one) for one in inner}
-            needs |= {id(one): wanted for one in inner}
-            _prune_branches(node, selects, wanted)
+            selects = [*_selects(node)]
+            branches |= {id(one) for one in (*selects, *node.find_all(exp.SetOperation))}
+            _prune_branches(node, selects, read)
         if isinstance(node, exp.Select):
-            wanted = needs.setdefault(id(node), set())
             if id(node) not in branches:
-                _prune_select(node, wanted)
+                _prune_select(node, read)
             _drop_joins(node, looked_up)
-            _add_needs(scope, wanted, needs)
-
-
-def _add_needs(scope: Scope, wanted: set[str], needs: Needs) -> None:
-    """Add what a select reads to the needs of its sources; of unqualified names to all of them."""
-    sources = _sources(scope)
-    if scope.expression.args.get("distinct"):
-        wanted = {_ALL}
-    if scope.is_subquery and scope.parent is not None:
-        sources = {**_sources(scope.parent), **sources}
-    everywhere = [*sources.values()]
-    for node in _own_nodes(scope.expression.assert_is(exp.Select)):
-        if isinstance(node, exp.Star) and isinstance(node.parent, exp.Count):
-            continue
-        if isinstance(node, exp.Star):
-            read: Collection[str] = wanted
-        else:
-            read = wanted if isinstance(node, exp.Column) and node.is_star else {*_names(node)}
-        table = node.table if isinstance(node, exp.Column) else ""
-        for key in [sources[table]] if table in sources else everywhere:
-            needs.setdefault(key, set()).update(read)
-
-
-def _sources(scope: Scope) -> dict[str, object]:
-    """Find what a select reads, by alias; SQLGlot leaves out what is joined to be absent."""
-    aliases = {*scope.selected_sources}
-    aliases |= {join.this.alias_or_name for join in scope.expression.args.get("joins") or ()}
-    return {alias: _key(scope.sources[alias]) for alias in aliases if alias in scope.sources}
-
-
-def _key(source: exp.Expr | Scope) -> object:
-    return source.name if isinstance(source, exp.Table) else id(source.expression)
+            if node.args.get("distinct") and node.is_star:
+                read.add(_ALL)
+            passed |= read if node.is_star else set()
+            for part in _own_nodes(node):
+                source = scope.sources.get(part.table) if isinstance(part, exp.Column) else None
+                if isinstance(source, exp.Table):
+                    needs.setdefault(source.name, set()).update(_names(part))
+                else:
+                    passed.update(_names(part))
+            read |= passed
+    for table in tables_of(tree):
+        needs.setdefault(table, set()).update(passed)
 
 
 def _selects(node: exp.Query) -> Iterator[exp.Query]:
@@ -205,7 +166,7 @@ def _is_apart(node: exp.Expr) -> bool:
 
 
 def _names(node: exp.Expr) -> Iterator[str]:
-    if isinstance(node, exp.Column):
+    if isinstance(node, exp.Column) and not node.is_star:
         yield node.name.lower()
     if isinstance(node, exp.Join):
         yield from (one.name.lower() for one in node.args.get("using") or ())
@@ -241,21 +202,26 @@ def _join_lines(lines: Sequence[str], *before: str) -> list[str]:
     for group in _groups(lines, indent):
         text = reduce(_append, (line.strip() for line in group))
         was_open, is_open = is_open, indent + len(text) <= WIDTH
-        if was_open and is_open and len(joined[-1]) + 1 + len(text) <= WIDTH:
-            joined[-1] += f" {text}"
-        elif is_open:
-            joined.append(" " * indent + text)
+        opening = text if is_open else group[0].strip()
+        # A CTE begins a line.
+        follows = was_open and (is_open or not opening.lower().endswith(" as ("))
+        if follows and len(joined[-1]) + 1 + len(opening) <= WIDTH:
+            joined[-1] += f" {opening}"
         else:
-            joined.append(group[0])
+            joined.append(" " * indent + opening)
+        if not is_open:
             for is_deeper, part in groupby(group[1:], lambda line: _indent(line) > indent):
                 if is_deeper:
                     head = [] if joined[-1].endswith("(") else [joined.pop()]
                     joined += _join_lines([*part], *head)
                     continue
                 for closing in part:
-                    is_short = len(joined[-1]) + len(closing.strip()) <= WIDTH
-                    joined.append(f"{joined.pop()}{closing.strip()}" if is_short else closing)
+                    text = _append(joined[-1], closing.strip())
+                    joined[-1:] = [text] if len(text) <= WIDTH else [joined[-1], closing]
     return joined
+
+
+_CLOSING = re.compile(r" *(\)|end\b)", re.IGNORECASE)
 
 
 def _append(text: str, line: str) -> str:
@@ -267,7 +233,7 @@ def _groups(lines: Sequence[str], indent: int) -> Iterator[list[str]]:
     """Part lines into those of this indentation, each with its deeper ones and what closes it."""
     group = [lines[0]]
     for line in lines[1:]:
-        if _indent(line) == indent and not line.lstrip().startswith(")"):
+        if _indent(line) == indent and not _CLOSING.match(line):
             yield group
             group = []
         group.append(line)

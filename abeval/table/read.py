@@ -8,7 +8,7 @@ from typing import Any
 
 from abeval.bounds import MAX_VARIANTS
 from abeval.drafts import guess
-from abeval.drafts.guess import ask_nulls, ask_weights, find_nulls, names_control
+from abeval.drafts.guess import ask_nulls, ask_weights, find_nulls, likely_controls, names_control
 from abeval.engines.duckdb import DuckDBEngine
 from abeval.engines.sources import entry, files_of
 from abeval.engines.sql import Engine, cast_query, quoted, row_count, whole
@@ -16,13 +16,10 @@ from abeval.engines.text_files import decimal_commas
 from abeval.errors import ExperimentError, LogError
 from abeval.experiment.load import make_source, parse_experiment, reading
 from abeval.experiment.model import Experiment
-from abeval.experiment.problems import check_spelled_once, folded, suggestion
+from abeval.experiment.problems import check_spelled_once, suggestion
 from abeval.experiment.sources import ROW_UNIT
 from abeval.files import real
 from abeval.table.columns import TABLE, Columns, TableOptions, measures_of, segments_of
-
-_LETTERS = ("a", "0")
-"""Names that are those of a control only where no other variant has a usual name."""
 
 
 def control_of(named: str | None, variants: Sequence[str]) -> str:
@@ -32,9 +29,7 @@ def control_of(named: str | None, variants: Sequence[str]) -> str:
             hint = suggestion(named, variants)
             raise ExperimentError(f"control: no variant is called {named!r}{hint}")
         return named
-    usual = [variant for variant in variants if names_control(variant, surely=True)]
-    usual = usual or [*filter(names_control, variants)]
-    likely = [variant for variant in usual if folded(variant) not in _LETTERS] or usual
+    likely = likely_controls(variants)
     if len(likely) > 1:
         listed = ", ".join(map(repr, likely))
         raise ExperimentError(

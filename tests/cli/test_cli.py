@@ -292,8 +292,8 @@ def test_assign_with_a_layer_a_holdout_and_tables(
     ("content", "variants", "says"),
     [
         (b"id\n1\n", "a", "--variants: 'a' is not NAME=WEIGHT"),
-        (b"id\n1\n", "a=1,a=2", "'a=2' names a variant twice"),
-        (b"id\n1\n", "=1", "'=1' names no variant"),
+        (b"id\n1\n", "a=1,a=2", "'a=2' is not NAME=WEIGHT, or its name is there twice"),
+        (b"id\n1\n", "=1", "'=1' is not NAME=WEIGHT"),
         (b"id\n1\n", "a=-1,b=1", "weight of variant 'a' -1.0"),
         (b"id\n1\n", "a=0,b=0", "no variant has a weight above 0"),
         (b"", "a=1,b=1", "ids.csv is empty"),
