@@ -194,7 +194,7 @@ class Tools:
         """Load an experiment to run on DuckDB, without network and without a folder to spill to."""
         path = self._at(file)
         if variant or is_table(path):
-            loaded = load_table(path, TableOptions(variant, unit, metrics, language="shell"))
+            loaded = load_table(path, TableOptions(variant, unit, metrics))
         else:
             loaded = load(path)
         if loaded.sums is not None:

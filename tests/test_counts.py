@@ -236,7 +236,7 @@ def test_counts_of_an_uneven_split_decide_nothing_until_it_was_planned() -> None
     frame = pd.DataFrame({"variant": ["a", "b"], "n": [9_000, 1_000], "converted": [900, 130]})
     asked = abeval.analyze(frame)
     assert asked.verdicts[0].decision == "draft"
-    assert "{'a': 1, 'b': 1} if equal" in asked.verdicts[0].sentence
+    assert "weights={'a': 1, 'b': 1} (--weights a=1,b=1) if equal" in asked.verdicts[0].sentence
     planned = abeval.analyze(frame, weights={"a": 9, "b": 1})
     assert (planned.verdicts[0].decision, planned.questions) == ("ship", ())
     assert abeval.analyze_sums(frame).verdicts[0].decision == "draft"

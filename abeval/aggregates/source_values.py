@@ -246,13 +246,13 @@ class SourceValues:
             return
         more = f"; and {len(lacking) - NAMED} other metrics" if len(lacking) > NAMED else ""
         what = f"values are missing: {'; '.join([*lacking.values()][:NAMED])}{more}"
-        drop, zero = (
-            self.experiment.spelled("missing", does, "[[metrics]]") for does in ("drop", "zero")
+        ways = (
+            'missing = "drop" (of a table --missing drop) leaves units without a value out, and '
+            "checks that variants lack as many"
         )
-        ways = f"{drop} leaves units without a value out, and checks that variants lack as many"
         # A quantile ranks values only.
         if any(m.name in lacking and m.kind != "quantile" for m in metrics):
-            ways = f"{ways}; {zero} counts them as 0"
+            ways = f'{ways}; missing = "zero" counts them as 0'
         raise ExperimentError(what, f"{ways}; or write the values into the data")
 
     def balance(self, metric: Metric) -> Slice:

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 from abeval.api.loaded import LoadedExperiment
 from abeval.errors import ExperimentError
 from abeval.experiment.load import load_experiment, parse_experiment
-from abeval.experiment.problems import speaking
 from abeval.experiment.sections import EngineOptions
 
 if TYPE_CHECKING:
@@ -32,9 +31,9 @@ def load_table(table: object, options: "TableOptions") -> LoadedExperiment:
         )
     experiment, engine = read_table(table, options)
     if experiment.engine == EngineOptions():
-        return LoadedExperiment(experiment, engine)
+        return LoadedExperiment(experiment, engine, is_table=True)
     engine.close()
-    return LoadedExperiment(experiment)
+    return LoadedExperiment(experiment, is_table=True)
 
 
 def load_sums(sums: object, options: "TableOptions", unit: str) -> LoadedExperiment:
@@ -118,15 +117,14 @@ def analyze(
 
     columns = (variant, unit, metrics, covariates, segments)
     options = TableOptions(*columns, control, weights, missing, entries=entries, read=read or {})
-    with speaking("python"):
-        if connection is not None:
-            table = table_of(connection, str(table))
-        if isinstance(table, str | Path) and Path(table).suffix.lower() == ".toml":
-            hint = f"analyse it with abeval.load({str(table)!r}).analyze()"
-            raise ExperimentError(f"{table} is an experiment file, not a table", hint)
-        table = _with_index(table, (variant, unit))
-        loaded = load_table(table, options)
-        return loaded.analyze(logs={} if isinstance(table, str | Path) else {"units": table})
+    if connection is not None:
+        table = table_of(connection, str(table))
+    if isinstance(table, str | Path) and Path(table).suffix.lower() == ".toml":
+        hint = f"analyse it with abeval.load({str(table)!r}).analyze()"
+        raise ExperimentError(f"{table} is an experiment file, not a table", hint)
+    table = _with_index(table, (variant, unit))
+    loaded = load_table(table, options)
+    return loaded.analyze(logs={} if isinstance(table, str | Path) else {"units": table})
 
 
 def _with_index(table: Any, names: Sequence[str | None]) -> object:  # noqa: ANN401 (any frame)
@@ -196,7 +194,7 @@ def define(
     """
     if isinstance(entries, str | Path):
         folder = entries if folder is None else folder
-        return LoadedExperiment(parse_experiment(more, folder, language="python"))
+        return LoadedExperiment(parse_experiment(more, folder))
     if not isinstance(entries, Mapping):
         kind = type(entries).__name__
         raise ExperimentError(
@@ -204,4 +202,4 @@ def define(
             "for a file use abeval.load(path)",
         )
     entries = {**entries, **more}
-    return LoadedExperiment(parse_experiment(entries, folder or ".", language="python"))
+    return LoadedExperiment(parse_experiment(entries, folder or "."))

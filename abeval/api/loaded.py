@@ -44,11 +44,13 @@ class LoadedExperiment:
         experiment: What its file says.
         engine: The open engine that has read a table; `analyze` uses and closes it.
         sums: The table of sums or counts that stands in place of logs.
+        is_table: Whether columns of a table make it, and no file.
     """
 
     experiment: Experiment
     engine: "Engine | None" = field(default=None, repr=False, compare=False)
     sums: "Sums | None" = field(default=None, repr=False, compare=False)
+    is_table: bool = field(default=False, repr=False, compare=False)
 
     def replace(self, **entries: Any) -> "LoadedExperiment":  # noqa: ANN401
         """Return the experiment with other top-level entries, validated anew.
@@ -65,10 +67,8 @@ class LoadedExperiment:
             self.engine.close()
         # What it includes stands in the entries already.
         own = self.experiment.model_dump(exclude_unset=True, exclude={"folder", "include"})
-        experiment, language = self.experiment, self.experiment.language
-        entries = {**own, **entries}
-        parsed = parse_experiment(entries, experiment.folder, language=language)
-        return LoadedExperiment(parsed, sums=self.sums)
+        parsed = parse_experiment({**own, **entries}, self.experiment.folder)
+        return LoadedExperiment(parsed, sums=self.sums, is_table=self.is_table)
 
     def _sums(self, inputs: Inputs) -> "Sums | None":
         """Return the sums that stand in place of logs; None where there are logs."""

@@ -1,6 +1,6 @@
 """Answer `abeval analyze` and `report`: of an experiment file, a table of units, or results."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
@@ -67,12 +67,10 @@ def _load(file: Path | None, flags: dict[str, Any]) -> "LoadedExperiment":
         loaded = _of_sums(flags["sums"], columns, names)
     elif "variant" in columns or is_table(file):
         from abeval.api.entry import load_table
-        from abeval.experiment.problems import speaking
         from abeval.table.columns import TableOptions
 
         columns["read"] = options.reading(columns.get("read"))
-        with speaking("shell"):
-            loaded = load_table(file, TableOptions(**columns, language="shell"))
+        loaded = load_table(file, TableOptions(**columns))
     elif names:
         raise ExperimentError(f"--{names[0]} is for a table", "name its --variant too")
     else:
@@ -98,7 +96,7 @@ def _of_sums(sums: Path | None, columns: dict[str, Any], names: list[str]) -> "L
     if others := [name for name in names if name not in ("control", "unit", "weights")]:
         raise ExperimentError(f"--{others[0]} is for a table", "sums name their own columns")
     unit = columns.pop("unit", "")
-    return load_sums(sums, TableOptions(**columns, language="shell"), unit)
+    return load_sums(sums, TableOptions(**columns), unit)
 
 
 on_table_or_file = partial(
@@ -187,14 +185,11 @@ def analyze(
     from abeval.progress import steps
     from abeval.report.terminal import print_result
 
+    of_analysis: dict[str, object] = {"csv": csv, "sums": sums, "connect": connect, "brief": brief}
     if checks or pairs is not None:
-        named: dict[str, object] = {"--report": report, "--csv": csv, "--sums": sums}
-        named |= {"--connect": connect, "--profile": profile, "--brief": brief}
-        named |= {"--format": format != "text"}
-        named |= {"--checks": pairs and checks, "--gate": pairs and gate}
-        if others := [name for name, value in named.items() if value]:
-            only = "--checks" if pairs is None else "--pairs"
-            raise ExperimentError(f"{only} has no {others[0]}", "run it alone")
+        of_analysis |= {"report": report, "profile": profile, "format": format != "text"}
+        of_analysis |= {"checks": pairs and checks, "gate": pairs and gate}
+        _refuse("--checks" if pairs is None else "--pairs", of_analysis)
         with steps() as step:
             found = loaded.check(step=step) if pairs is None else loaded.compare(pairs, step=step)
         options.show(found, json_file, whole=whole)
@@ -202,9 +197,7 @@ def analyze(
             raise typer.Exit(_EXIT_CODES["draft" if found.questions else "do_not_trust"])
         return
     if loaded.experiment.interleaving is not None:
-        named = {"--csv": csv, "--sums": sums, "--connect": connect, "--brief": brief}
-        if others := [name for name, value in named.items() if value]:
-            raise ExperimentError(f"interleaved lists have no {others[0]}", "leave it out")
+        _refuse("an interleaved list", of_analysis)
         with steps(profile=profile) as step:
             lists = loaded.preferences(step=step)
         for file in report or ():
@@ -226,7 +219,7 @@ def analyze(
             result = loaded.analyze(step=step, connect=connect)
         elif sums is not None and loaded.sums is None:
             result = loaded.from_sums(sums)
-        elif report and loaded.sums is None and loaded.experiment.language == "toml":
+        elif report and loaded.sums is None and not loaded.is_table:
             study = loaded.study(step=step)
             result = cast("Result", study.analysis)
         else:
@@ -249,6 +242,12 @@ def analyze(
     if connect is not None:
         typer.echo(next(note for note in result.notes if "left the warehouse" in note), err=True)
     _pass(result.verdicts, gate)
+
+
+def _refuse(asked: str, options: Mapping[str, object]) -> None:
+    """Refuse options that are set and have no meaning for what is asked."""
+    if others := [name for name, value in options.items() if value]:
+        raise ExperimentError(f"{asked} has no --{others[0]}", "leave it out")
 
 
 def _pass(verdicts: "Sequence[Verdict]", gate: bool) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from abeval.bounds import MAX_BINS, MAX_CURVE, MAX_DAYS, MAX_REPLAYS, MIN_DAYS
-from abeval.cli.options import ALL, JSON, NEEDED, REPORT, Reads, flag, is_toml, twin
+from abeval.cli.options import ALL, JSON, NEEDED, REPORT, Reads, flag, is_toml, pairs_of, twin
 from abeval.errors import ExperimentError
 
 if TYPE_CHECKING:
@@ -42,15 +42,8 @@ def _others(options: list[str] | None) -> "dict[str, LoadedExperiment | pd.Serie
     from abeval.api import load
     from abeval.assignment.plan import read_assignment
 
-    files: dict[str, Path] = {}
-    for option in options or ():
-        name, _, file = option.partition("=")
-        if not name or not file or name in files:
-            raise ExperimentError(
-                f"--against {option!r} is not NAME=FILE, or its name is there twice",
-                "write --against other_experiment=units.csv",
-            )
-        files[name] = Path(file)
+    named = pairs_of("--against", options or (), "NAME=FILE", "other_experiment=units.csv")
+    files = {name: Path(file) for name, file in named.items()}
     return {n: load(f) if is_toml(f) else read_assignment(f) for n, f in files.items()}
 
 

@@ -4,7 +4,7 @@ import inspect
 import os
 import sys
 import traceback
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext, redirect_stdout, suppress
 from functools import partial
 from io import StringIO
@@ -220,21 +220,26 @@ def check_page(file: Path) -> None:
     check_page(file)
 
 
+def pairs_of(flag: str, texts: Iterable[str], form: str, example: str) -> dict[str, str]:
+    """Read `NAME=VALUE` each, as `form` calls it."""
+    pairs: dict[str, str] = {}
+    for text in texts:
+        name, _, value = text.partition("=")
+        name = name.strip()
+        if not (name and value) or name in pairs:
+            what = f"{flag}: {text.strip()!r} is not {form}, or its name is there twice"
+            raise ExperimentError(what, f"write it like {example}")
+        pairs[name] = value
+    return pairs
+
+
 def weights_of(text: str, flag: str = "--weights") -> dict[str, float]:
     """Read `control=0.5,treatment=0.5` as weights."""
-    weights: dict[str, float] = {}
-    for part in text.split(","):
-        name, _, weight = part.partition("=")
-        hint = "write them like control=0.5,treatment=0.5"
-        if not name.strip() or name.strip() in weights:
-            what = "names a variant twice" if name.strip() else "names no variant"
-            raise ExperimentError(f"{flag}: {part.strip()!r} {what}", hint)
-        try:
-            weights[name.strip()] = float(weight)
-        except ValueError:
-            what = f"{flag}: {part.strip()!r} is not NAME=WEIGHT"
-            raise ExperimentError(what, hint) from None
-    return weights
+    pairs = pairs_of(flag, text.split(","), "NAME=WEIGHT", "control=0.5,treatment=0.5")
+    try:
+        return {name: float(weight) for name, weight in pairs.items()}
+    except ValueError:
+        raise ExperimentError(f"{flag}: {text!r} has weights that are no numbers") from None
 
 
 def is_toml(file: Path) -> bool:
@@ -273,13 +278,8 @@ READ = "How the file is read: table=, sheet=, encoding=, delimiter=, decimal=, f
 
 def reading(texts: Sequence[str] | None) -> dict[str, str]:
     """Read `KEY=VALUE` each, how a file is read; a tab is typed as backslash and t."""
-    entries = {}
-    for text in texts or ():
-        key, _, value = text.partition("=")
-        if not value:
-            raise ExperimentError(f"--read: {text!r} is not like encoding=cp1251")
-        entries[key] = value.replace("\\t", "\t")
-    return entries
+    read = pairs_of("--read", texts or (), "KEY=VALUE", "encoding=cp1251")
+    return {key: value.replace("\\t", "\t") for key, value in read.items()}
 
 
 NEEDED = inspect.Parameter.empty

@@ -1,6 +1,6 @@
 """Guess what a table's columns are: the unit, the variant, the time, and those of a log."""
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple
 
@@ -8,6 +8,7 @@ from abeval.drafts import words
 from abeval.drafts.columns import FEW, Column, Origin, Table, look
 from abeval.engines.sql import Engine, literal, quoted, row_count, whole
 from abeval.errors import LogError
+from abeval.experiment.problems import folded
 from abeval.stats import srm
 
 Certainty = Literal["sure", "likely", "not sure"]
@@ -303,9 +304,23 @@ def arms(units: Mapping[str, int]) -> Arms:
     """Return the variants with their units, and guess the control."""
     nulls = {value: units[value] for value in find_nulls(units)}
     units = {value: count for value, count in units.items() if value not in nulls}
-    sure = [value for value in units if names_control(value, surely=True)]
-    likely = sure or [value for value in units if names_control(value)]
+    likely = likely_controls(units)
     return Arms(units, min(likely or units), len(likely) == 1, nulls)
+
+
+_LETTERS = ("a", "0")
+"""Names that are those of a control only where no other variant has a usual name."""
+
+
+def likely_controls(variants: Iterable[str]) -> list[str]:
+    """List the variants that have a usual name of a control; a sure one alone.
+
+    >>> likely_controls(["a", "old"]), likely_controls(["old", "control"])
+    (['old'], ['control'])
+    """
+    usual = [*filter(names_control, variants)]
+    usual = [value for value in usual if names_control(value, surely=True)] or usual
+    return [value for value in usual if folded(value) not in _LETTERS] or usual
 
 
 def refutes_equal(units: Mapping[str, int]) -> bool:

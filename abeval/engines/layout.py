@@ -2,11 +2,11 @@
 
 import re
 from collections.abc import Collection, Iterator, Sequence
-from functools import cache
+from functools import cache, reduce
+from itertools import groupby
 
-import sqlglot
 from sqlglot import exp
-from sqlglot.optimizer.scope import Scope, traverse_scope
+from sqlglot.optimizer.scope import traverse_scope
 
 from abeval.engines.duckdb_connection import open_database
 
@@ -33,6 +33,7 @@ def simplify(tree: exp.Query, dialect: str = "duckdb") -> exp.Query:
     """Drop queries in a query that only repeat another, names that say nothing, and quotes.
 
     Example:
+        >>> import sqlglot
         >>> sql = 'with a as (select "x" as x from t), b as (select * from a) select x + 1 from b'
         >>> simplify(sqlglot.parse_one(sql)).sql()
         'WITH a AS (SELECT x FROM t) SELECT x + 1 FROM a'
@@ -44,7 +45,6 @@ def simplify(tree: exp.Query, dialect: str = "duckdb") -> exp.Query:
                     if table.name == cte.alias:
                         table.set("this", exp.to_identifier(other))
                 cte.pop()
-    _hoist(tree)
     for name in tree.find_all(exp.Identifier) if dialect == "duckdb" else ():
         if re.fullmatch(r"[a-z_][a-z0-9_]*", name.this) and name.this not in _reserved():
             name.set("quoted", False)
@@ -56,22 +56,6 @@ def simplify(tree: exp.Query, dialect: str = "duckdb") -> exp.Query:
     return tree
 
 
-def _hoist(tree: exp.Query) -> None:
-    """Let the last query of `with` stand where only some of its columns are chosen."""
-    ctes = [*tree.ctes]
-    if not ctes or not isinstance(ctes[-1].this, exp.Select):
-        return
-    last = ctes[-1]
-    if repeated(tree, (exp.Star, exp.Column)) == last.alias and not last.this.ctes:
-        last.pop()
-        rest = tree.args["with_"] if len(ctes) > 1 else None
-        for key in ("expressions", "from_", "with_"):
-            tree.set(key, None)
-        for key, value in last.this.args.items():
-            tree.set(key, value)
-        tree.set("with_", rest)
-
-
 @cache
 def _reserved() -> frozenset[str]:
     """Find the words that no name of a column may be without quotes, in DuckDB."""
@@ -81,8 +65,8 @@ def _reserved() -> frozenset[str]:
         return frozenset(name for (name,) in connection.execute(sql, kinds).fetchall())
 
 
-Needs = dict[object, set[str]]
-"""Relation, by its name or as a query of a tree → the names of its columns that are read."""
+Needs = dict[str, set[str]]
+"""Relation → the names of its columns that are read."""
 
 
 _ALL = "*"
@@ -92,55 +76,33 @@ _ALL = "*"
 def prune(tree: exp.Query, name: str, needs: Needs, looked_up: Collection[str] = ()) -> None:
     """Remove the columns of a relation that nobody needs, and add those that it needs to `needs`.
 
-    Joins to relations `looked_up`, which have a row at most for each, go where nothing is read of
-    them.
+    A name without a relation is taken for one of each that the query reads. Joins to relations
+    `looked_up`, which have a row at most for each, go where nothing is read of them.
     """
-    needs[id(tree)], branches = needs.setdefault(name, set()), set[int]()
+    read, passed, branches = {*needs.setdefault(name, set())}, set[str](), set[int]()
+    # Who reads comes before what is read.
     for scope in reversed(traverse_scope(tree)):
         node = scope.expression
         if isinstance(node, exp.SetOperation) and id(node) not in branches:
-            selects, wanted = [*_selects(node)], needs.setdefault(id(node), set())
-            inner = [*selects, *node.find_all(exp.SetOperation)]
-            branches |= {id(one) for one in inner}
-            needs |= {id(one): wanted for one in inner}
-            _prune_branches(node, selects, wanted)
+            selects = [*_selects(node)]
+            branches |= {id(one) for one in (*selects, *node.find_all(exp.SetOperation))}
+            _prune_branches(node, selects, read)
         if isinstance(node, exp.Select):
-            wanted = needs.setdefault(id(node), set())
             if id(node) not in branches:
-                _prune_select(node, wanted)
+                _prune_select(node, read)
             _drop_joins(node, looked_up)
-            _add_needs(scope, wanted, needs)
-
-
-def _add_needs(scope: Scope, wanted: set[str], needs: Needs) -> None:
-    """Add what a select reads to the needs of its sources; of unqualified names to all of them."""
-    sources = _sources(scope)
-    if scope.expression.args.get("distinct"):
-        wanted = {_ALL}
-    if scope.is_subquery and scope.parent is not None:
-        sources = {**_sources(scope.parent), **sources}
-    everywhere = [*sources.values()]
-    for node in _own_nodes(scope.expression.assert_is(exp.Select)):
-        if isinstance(node, exp.Star) and isinstance(node.parent, exp.Count):
-            continue
-        if isinstance(node, exp.Star):
-            read: Collection[str] = wanted
-        else:
-            read = wanted if isinstance(node, exp.Column) and node.is_star else {*_names(node)}
-        table = node.table if isinstance(node, exp.Column) else ""
-        for key in [sources[table]] if table in sources else everywhere:
-            needs.setdefault(key, set()).update(read)
-
-
-def _sources(scope: Scope) -> dict[str, object]:
-    """Find what a select reads, by alias; SQLGlot leaves out what is joined to be absent."""
-    aliases = {*scope.selected_sources}
-    aliases |= {join.this.alias_or_name for join in scope.expression.args.get("joins") or ()}
-    return {alias: _key(scope.sources[alias]) for alias in aliases if alias in scope.sources}
-
-
-def _key(source: exp.Expr | Scope) -> object:
-    return source.name if isinstance(source, exp.Table) else id(source.expression)
+            if node.args.get("distinct") and node.is_star:
+                read.add(_ALL)
+            passed |= read if node.is_star else set()
+            for part in _own_nodes(node):
+                source = scope.sources.get(part.table) if isinstance(part, exp.Column) else None
+                if isinstance(source, exp.Table):
+                    needs.setdefault(source.name, set()).update(_names(part))
+                else:
+                    passed.update(_names(part))
+            read |= passed
+    for table in tables_of(tree):
+        needs.setdefault(table, set()).update(passed)
 
 
 def _selects(node: exp.Query) -> Iterator[exp.Query]:
@@ -204,100 +166,79 @@ def _is_apart(node: exp.Expr) -> bool:
 
 
 def _names(node: exp.Expr) -> Iterator[str]:
-    if isinstance(node, exp.Column):
+    if isinstance(node, exp.Column) and not node.is_star:
         yield node.name.lower()
     if isinstance(node, exp.Join):
         yield from (one.name.lower() for one in node.args.get("using") or ())
 
 
-_JOINS = {"LEFT", "CROSS", "INNER", "ANTI"}
-_CLAUSES = {
-    *("SELECT", "FROM", "WHERE", "GROUP_BY", "HAVING", "WINDOW", "QUALIFY", "ORDER_BY"),
-    *("UNION", "WITH", "JOIN", *_JOINS),
-}
-_BREAKS = {"AND", "OR", "CASE", "WHEN", "ELSE", "OVER", "ORDER_BY"}
+def lay_out(text: str, dialect: str, head: str = "", tail: str = "") -> str:
+    r"""Join lines of a statement that SQLGlot wrote in many; DuckDB's and Spark's in lower case.
 
-
-def laid_out(sql: str, dialect: str) -> str:
-    """Write a statement of one line in several; DuckDB's and Spark's in lower case.
+    What is one line in `WIDTH` characters becomes one: items in brackets first, then clauses. The
+    statement may stand between two more lines.
 
     Example:
-        >>> laid_out("SELECT A, 'B' AS c FROM t WHERE x", "duckdb")
-        "select a, 'B' as c from t where x"
+        >>> lay_out("SELECT\n  A,\n  'B' AS c\nFROM t", "duckdb", "X AS (", ")")
+        "x as (select a, 'B' as c from t)"
     """
+    parts = re.split(r"""('(?:[^']|'')*'|"(?:[^"]|"")*"|`[^`]*`)""", text)
     if dialect in ("duckdb", "spark"):
-        parts = re.split(r"""('(?:[^']|'')*'|"(?:[^"]|"")*"|`[^`]*`)""", sql)
-        sql = "".join(text if n % 2 else text.lower() for n, text in enumerate(parts))
-    return "\n".join(_fold(sql, dialect, 0))
+        parts[::2], head = [part.lower() for part in parts[::2]], head.lower()
+    # Lines within quotes stay as they are.
+    parts[1::2] = [part.replace("\n", _BREAK) for part in parts[1::2]]
+    lines = re.sub(r"(?m)^( *)\), (.*\()$", r"\1),\n\1\2", "".join(parts)).split("\n")
+    if head:
+        lines = [head, *(f"  {line}" for line in lines), *([tail] if tail else ())]
+    return "\n".join(_join_lines(lines)).replace(_BREAK, "\n")
 
 
-def _fold(sql: str, dialect: str, indent: int) -> list[str]:
-    """Put the clauses of a select into lines, short ones behind each other."""
-    if indent + len(sql) <= WIDTH:
-        return [" " * indent + sql]
-    lines, is_open = list[str](), False
-    for clause in _split(sql, dialect, _CLAUSES):
-        follows = is_open and not clause.lower().startswith(("select", "union"))
-        if follows and len(lines[-1]) + 1 + len(clause) <= WIDTH:
-            lines[-1] += f" {clause}"
-            continue
-        filled = _fill(clause, dialect, indent)
-        lines += filled
-        is_open = len(filled) == 1
-    return lines
+_BREAK = "\0"
 
 
-def _fill(clause: str, dialect: str, indent: int) -> list[str]:
-    """Fill lines with the items of a clause; what is long in brackets has lines of its own."""
-    lines, inner = [" " * indent], " " * (indent + 2)
-    is_with = clause.lower().startswith("with ")
-    for item in _split(clause, dialect, ()):
-        if is_with and lines[-1].strip():
-            lines.append(inner)
-        is_long = len(inner + item) > WIDTH
-        for part in _split(item, dialect, _BREAKS) if is_long and not is_with else [item]:
-            gap = " " if lines[-1].strip() else ""
-            opening, end = _find_brackets(part, dialect)
-            if len(lines[-1] + gap + part) <= WIDTH:
-                lines[-1] += gap + part
-            elif len(inner + part) <= WIDTH or opening == end:
-                lines.append(inner + part)
-            else:
-                head = part[: opening + 1]
-                if len(lines[-1] + gap + head) > WIDTH:
-                    lines.append(inner + head)
-                else:
-                    lines[-1] += gap + head
-                deeper = len(lines[-1]) - len(lines[-1].lstrip()) + 2
-                lines += _fold(part[opening + 1 : end].strip(), dialect, deeper)
-                lines[-1] += part[end:]
-    return lines
+def _join_lines(lines: Sequence[str], *before: str) -> list[str]:
+    """Join lines of a block: each with those that are deeper, then with the one before it."""
+    joined, indent, is_open = [*before], _indent(lines[0]), bool(before)
+    for group in _groups(lines, indent):
+        text = reduce(_append, (line.strip() for line in group))
+        was_open, is_open = is_open, indent + len(text) <= WIDTH
+        opening = text if is_open else group[0].strip()
+        # A CTE begins a line.
+        follows = was_open and (is_open or not opening.lower().endswith(" as ("))
+        if follows and len(joined[-1]) + 1 + len(opening) <= WIDTH:
+            joined[-1] += f" {opening}"
+        else:
+            joined.append(" " * indent + opening)
+        if not is_open:
+            for is_deeper, part in groupby(group[1:], lambda line: _indent(line) > indent):
+                if is_deeper:
+                    head = [] if joined[-1].endswith("(") else [joined.pop()]
+                    joined += _join_lines([*part], *head)
+                    continue
+                for closing in part:
+                    text = _append(joined[-1], closing.strip())
+                    joined[-1:] = [text] if len(text) <= WIDTH else [joined[-1], closing]
+    return joined
 
 
-def _split(sql: str, dialect: str, kinds: Collection[str]) -> Iterator[str]:
-    """Cut SQL before tokens of these kinds, or else behind commas, that are in no brackets."""
-    depth, start, before = 0, 0, ""
-    for token in sqlglot.tokenize(sql, dialect=dialect):
-        kind = token.token_type.name
-        # `is distinct from` is no clause, and `left join` is one word.
-        is_cut = kind in kinds and before not in {*_JOINS, "DISTINCT"}
-        if not depth and (is_cut or (not kinds and before == "COMMA")):
-            if part := sql[start : token.start].strip():
-                yield part
-            start = token.start
-        depth += (kind == "L_PAREN") - (kind == "R_PAREN")
-        before = kind
-    yield sql[start:].strip()
+_CLOSING = re.compile(r" *(\)|end\b)", re.IGNORECASE)
 
 
-def _find_brackets(sql: str, dialect: str) -> tuple[int, int]:
-    """Find the widest outermost brackets: where they open and close; 0, 0 for none."""
-    widest, opened = (0, 0), list[int]()
-    for token in sqlglot.tokenize(sql, dialect=dialect):
-        if token.token_type.name == "L_PAREN":
-            opened.append(token.start)
-        elif token.token_type.name == "R_PAREN":
-            first = opened.pop()
-            if not opened and token.start - first > widest[1] - widest[0]:
-                widest = first, token.start
-    return widest
+def _append(text: str, line: str) -> str:
+    gap = "" if text.endswith("(") or line.startswith(")") else " "
+    return f"{text}{gap}{line}"
+
+
+def _groups(lines: Sequence[str], indent: int) -> Iterator[list[str]]:
+    """Part lines into those of this indentation, each with its deeper ones and what closes it."""
+    group = [lines[0]]
+    for line in lines[1:]:
+        if _indent(line) == indent and not _CLOSING.match(line):
+            yield group
+            group = []
+        group.append(line)
+    yield group
+
+
+def _indent(line: str) -> int:
+    return len(line) - len(line.lstrip())

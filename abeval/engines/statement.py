@@ -8,8 +8,8 @@ import os
 import re
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field
-from itertools import count, takewhile
+from dataclasses import dataclass
+from itertools import takewhile
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING
@@ -23,7 +23,7 @@ from sqlglot.transforms import eliminate_window_clause
 from abeval.engines import builders, sources, text_files, warehouse_rules
 from abeval.engines.builders import written_out
 from abeval.engines.duckdb import DuckDBEngine
-from abeval.engines.layout import Needs, laid_out, prune, repeated, simplify, tables_of
+from abeval.engines.layout import Needs, lay_out, prune, repeated, simplify, tables_of
 from abeval.engines.spark import rules as spark_rules
 from abeval.engines.sql import Engine, is_query, literal, query, quoted
 from abeval.errors import ExperimentError, QueryError
@@ -230,19 +230,17 @@ def rule_statement(sql: str, dialect: str) -> str:
     return transpiled(tree, dialect, lambda _: (), trusted=True, pretty=True)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False)
 class Relation:
     """A relation at one point of an analysis, which may create others of the same name later.
 
-    `sql` is None for a log; `reads` are the relations that it reads, by name. Each has a larger
-    `number` than those.
+    `sql` is None for a log; `reads` are the relations that it reads, by name.
     """
 
     name: str
     sql: str | None
     columns: Sequence[str]
     reads: Mapping[str, "Relation"]
-    number: int = field(default_factory=count().__next__)
 
 
 class Recorder(DuckDBEngine):
@@ -329,22 +327,10 @@ class Recorder(DuckDBEngine):
     def _known(self, name: str) -> Sequence[str]:
         return self.relations[name].columns if name in self.relations else ()
 
-    def replace(self, others: Mapping[Relation, Relation]) -> None:
-        """Let everything that reads relations read others in their place."""
-        now = dict(others)
-
-        def visit(relation: Relation) -> Relation:
-            if relation not in now:
-                reads = {name: visit(read) for name, read in relation.reads.items()}
-                same = reads == relation.reads
-                now[relation] = (
-                    relation
-                    if same
-                    else Relation(relation.name, relation.sql, relation.columns, reads)
-                )
-            return now[relation]
-
-        self.relations = {name: visit(one) for name, one in self.relations.items()}
+    def restate(self, name: str, sql: str) -> None:
+        """Let a relation be made of something else, for all that read it already."""
+        relation = self.relations[name]
+        relation.sql, relation.reads = sql, self.reads(sql)
 
     def reads(self, sql: str) -> dict[str, Relation]:
         """Find the relations that a query reads."""
@@ -384,17 +370,19 @@ def joined(
         tree = _translated(relation.sql, relation, dialect, names)
         prune(tree, unique, needs, _LOOKED_UP)
         readers.update(tables_of(tree))
-        tree, ctes = simplify(tree, dialect), list[str]()
+        tree, ctes, head = simplify(tree, dialect), list[str](), ""
         if relation is answer:
-            ctes = [f"{cte.alias} AS ({_written(cte.this, dialect, False)})" for cte in tree.ctes]
+            ctes = [
+                lay_out(_written(cte.this, dialect, True), dialect, f"{cte.alias} AS (", ")")
+                for cte in tree.ctes
+            ]
             tree.set("with_", None)
-        sql = _written(tree, dialect, False)
-        if relation is not answer:
+        else:
             kept = " MATERIALIZED" if materializes and readers[unique] > 1 else ""
-            sql = f"{unique} AS{kept} ({sql})"
+            head = f"{unique} AS{kept} ("
         text = _comment(relation.sql) or comments.get(relation.name, "")
         noted = "".join(f"-- {line}\n" for line in text.splitlines())
-        parts = [*(laid_out(cte, dialect) for cte in ctes), noted + laid_out(sql, dialect), *parts]
+        parts = [*ctes, noted + lay_out(_written(tree, dialect, True), dialect, head, ")"), *parts]
     *named, last = parts
     return ("with\n" + ",\n".join(named) + "\n" if named else "") + last + "\n"
 
@@ -409,10 +397,10 @@ def view_statements(relations: Mapping[str, Relation]) -> list[str]:
     every = Relation("every", None, (), relations)
     names = _names(every, merges=False)
     return [
-        laid_out(
-            f"CREATE OR REPLACE VIEW {quoted(unique) if unique != unique.lower() else unique} AS "
-            f"{_written(simplify(_translated(one.sql, one, 'duckdb', names)), 'duckdb', False)};",
+        lay_out(
+            f"{_written(simplify(_translated(one.sql, one, 'duckdb', names)), 'duckdb', True)};",
             "duckdb",
+            f"CREATE OR REPLACE VIEW {quoted(unique) if unique != unique.lower() else unique} AS",
         )
         for one, unique in names.items()
         if one.sql is not None
@@ -443,20 +431,20 @@ def undefined(text: str) -> list[str]:
 def _names(
     answer: Relation, taken: Collection[str] = (), merges: bool = True
 ) -> dict[Relation, str]:
-    """Give every relation a unique name, in order; with `merges`, of equal ones the same."""
-    reached = {answer}
-    waiting = [answer]
-    while waiting:
-        reads = {*waiting.pop().reads.values()} - reached
-        reached |= reads
-        waiting += reads
+    """Give every relation a unique name, what is read first; equal ones have one if they merge."""
     names: dict[Relation, str] = {}
-    for relation in sorted(reached, key=lambda one: one.number):
-        if merges and relation is not answer and (read := _repeats(relation)) is not None:
-            names[relation] = names[read]
-            continue
+
+    def visit(relation: Relation) -> None:
+        for read in relation.reads.values():
+            if read not in names:
+                visit(read)
+        if merges and relation is not answer and (other := _repeats(relation)) is not None:
+            names[relation] = names[other]
+            return
         same = sum(name == relation.name for name in (*(other.name for other in names), *taken))
         names[relation] = f"{relation.name}_as_{same + 1}" if same else relation.name
+
+    visit(answer)
     return names
 
 

@@ -11,8 +11,7 @@ from pydantic import ValidationError
 from abeval.errors import ExperimentError
 from abeval.experiment.consistency import inconsistencies
 from abeval.experiment.model import Experiment
-from abeval.experiment.problems import Problem, problems_of, suggestion, without, worded
-from abeval.experiment.sections import Language
+from abeval.experiment.problems import Problem, problems_of, suggestion, without
 from abeval.experiment.sources import READING, LogSource
 from abeval.files import check_readable, real
 from abeval.metrics.row_text import function_problem, names_of
@@ -41,10 +40,9 @@ def _entries(file: Path, includer: str = "") -> dict[str, Any]:
         raise ExperimentError(f"{named} is not valid TOML: {error}", _TOML_HINT) from error
     except RecursionError as error:
         raise ExperimentError(f"{named} is not valid TOML: it is nested too deeply") from error
-    for name in ("language", "folder"):
-        if name in raw:
-            # They are no entries of a file: the API writes them.
-            raise ExperimentError(f"{file} has 1 problem:\n  {name}: there is no such entry")
+    if "folder" in raw:
+        # It is no entry of a file: the API writes it.
+        raise ExperimentError(f"{file} has 1 problem:\n  folder: there is no such entry")
     return raw
 
 
@@ -76,7 +74,6 @@ def parse_experiment(
     raw: Mapping[str, Any],
     folder: str | Path = ".",
     source: str = "the experiment",
-    language: Language = "toml",
 ) -> Experiment:
     """Validate an experiment from nested mappings.
 
@@ -84,7 +81,6 @@ def parse_experiment(
         raw: The content of a TOML file.
         folder: Where relative paths of logs start.
         source: Its name in messages.
-        language: In which its messages say how to mend.
 
     Raises:
         ExperimentError: With every mistake: its path, the value, and a suggestion; or of a file
@@ -103,9 +99,7 @@ def parse_experiment(
         raw = _joined(_included(raw, Path(folder), (source,)), raw, keeps=False)
     problems: list[Problem] = []
     try:
-        experiment = Experiment.model_validate(
-            {**raw, "folder": Path(folder), "language": language}
-        )
+        experiment = Experiment.model_validate({**raw, "folder": Path(folder)})
     except ValidationError as error:
         problems = problems_of(error, raw)
     wrong = [problem.path for problem in problems]
@@ -116,8 +110,7 @@ def parse_experiment(
         problems += [o for o in others if not any(o.path[: len(path)] == path for path in wrong)]
     if problems:
         count = "1 problem" if len(problems) == 1 else f"{len(problems)} problems"
-        said = (Problem(p.path, worded(p.message, language)) for p in problems)
-        raise ExperimentError("\n".join([f"{source} has {count}:", *(f"  {p}" for p in said)]))
+        raise ExperimentError("\n".join([f"{source} has {count}:", *(f"  {p}" for p in problems)]))
     return experiment
 
 

@@ -53,7 +53,6 @@ class Experiment(Section):
     privacy: sections.Privacy = sections.Privacy()
     engine: sections.EngineOptions = sections.EngineOptions()
     folder: SkipJsonSchema[Annotated[Path, Field(exclude=True)]] = Path()
-    language: SkipJsonSchema[Annotated[sections.Language, Field(exclude=True)]] = "toml"
 
     @model_validator(mode="before")
     @classmethod
@@ -77,14 +76,6 @@ class Experiment(Section):
         """Return the experiment with effects that are read once, at the end."""
         inference = self.inference.model_copy(update={"looks": "fixed"})
         return self.model_copy(update={"inference": inference})
-
-    def spelled(self, key: str, value: str, section: str) -> str:
-        """Write an entry of text as whoever made the experiment would."""
-        if self.language == "shell":
-            return f"--{key} {value}"
-        if self.language == "python" and self.of_units:
-            return f'{key}="{value}"'
-        return f'{key} = "{value}" in {section}'
 
     @property
     def of_units(self) -> bool:

@@ -3,8 +3,7 @@
 import difflib
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, time
 from typing import Any, get_args
@@ -12,9 +11,9 @@ from typing import Any, get_args
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
-from abeval.errors import AbevalError, LogError, said_of_value
+from abeval.errors import LogError, said_of_value
 from abeval.experiment.model import Experiment
-from abeval.experiment.sections import PATTERNS, Language, Variant
+from abeval.experiment.sections import PATTERNS, Variant
 
 Path = tuple[str | int, ...]
 
@@ -148,85 +147,6 @@ def _models(annotation: object) -> list[type[Any]]:
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         return [annotation]
     return [model for part in get_args(annotation) for model in _models(part)]
-
-
-_TABLE = {"[logs.units]": "the table", "logs.units": "the table", "logs.table": "the table"}
-_COVARIATES = {"python": "`covariates`", "shell": "--covariate"}
-_VALUE = r"""'[^']*'|"[^"]*"|\{[^}]*\}|\[[^]]*\]|\w[\w.:-]*"""
-_PART = r'(?:[\w*]+|"[^"]*")'
-_ENTRY = re.compile(
-    rf"\[\[?({_PART}(?:\.{_PART})*)\]\]?"
-    rf"(?: ((?:\w+ = (?:{_VALUE}))(?:, \w+ = (?:{_VALUE}))*)| (\w+))?"
-)
-_MAPPED = re.compile(r"\b(\w+) = (\{[^}]*\})")
-_OF_A_FILE = "what is in brackets belongs into an experiment file, which `abeval init TABLE` drafts"
-
-
-def worded(text: str, language: Language, *, is_hint: bool = False) -> str:
-    """Say entries of the experiment file in the language of who has none.
-
-    Of a table on the command line a hint says where such entries would be.
-
-    Example:
-        >>> worded('set [inference] adjust = "none", or remove [period]', "python")
-        'set inference={"adjust": "none"}, or remove `period`'
-        >>> worded("logs.units: no column", "shell"), worded("logs.units: no column", "toml")
-        ('the table: no column', 'logs.units: no column')
-    """
-    if language == "toml":
-        return text
-    for of_file, own in _TABLE.items():
-        text = text.replace(of_file, own)
-    for of_table in ("covariates in the table", "the table covariates"):
-        text = text.replace(of_table, _COVARIATES[language])
-    if language == "python":
-        text = _ENTRY.sub(_in_python, text.replace("the experiment file", "the experiment"))
-        return _MAPPED.sub(lambda m: f"{m[1]}={_value_in_python(m[2])}", text)
-    entries = [entry for entry in _ENTRY.finditer(text) if _is_entry(entry)]
-    return f"{text}; {_OF_A_FILE}" if is_hint and entries and _OF_A_FILE not in text else text
-
-
-def _is_entry(match: re.Match[str]) -> bool:
-    return match[1].partition(".")[0] in Experiment.model_fields
-
-
-def _in_python(match: re.Match[str]) -> str:
-    """Write a section, or entries of it, as a keyword of Python; what is none stays."""
-    if not _is_entry(match):
-        return match[0]
-    path = [part.strip('"') for part in re.findall(_PART, match[1])]
-    entries, word, inner, rest = match[2], match[3], "...", ""
-    if entries is not None:
-        inner = _value_in_python(f"{{{entries}}}")
-    elif word is not None and word in _keys(path):
-        inner = f'{{"{word}": ...}}'
-    else:
-        rest = "" if word is None else f" {word}"
-        if len(path) == 1:
-            return f"`{path[0]}`{rest}"
-    inner = f"[{inner}]" if match[0].startswith("[[") else inner
-    for part in path[:0:-1]:
-        inner = f'{{"{part}": {inner}}}'
-    return f"{path[0]}={inner}{rest}"
-
-
-def _value_in_python(table: str) -> str:
-    """Write a table of TOML as a dictionary."""
-    keyed = re.sub(r"""(?<=[{,\s])"?(\w+)"? = """, r'"\1": ', table)
-    dated = re.sub(r"(?<=: )(\d{4}-\d\d-\d\d[\d:T]*)", r'"\1"', keyed)
-    spelled = re.sub(r"(?<=: )(true|false)\b", lambda m: m[1].capitalize(), dated)
-    return spelled.replace("{ ", "{").replace(" }", "}")
-
-
-@contextmanager
-def speaking(language: Language) -> Iterator[None]:
-    """Say errors of the block in the language of who made the experiment."""
-    try:
-        yield
-    except AbevalError as error:
-        hint = None if error.hint is None else worded(error.hint, language, is_hint=True)
-        error.__init__(worded(error.what, language), hint)  # type: ignore[misc]  # its texts alone
-        raise
 
 
 def folded(name: str) -> str:

@@ -61,8 +61,6 @@ def _composed(name: str) -> str:
 
 MetricName = Annotated[Name, AfterValidator(_composed)]
 TimeUnit = Literal["s", "ms", "us", "ns"]
-Language = Literal["toml", "shell", "python"]
-"""In which an experiment was written: a file, options of `abeval analyze TABLE`, or Python."""
 
 
 def _local(value: object) -> object:

@@ -8,7 +8,6 @@ from abeval.aggregates.aggregates import Aggregates
 from abeval.aggregates.sums import DAY, SEGMENT
 from abeval.errors import masked
 from abeval.experiment.model import Experiment
-from abeval.experiment.problems import worded
 from abeval.experiment.sections import Family
 from abeval.inference import clustered, context, scorecard, segments, spreads, switchbacks
 from abeval.inference.aa import aa_of
@@ -76,10 +75,7 @@ def judge(experiment: Experiment, metrics: Sequence[Metric], aggregates: Aggrega
         ),
         left_out=context.left_out(metrics, aggregates),
         accounting=context.accounting(aggregates),
-        notes=tuple(
-            masked(worded(note, experiment.language))
-            for note in context.notes(analysis, comparisons, rows)
-        ),
+        notes=tuple(masked(note) for note in context.notes(analysis, comparisons, rows)),
         adjustments=tuple(scorecard.adjustments(analysis, comparisons)),
         segment_tests=segments.segment_tests(analysis),
         segment_contrasts=tuple(segments.segment_contrasts(analysis, moved)),

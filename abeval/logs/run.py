@@ -10,7 +10,7 @@ from abeval.engines.sources import logs_of, relation_of
 from abeval.engines.sql import Engine, Watcher, row_count
 from abeval.errors import ExperimentError, LogError, QueryError
 from abeval.experiment.model import Experiment
-from abeval.experiment.problems import speaking, suggestion
+from abeval.experiment.problems import suggestion
 from abeval.experiment.sections import EngineOptions
 from abeval.experiment.sources import OUTCOME, OWN_TABLE, ROW_UNIT, LogSource
 from abeval.logs import checks
@@ -118,7 +118,7 @@ def opened(
     if engine is None:
         connection, choice = inputs.get("connection"), inputs.get("engine")
         engine = open_engine(experiment.engine, folder, connection, choice)
-    with closing(engine), speaking(experiment.language):
+    with closing(engine):
         if isinstance(step, Watcher):
             step.watch(engine.watched())
         others = (LogSource.model_construct(path=path) for path in reads)

@@ -32,6 +32,13 @@ def _text(name: str) -> str:
     return (Path(__file__).parent / "templates" / name).read_text(encoding="utf-8")
 
 
+def _sql(name: str) -> str:
+    """Return the query of the rows of a log, with the names that codes stand for."""
+    names = ("variants", "devices", "countries", "categories")
+    listed = {name: [*getattr(world, name.upper())] for name in names}
+    return Template(_text(f"{name}.sql")).safe_substitute(listed)
+
+
 @contextmanager
 def filled_folder(
     folder: Path, experiment: str, names: tuple[str, ...] = WRITTEN
@@ -73,7 +80,7 @@ def write_small(folder: Path, small: Small, seed: int) -> None:
     """Write a simulation of one log: its rows, the experiment file and true lifts."""
     experiment = Template(_text(f"{small.name}.toml")).substitute(start=world.START, end=world.END)
     with filled_folder(folder, experiment, SMALL) as filled:
-        copy_frame(_text(f"{small.name}.sql"), small.rows, filled / SMALL[0], {})
+        copy_frame(_sql(small.name), small.rows, filled / SMALL[0])
         truth = {"seed": seed, "lift": small.lift}
         (filled / SMALL[-1]).write_text(json.dumps(truth, indent=2) + "\n", encoding="utf-8")
 
@@ -113,18 +120,10 @@ def write_impressions(folder: Path, number: int, rows: pd.DataFrame, dirt: RowDi
     rows.loc[lost, ["score_baseline", "score_candidate", "served_score"]] = np.nan
     file = f"part-{number:03d}.parquet"
     if (rows["variant_code"] < 0).any():
-        copy_frame(_text("training.sql"), rows, folder / "training" / file, {})
+        copy_frame(_sql("training"), rows, folder / "training" / file)
     copies = 1 + np.isin(index, dirt.duplicates, assume_unique=True)
-    copy_frame(
-        _text("impressions.sql"),
-        rows.loc[rows.index.repeat(copies)],
-        folder / "impressions" / file,
-        {
-            "variants": list(world.VARIANTS),
-            "devices": list(world.DEVICES),
-            "countries": list(world.COUNTRIES),
-        },
-    )
+    twice = rows.loc[rows.index.repeat(copies)]
+    copy_frame(_sql("impressions"), twice, folder / "impressions" / file)
 
 
 def write_exposures(path: Path, plan: Plan, requests: Requests) -> None:
@@ -136,9 +135,7 @@ def write_exposures(path: Path, plan: Plan, requests: Requests) -> None:
         "variant_code": requests.variant[tested],
         "time": timestamps(came[tested], plan.start),
     }
-    copy_frame(
-        _text("exposures.sql"), pd.DataFrame(chunk), path, {"variants": list(world.VARIANTS)}
-    )
+    copy_frame(_sql("exposures"), pd.DataFrame(chunk), path)
 
 
 def write_clicks(path: Path, plan: Plan, clicks: Clicks) -> None:
@@ -147,15 +144,13 @@ def write_clicks(path: Path, plan: Plan, clicks: Clicks) -> None:
     index = np.where(clicks.impression < 0, impressions - clicks.impression - 1, clicks.impression)
     times = timestamps(clicks.at, plan.start)
     chunk = pd.DataFrame({"impression_id": index + 1, "time": times, "dwell": clicks.dwell})
-    copy_frame(_text("clicks.sql"), chunk, path, {})
+    copy_frame(_sql("clicks"), chunk, path)
 
 
 def write_items(path: Path, catalogue: Catalogue) -> None:
     """Write the catalogue."""
     codes = {"item_id": catalogue.item_id, "category_code": catalogue.category}
-    copy_frame(
-        _text("items.sql"), pd.DataFrame(codes), path, {"categories": list(world.CATEGORIES)}
-    )
+    copy_frame(_sql("items"), pd.DataFrame(codes), path)
 
 
 def _check(folder: Path, experiment: str, names: tuple[str, ...]) -> None:
@@ -178,7 +173,7 @@ def timestamps(
     return np.datetime64(start, "us") + (at * 1000).astype("timedelta64[us]")
 
 
-def copy_frame(select: str, chunk: pd.DataFrame, path: Path, values: Mapping[str, object]) -> None:
+def copy_frame(select: str, chunk: pd.DataFrame, path: Path, **values: object) -> None:
     """Write a frame, as a query of `chunk` shapes it, to a Parquet file."""
     with open_database(folders=[str(path.parent)]) as con:
         con.register("chunk", chunk)

@@ -5,7 +5,7 @@ import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any
 
 from sqlglot import exp
 
@@ -38,7 +38,6 @@ class TableOptions:
     control: str | None = None
     weights: Mapping[str, float] | None = None
     missing: Missing | Mapping[str, Missing] | None = None
-    language: Literal["shell", "python"] = "python"
     entries: Mapping[str, Any] = field(default_factory=dict)
     read: Mapping[str, Any] = field(default_factory=dict)
 
@@ -55,10 +54,6 @@ class TableOptions:
                 if not isinstance(name, str):
                     hint = "leave it out" if name is None else RENAME
                     raise LogError(f"{key}: {name!r} is no text, and names no column", hint)
-
-    def option(self, flag: str, keyword: str) -> str:
-        """Name an option as whoever calls writes it."""
-        return flag if self.language == "shell" else keyword
 
     @property
     def before(self) -> list[str]:
@@ -281,12 +276,11 @@ def measures_of(engine: Engine, columns: Columns, options: TableOptions) -> tupl
         before = [reference(column) for column in columns.before(repr(options).lower())]
     covariates = [columns.sql(text) for text in before]
     entries = _specs(columns, options, before)
-    named = options.option("--metric COLUMN", "metrics=[...]")
     if not entries:
         raise LogError("the table has no column of numbers to compare", columns.listed)
     if len(entries) > MAX_METRICS:
         what = f"{len(entries):,} metrics, but at most {MAX_METRICS} are analysed at once"
-        raise ExperimentError(what, f"name some columns of the table: {named}")
+        raise ExperimentError(what, "name some columns: metrics=[...] (--metric COLUMN)")
     names = [str(entry.get("name")) for entry in entries]
     missing, by_metric = options.missing, options.covariates
     for key, named_by in (("missing", missing), ("covariates", by_metric)):

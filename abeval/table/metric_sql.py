@@ -14,7 +14,7 @@ from abeval.aggregates.metric_queries import ReadLogs, scored_rows, write_unit_e
 from abeval.aggregates.wanted import spread_metrics
 from abeval.engines import statement
 from abeval.engines.sql import by_value, query, row_count, whole
-from abeval.engines.statement import Recorder, Relation
+from abeval.engines.statement import Recorder
 from abeval.errors import ExperimentError
 from abeval.experiment.metrics import named_metrics
 from abeval.experiment.model import Experiment
@@ -85,7 +85,6 @@ def view_statements(experiment: Experiment, is_absolute: bool = False) -> str:
     with opened(experiment, {}, engine=recorder) as run:
         prepared = _prepared(run, recorder, metrics)
         has = prepared.shape.needs_met(experiment.unit)
-        recorder.note("unit_names", "select unit_id, logged_id from units")
         recorder.note("impressions", "select * from logged_impressions")
         for name in ("metric_rows", "shown_rows"):
             recorder.note(name, _VALUES[name].format(groups=ITEM_GROUPS))
@@ -100,8 +99,7 @@ def view_statements(experiment: Experiment, is_absolute: bool = False) -> str:
 
 
 _NOTE = """\
--- run it in the folder of the experiment file, on the logs as they were when it was written; value
--- is what `abeval analyze` reports of each variant before any adjustment (CUPED)
+-- run it in the folder of the experiment file, on its logs; value is that of `analyze` before CUPED
 """
 
 
@@ -137,24 +135,19 @@ def _prepared(run: Run, recorder: Recorder, metrics: Sequence[Metric]) -> Prepar
 def _write_units(run: Run, recorder: Recorder, shape: LogShape) -> None:
     """Record `units` and `unit_names` as SQL, where an analysis has them of arrays."""
     if "first_rows" in recorder.relations:
-        recorder.replace(_first_rows(recorder, shape))
-    before = [recorder.relations[name] for name in ("units", "unit_names")]
-    recorder.note("units", placed_sql(run, shape, is_whole=True))
-    recorder.replace(dict.fromkeys(before, recorder.relations["units"]))
+        _keep_first_rows(recorder, shape.impressions.raw)
+    recorder.restate("units", placed_sql(run, shape, is_whole=True))
+    recorder.restate("unit_names", "select unit_id, logged_id from units")
 
 
-def _first_rows(recorder: Recorder, shape: LogShape) -> Mapping[Relation, Relation]:
-    """Return the rows without duplicates in one step, where that leaves as many rows."""
-    first, kept, raw = (
-        recorder.relations[name]
-        for name in ("first_rows", "kept_impressions", shape.impressions.raw)
+def _keep_first_rows(recorder: Recorder, raw: str) -> None:
+    """Leave out duplicates in one step, where that leaves as many rows."""
+    found = re.search(
+        r"(row_number\(\) over \(.*?\)) as", str(recorder.relations["first_rows"].sql)
     )
-    found = re.search(r"row_number\(\) over \(.*?\) as", str(first.sql))
-    place = "" if found is None else found[0].removesuffix(" as")
-    text = f"select * from {raw.name} qualify {place} = 1"
-    if not place or row_count(recorder, f"({text}) as rows") != row_count(recorder, kept.name):
-        return {}
-    return {kept: Relation(kept.name, text, kept.columns, {raw.name: raw})}
+    text = f"select * from {raw} qualify {found[1]} = 1" if found else f"select * from {raw}"
+    if row_count(recorder, f"({text}) as rows") == row_count(recorder, "kept_impressions"):
+        recorder.restate("kept_impressions", text)
 
 
 def _value(run: Run, recorder: Recorder, prepared: Prepared, metric: Metric) -> str:

@@ -8,7 +8,7 @@ from typing import Any
 
 from abeval.bounds import MAX_VARIANTS
 from abeval.drafts import guess
-from abeval.drafts.guess import ask_nulls, ask_weights, find_nulls, names_control
+from abeval.drafts.guess import ask_nulls, ask_weights, find_nulls, likely_controls, names_control
 from abeval.engines.duckdb import DuckDBEngine
 from abeval.engines.sources import entry, files_of
 from abeval.engines.sql import Engine, cast_query, quoted, row_count, whole
@@ -16,13 +16,10 @@ from abeval.engines.text_files import decimal_commas
 from abeval.errors import ExperimentError, LogError
 from abeval.experiment.load import make_source, parse_experiment, reading
 from abeval.experiment.model import Experiment
-from abeval.experiment.problems import check_spelled_once, folded, suggestion
+from abeval.experiment.problems import check_spelled_once, suggestion
 from abeval.experiment.sources import ROW_UNIT
 from abeval.files import real
 from abeval.table.columns import TABLE, Columns, TableOptions, measures_of, segments_of
-
-_LETTERS = ("a", "0")
-"""Names that are those of a control only where no other variant has a usual name."""
 
 
 def control_of(named: str | None, variants: Sequence[str]) -> str:
@@ -32,9 +29,7 @@ def control_of(named: str | None, variants: Sequence[str]) -> str:
             hint = suggestion(named, variants)
             raise ExperimentError(f"control: no variant is called {named!r}{hint}")
         return named
-    usual = [variant for variant in variants if names_control(variant, surely=True)]
-    usual = usual or [*filter(names_control, variants)]
-    likely = [variant for variant in usual if folded(variant) not in _LETTERS] or usual
+    likely = likely_controls(variants)
     if len(likely) > 1:
         listed = ", ".join(map(repr, likely))
         raise ExperimentError(
@@ -58,11 +53,11 @@ def weights_of(
     return dict.fromkeys(counts, 1.0), "planned"
 
 
-def equal_weights(variants: Iterable[str], options: TableOptions) -> str:
-    """Write an equal split of variants as whoever calls would."""
+def equal_weights(variants: Iterable[str]) -> str:
+    """Write an equal split of variants, in Python and on the command line."""
     equal = dict.fromkeys(variants, 1)
     flag = shlex.quote(",".join(f"{name}={weight}" for name, weight in equal.items()))
-    return options.option(f"--weights {flag}", f"weights={equal}")
+    return f"weights={equal} (--weights {flag})"
 
 
 _JOIN = "correct them in the table, or write {} beside the other variants"
@@ -95,7 +90,7 @@ def read_table(table: object, options: TableOptions) -> tuple[Experiment, DuckDB
         entries = _entries(engine, options, "table" if path is None else path.stem or "table")
         entries["logs"]["units"] = {**log, **entries["logs"]["units"]}
         entries |= options.entries
-        experiment = parse_experiment(entries, source="the analysis", language=options.language)
+        experiment = parse_experiment(entries, source="the analysis")
         engine.spare(TABLE)
         # It stays open for the caller, unless something above was refused.
         stack.pop_all()
@@ -132,7 +127,7 @@ def _entries(engine: Engine, options: TableOptions, name: str) -> dict[str, Any]
         named = options.weights or {}
         nulls = {name: counts.pop(name) for name in find_nulls(counts) if name not in named}
         if options.weights is None:
-            answer = f"name all that are: {equal_weights(counts, options)}"
+            answer = f"name all that are: {equal_weights(counts)}"
             questions += ask_nulls(nulls, answer)
         check_spelled_once(f"column {variant!r}", counts, _JOIN)
     control = control_of(options.control, list(options.entries.get("variants", counts)))
@@ -140,10 +135,10 @@ def _entries(engine: Engine, options: TableOptions, name: str) -> dict[str, Any]
     if options.control is None and not names_control(control):
         questions.append(
             f"control: is it {control!r}, the first by name? Say so: "
-            + options.option(f"--control {shlex.quote(control)}", f"control={control!r}")
+            f"control={control!r} (--control {shlex.quote(control)})"
         )
     if options.weights is None:
-        questions += ask_weights(counts, equal_weights(counts, options))
+        questions += ask_weights(counts, equal_weights(counts))
     metrics, covariates = measures_of(engine, columns, options)
     log = {"columns": {"variant": variant}, "covariates": covariates}
     log |= {"query": cast_query({unit: "bigint"})} if is_decimal else {}

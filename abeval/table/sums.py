@@ -306,7 +306,7 @@ def sums_experiment(table: Sums, options: TableOptions) -> Experiment:
         "unit": table.unit,
         "control": control_of(options.control, list(counts)),
         "weights": whence,
-        "questions": ask_weights(counts, equal_weights(counts, options)) if is_asked else [],
+        "questions": ask_weights(counts, equal_weights(counts)) if is_asked else [],
         "variants": {name: {"weight": shares[name]} for name in counts},
         "logs": {"units": {"covariates": ["before"] if has_before else []}},
         "inference": {"adjust": "cuped" if has_before else "none"},

@@ -360,30 +360,7 @@ class _Writer:
 
     def write_answer(self, shape: LogShape, metrics: Sequence[Metric]) -> tuple[str, Sequence[str]]:
         """Return the sums of every metric by variant and day, and the names of the columns."""
-        products: dict[tuple[str, ...], str] = {}
-        cells: dict[str, dict[str, str]] = {}
-        for metric in metrics:
-            of_variants = [self._values(shape, metric, name) for name in self.experiment.variants]
-            for letters in _products(of_variants[0]):
-                factors = [tuple(sorted(own[one] for one in letters)) for own in of_variants]
-                names = [products.setdefault(one, f"p_{len(products) + 1}") for one in factors]
-                sql = f"w.{names[0]}"
-                if len({*names}) > 1:
-                    own = dict(zip(self.experiment.variants, names, strict=True))
-                    sql = by_value("w.variant", {name: f"w.{one}" for name, one in own.items()})
-                if len(letters) == 3 or {*letters} & {*"cdz"}:
-                    sql = f"case when w.on_day is null then {sql} end"
-                cells.setdefault(sums.column_of(letters), {})[metric.name] = sql
-        wide = "hugeint" if self.dialect == "duckdb" else "decimal(38, 0)"
-        listed = [
-            f"sum({' * '.join([f'cast({first} as {wide})', *rest])}) as {name}"
-            for (first, *rest), name in products.items()
-        ]
-        self.recorder.view(
-            "wide_sums",
-            f"select variant, on_day, count(*) as units, {', '.join(listed)} from unit_totals "
-            "group by variant, on_day",
-        )
+        cells = self._write_sums(shape, metrics)
         scaled = {
             column: {m.name: literal(repr(scale)) for m in metrics for scale in [_scale(m, place)]}
             for place, column in enumerate(sums.SCALES)
@@ -407,34 +384,51 @@ class _Writer:
     def write_value(self, shape: LogShape, metrics: Sequence[Metric]) -> tuple[str, Sequence[str]]:
         """Return the value of a metric by variant, what it is made of, and names of columns."""
         (metric,) = metrics
-        wide = "hugeint" if self.dialect == "duckdb" else "decimal(38, 0)"
-
-        def total(term: Term) -> str:
-            own = {name: shape.component(term, name) for name in self.experiment.variants}
-            column = (
-                by_value("variant", own) if len({*own.values()}) > 1 else next(iter(own.values()))
-            )
-            return f"sum(cast({column} as {wide}))"
-
-        terms = [term for term in (metric.value, metric.per) if term is not None]
-        names = ("numerator", "denominator") if metric.per else ("total",)
-        scaled = [
-            f"cast({name} as double) * {scale!r}" if scale != 1 else f"cast({name} as double)"
-            for name, scale in zip(names, definition.scales(metric), strict=False)
-        ]
-        listed = ", ".join(f"{total(t)} as {n}" for t, n in zip(terms, names, strict=True))
-        self.recorder.view(
-            "totals",
-            f"select variant, count(*) as units, {listed} from unit_totals "
-            "where on_day is null group by variant",
+        cells = self._write_sums(shape, metrics, most=1)
+        value, *per = (
+            f"cast({cells[column][metric.name]} as double){'' if scale == 1 else f' * {scale!r}'}"
+            for column, scale in zip(("sum_y", "sum_x"), definition.scales(metric), strict=True)
+            if column in cells
         )
-        under = f"nullif({scaled[1]}, 0)" if metric.per else "units"
-        parts = ", ".join(f"{sql} as {name}" for sql, name in zip(scaled, names, strict=True))
-        columns = ["variant", "value", *names, "units"]
-        return (
-            f"select variant, {scaled[0]} / {under} as value, {parts}, units from totals "
-            "order by variant"
-        ), columns
+        parts = {"numerator": value, "denominator": per[0]} if per else {"total": value}
+        under = f"nullif({per[0]}, 0)" if per else "w.units"
+        columns = {"variant": "w.variant", "value": f"{value} / {under}", **parts}
+        listed = ", ".join(f"{sql} as {name}" for name, sql in columns.items())
+        sql = f"select {listed}, w.units from wide_sums w where w.on_day is null order by w.variant"
+        return sql, [*columns, "units"]
+
+    def _write_sums(
+        self, shape: LogShape, metrics: Sequence[Metric], most: int = 3
+    ) -> dict[str, dict[str, str]]:
+        """Write the sums of products of up to `most` values by variant and day.
+
+        Returns the column of a sum → metric → SQL over a row `w` of these.
+        """
+        products: dict[tuple[str, ...], str] = {}
+        cells: dict[str, dict[str, str]] = {}
+        for metric in metrics:
+            of_variants = [self._values(shape, metric, name) for name in self.experiment.variants]
+            for letters in _products(of_variants[0], most):
+                factors = [tuple(sorted(own[one] for one in letters)) for own in of_variants]
+                names = [products.setdefault(one, f"p_{len(products) + 1}") for one in factors]
+                sql = f"w.{names[0]}"
+                if len({*names}) > 1:
+                    own = dict(zip(self.experiment.variants, names, strict=True))
+                    sql = by_value("w.variant", {name: f"w.{one}" for name, one in own.items()})
+                if len(letters) == 3 or {*letters} & {*"cdz"}:
+                    sql = f"case when w.on_day is null then {sql} end"
+                cells.setdefault(sums.column_of(letters), {})[metric.name] = sql
+        wide = "hugeint" if self.dialect == "duckdb" else "decimal(38, 0)"
+        listed = [
+            f"sum({' * '.join([f'cast({first} as {wide})', *rest])}) as {name}"
+            for (first, *rest), name in products.items()
+        ]
+        self.recorder.view(
+            "wide_sums",
+            f"select variant, on_day, count(*) as units, {', '.join(listed)} from unit_totals "
+            "group by variant, on_day",
+        )
+        return cells
 
     def _values(self, shape: LogShape, metric: Metric, variant: str) -> dict[str, str]:
         """Return letter of a sum → the column of the totals that it sums, in one variant."""
@@ -498,9 +492,9 @@ def _write_counted(engine: Engine, shape: LogShape, sources: Collection[Source])
     engine.view("counted", " union all ".join(parts))
 
 
-def _products(letters: Collection[str]) -> Iterator[tuple[str, ...]]:
-    """List the products of up to three values that an analysis sums."""
-    for size in (1, 2, 3):
+def _products(letters: Collection[str], most: int) -> Iterator[tuple[str, ...]]:
+    """List the products of up to `most` values that an analysis sums."""
+    for size in range(1, most + 1):
         for product in combinations_with_replacement(letters, size):
             is_past = size == 3 and {*product} & {*"cd"}
             if product.count("z") < 2 and not ("z" in product and is_past):

@@ -77,13 +77,13 @@ def write_impressions(path: Path, test: Part, models: Models) -> None:
         "model_trained": _or_null(served.trained[request]),
     }
     names = _VARIANTS | {"scenes": list(SCENES), "surfaces": list(SURFACES)}
-    copy_frame(_IMPRESSIONS, pd.DataFrame(rows), path, names)
+    copy_frame(_IMPRESSIONS, pd.DataFrame(rows), path, **names)
 
 
 def write_training(path: Path, before: Part, test: Part, models: Models) -> None:
     """Write what the candidate learned from: the week before, and what it saw of the test."""
     parts = [pd.DataFrame(_rows(part, models))[part.learned] for part in (before, test)]
-    copy_frame(_TRAINING, pd.concat(parts, ignore_index=True), path, _VARIANTS)
+    copy_frame(_TRAINING, pd.concat(parts, ignore_index=True), path, **_VARIANTS)
 
 
 def _rows(part: Part, models: Models) -> dict[str, np.ndarray]:

@@ -147,7 +147,7 @@ def test_what_a_table_cannot_give_is_refused(logs: World, users: pd.DataFrame, n
 
 
 def test_ids_of_another_type_are_refused(logs: World, users: pd.DataFrame) -> None:
-    with pytest.raises(LogError, match=r"the table: column 'user_id' is VARCHAR"):
+    with pytest.raises(LogError, match=r"logs.units: column 'user_id' is VARCHAR"):
         analyzed(logs, users.astype({"user_id": str}))
 
 

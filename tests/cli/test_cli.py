@@ -171,8 +171,8 @@ def test_missing_values_of_a_table_are_asked_for_by_an_option(
     assert call(monkeypatch, "analyze", table, "--variant", "grp") == 2
     error = " ".join(capsys.readouterr().err.split())
     assert "units whose spent is null, NaN or infinite, 20 in a, 20 in b" in error
-    assert "--missing drop leaves units" in error
-    assert "--missing zero counts them as 0" in error
+    assert 'missing = "drop" (of a table --missing drop) leaves units' in error
+    assert 'missing = "zero" counts them as 0' in error
     assert call(monkeypatch, "analyze", table, "--variant", "grp", "--missing", "drop") == 0
     assert "spent leaves out units whose spent is null" in capsys.readouterr().out
 
@@ -292,8 +292,8 @@ def test_assign_with_a_layer_a_holdout_and_tables(
     ("content", "variants", "says"),
     [
         (b"id\n1\n", "a", "--variants: 'a' is not NAME=WEIGHT"),
-        (b"id\n1\n", "a=1,a=2", "'a=2' names a variant twice"),
-        (b"id\n1\n", "=1", "'=1' names no variant"),
+        (b"id\n1\n", "a=1,a=2", "'a=2' is not NAME=WEIGHT, or its name is there twice"),
+        (b"id\n1\n", "=1", "'=1' is not NAME=WEIGHT"),
         (b"id\n1\n", "a=-1,b=1", "weight of variant 'a' -1.0"),
         (b"id\n1\n", "a=0,b=0", "no variant has a weight above 0"),
         (b"", "a=1,b=1", "ids.csv is empty"),

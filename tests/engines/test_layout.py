@@ -7,7 +7,7 @@ import pytest
 import sqlglot
 from sqlglot import exp
 
-from abeval.engines.layout import WIDTH, laid_out, prune, simplify
+from abeval.engines.layout import WIDTH, lay_out, prune, simplify
 
 
 def pruned(sql: str, *needed: str) -> str:
@@ -53,12 +53,13 @@ def test_what_nobody_reads_goes(sql: str, left: str) -> None:
 
 def test_lines_are_short_and_mean_the_same() -> None:
     items = ", ".join(
-        f"case when x = {n} then 'A  {n}, or (B' else x || '{n}' end as c{n}" for n in range(9)
+        f"case when x = {n} then 'A  {n}, or (B\n  ( ' else x || '{n}' end as c{n}"
+        for n in range(9)
     )
     sql = (
         f"WITH t AS (SELECT CAST(7 AS VARCHAR) AS x), u AS (SELECT {items} FROM t) SELECT * FROM u"
     )
-    text = laid_out(sql, "duckdb")
+    text = lay_out(sqlglot.parse_one(sql, dialect="duckdb").sql("duckdb", pretty=True), "duckdb")
     assert max(map(len, text.splitlines())) <= WIDTH
     with duckdb.connect() as connection:
         assert connection.execute(text).fetchall() == connection.execute(sql).fetchall()

@@ -246,7 +246,7 @@ def test_what_the_check_advises_mends_it() -> None:
     capped = analyze(bots(), metrics=[{**RATE, "cap": 0.99}])
     assert next(c for c in capped.trust if c.name == "aa").status == "pass"
     assert capped["rate"].status != "untrusted"
-    assert 'inference={"resample": "permutation"}' in advice
+    assert '[inference] resample = "permutation"' in advice
     permuted = analyze(bots(), metrics=[RATE], inference={"resample": "permutation"})
     check = next(c for c in permuted.trust if c.name == "aa")
     assert (check.status, "rate: judged by resampling" in check.message) == ("skipped", True)
@@ -334,7 +334,7 @@ def test_a_reason_of_its_own_outlives_a_failed_check() -> None:
     ("column", "entries", "why"),
     [
         ("constant", {}, "m: a metric is the same for every unit"),
-        ("value", {"trust": {"aa_runs": 0}}, 'trust={"aa_runs": 0}'),
+        ("value", {"trust": {"aa_runs": 0}}, "[trust] aa_runs = 0"),
         ("value", {"variants": {"a": {}, "b": {"weight": 0.05}}}, "b has 60 units, fewer than 200"),
         ("rare", {}, "m: judged by Fisher's exact test"),
     ],

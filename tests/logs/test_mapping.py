@@ -256,8 +256,8 @@ def test_variants_in_another_spelling_are_named(tmp_path: Path) -> None:
     assert check.value == pytest.approx(sum(others.values()) / len(log))
     for variant, rows in others.items():
         assert f"{variant!r} ({rows})" in check.message
-    assert 'variants={"a": {"of": ["a", "A "]}}' in check.remedy
-    assert 'variants={"b": {"of": ["b", "B "]}}' in check.remedy
+    assert '[variants.a] of = ["a", "A "]' in check.remedy
+    assert '[variants.b] of = ["b", "B "]' in check.remedy
     (note,) = (note for note in result.notes if "not compared" in note)
     assert "'zz'" in note
     assert "zz" not in check.message
@@ -344,17 +344,17 @@ def test_fields_of_structs_are_columns_by_dotted_names(
             {"a": {}, "treatmnt": {}},
             "nobody is in 'treatmnt', but the impressions have variants that the experiment does "
             "not name: 'treatment' (120 rows); 'treatmnt' is likely 'treatment'",
-            'variants={"treatmnt": {"of": ["treatment"]}}',
+            '[variants.treatmnt] of = ["treatment"]',
         ),
         (
             {"a": {}, "treatment": {"of": ["treatmnt"]}},
             "'treatment' (120 rows); 'treatmnt' is likely 'treatment'",
-            'variants={"treatment": {"of": ["treatment"]}}',
+            '[variants.treatment] of = ["treatment"]',
         ),
         (
             {"a": {}, "treatment": {}, "challenger": {}},
             "nobody is in 'challenger': the impressions have rows of the other variants only",
-            "leave out of `variants` what has not started",
+            "leave out of [variants] what has not started",
         ),
     ],
 )

@@ -243,7 +243,7 @@ def test_a_day_lasts_to_its_last_impression() -> None:
         ),
         (
             lambda ts: ts.astype("datetime64[ms]").astype("int64").astype(float),
-            'where every value is whole, write in logs={"impressions": ...}: query = ',
+            "where every value is whole, write in [logs.impressions]: query = ",
             {
                 "query": 'select * replace (cast("ts" as bigint) as "ts") from log',
                 "time_unit": "ms",

@@ -9,7 +9,6 @@ from abeval.aggregates.wanted import reads_rows
 from abeval.errors import masked
 from abeval.experiment.metrics import known_metrics, named_metrics
 from abeval.experiment.model import Experiment
-from abeval.experiment.problems import worded
 from abeval.inference import context
 from abeval.inference.compare import Analysis
 from abeval.inference.comparison import Reason
@@ -78,16 +77,10 @@ def trust_checks(analysis: Analysis, aa: AAResult | None = None) -> tuple[Check,
         if row.of in kinds and (analysis.aggregates.audits or not row.audit):
             own = row.findings(analysis)
             found += [audits.without_few(analysis, one) for one in own] if row.pairs else own
-    language = analysis.experiment.language
     # Messages may name files, whose addresses may hold secrets.
     return tuple(
-        replace(
-            one,
-            message=masked(worded(one.message, language)),
-            remedy=worded(one.remedy, language, is_hint=True),
-            threshold_reason=worded(one.threshold_reason, language),
-        )
-        for one in decided(found, analysis.experiment.trust)
+        replace(check, message=masked(check.message))
+        for check in decided(found, analysis.experiment.trust)
     )
 
 

@@ -202,7 +202,6 @@ def known_checks(analysis: Analysis) -> list[Finding]:
     Otherwise other units than control's are compared.
     """
     control, rule = analysis.experiment.control, Rule(analysis.experiment.alpha)
-    all_units = analysis.experiment.spelled("missing", "zero", "[[metrics]]")
     found = []
     for metric, variant in analysis.rows:
         if metric.known is None or metric.name in analysis.aggregates.refused:
@@ -217,7 +216,7 @@ def known_checks(analysis: Analysis) -> list[Finding]:
             words = f"{metric.name}: units with a value cannot be compared: {why}"
             found.append(skipped(words, name))
             continue
-        own = {"metric": metric.name, "base": control, "variant": variant, "all_units": all_units}
+        own = {"metric": metric.name, "base": control, "variant": variant}
         slots = {**vars(numbers), **own}
         found.append(Finding(numbers.p_value, metrics=(metric.name,), name=name, slots=slots))
     return found
