@@ -8,7 +8,7 @@ import numpy as np
 from abeval.aggregates.aggregates import Aggregates
 from abeval.aggregates.sums import CAPPED, DAY, SEGMENT, WHOLE, ByStretch, pooled
 from abeval.experiment.model import Experiment
-from abeval.inference import clustered, switchbacks
+from abeval.inference import clustered
 from abeval.inference import means_and_ratios as means
 from abeval.inference.comparison import Arms, Comparison, Comparisons, Key, Reason, Rule, refused
 from abeval.inference.looks import looks_of
@@ -204,7 +204,7 @@ def _refusal(metric: Metric, analysis: Analysis) -> Reason | None:
         return "no_clicks"
     if aggregates.clusters is not None and not metric.is_mean_or_ratio:
         return "clustered"
-    if analysis.experiment.switchback is not None and not switchbacks.is_of_rows(metric):
+    if analysis.experiment.switchback is not None and not clustered.is_of_rows(metric):
         return "switched"
     # Only sums over units can be compared within stretches of entry days.
     apart = metric.kind in ("quantile", "catalogue", "auc") or inference.resample == "permutation"

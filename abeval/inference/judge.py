@@ -9,7 +9,7 @@ from abeval.aggregates.sums import DAY, SEGMENT
 from abeval.errors import masked
 from abeval.experiment.model import Experiment
 from abeval.experiment.sections import Family
-from abeval.inference import clustered, context, scorecard, segments, spreads, switchbacks
+from abeval.inference import clustered, context, scorecard, segments, spreads
 from abeval.inference.aa import aa_of
 from abeval.inference.compare import Analysis, compare, compare_all
 from abeval.inference.comparison import Arms, adjusted_p_values, picked
@@ -96,7 +96,7 @@ def judge(experiment: Experiment, metrics: Sequence[Metric], aggregates: Aggrega
         ranges=tuple(scorecard.ranges(analysis, comparisons)),
         cluster_costs=tuple(clustered.costs(metrics, aggregates)),
         slot_quarters=tuple(
-            switchbacks.slot_quarters(metrics, experiment.switchback, aggregates, experiment.alpha)
+            clustered.slot_quarters(metrics, experiment.switchback, aggregates, experiment.alpha)
         ),
         schedule=context.schedule(experiment, aggregates),
     )

@@ -1,6 +1,5 @@
 """Coverage, Gini and entropy of item exposure, compared at equal traffic."""
 
-import math
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, Literal, NamedTuple
 
@@ -15,16 +14,6 @@ from abeval.threads import in_threads
 Totals = NDArray[np.floating]
 Functional = Literal["coverage", "gini", "entropy"]
 Spread = Literal["gini", "entropy"]
-
-_COUNTED = 1 << 14
-"""Totals below this are counted; larger ones are rare and are sorted."""
-
-
-class _Levels(NamedTuple):
-    """The distinct totals of a set, ascending, and the number of items with each."""
-
-    total: Totals
-    items: Integers
 
 
 def coverage(units_per_item: ArrayLike, units: int, at: int, catalogue_size: int) -> float:
@@ -65,29 +54,25 @@ def gini(impressions_per_item: ArrayLike, catalogue_size: int) -> float:
         raise Refusal("not_applicable", f"{len(shown)} items in a catalogue of {catalogue_size}")
     if finite(shown, "impressions must be finite").sum() == 0:
         raise Refusal("too_few_units", "there are no impressions")
-    return float(gini_of_sets(shown[None], catalogue_size)[0])
-
-
-def gini_of_sets(totals: Totals, catalogue_size: int) -> Floats:
-    """Return Gini of every row; catalogue items without a column count as zeros."""
-    return spread_of_sets(totals, catalogue_size, ["gini"]).ravel()
+    return float(spread_of_sets(shown[None], catalogue_size, ["gini"])[0, 0])
 
 
 def spread_of_sets(totals: Totals, catalogue_size: int, functionals: Sequence[Spread]) -> Floats:
     """Evaluate Gini and entropy of every row of impressions by item, shape (functionals, sets).
 
-    Refusals: `too_few_units` for a set without impressions.
+    Catalogue items without a column count as zeros. Refusals: `too_few_units` for a set without
+    impressions.
 
     Example:
         >>> spread_of_sets(np.array([[4.0, 0.0], [2.0, 2.0]]), 2, ["gini", "entropy"]).round(3)
         array([[0.5  , 0.   ],
                [0.   , 0.693]])
     """
-    values = np.empty((len(functionals), len(totals)))
-    for column, row in enumerate(totals):
-        levels = _levels(row)
-        values[:, column] = [_OF_LEVELS[name](levels, catalogue_size) for name in functionals]
-    return values
+    ordered = np.sort(totals, axis=1)
+    sums = ordered.sum(axis=1, dtype=np.float64)
+    if not sums.all():
+        raise Refusal("too_few_units", "a set of groups has no impressions; use fewer groups")
+    return np.stack([_OF_SETS[name](ordered, sums, catalogue_size) for name in functionals])
 
 
 def coverage_of_sets(totals: Totals, units: Floats, at: Floats, catalogue_size: int) -> Floats:
@@ -99,42 +84,21 @@ def coverage_of_sets(totals: Totals, units: Floats, at: Floats, catalogue_size: 
     return np.array([_rarefied(shown, n, m) / catalogue_size for shown, n, m in sets])
 
 
-def _levels(totals: Totals) -> _Levels:
-    if (np.trunc(totals) != totals).any():
-        return _Levels(*np.unique(totals, return_counts=True))
-    # Most totals are small whole numbers; counting is several times faster than sorting.
-    counted = np.bincount(np.minimum(totals, _COUNTED).astype(np.intp))
-    small = np.flatnonzero(counted[:_COUNTED])
-    if len(counted) <= _COUNTED:
-        return _Levels(small.astype(np.float64), counted[small])
-    large, items = np.unique(totals[totals >= _COUNTED], return_counts=True)
-    levels = np.concatenate([small, large]).astype(np.float64)
-    return _Levels(levels, np.concatenate([counted[small], items]))
+def _ginis(ordered: Totals, sums: Floats, catalogue_size: int) -> Floats:
+    # Twice the rank i of an item, less n + 1: items without a column are the first.
+    rank = 2.0 * np.arange(catalogue_size - ordered.shape[1], catalogue_size) + 1 - catalogue_size
+    return np.asarray(np.einsum("ij,j->i", ordered, rank) / (catalogue_size * sums))
 
 
-def _gini(levels: _Levels, catalogue_size: int) -> float:
-    total, items = levels
-    # Mean of 2 i - n - 1 over the ranks i of the items with the same total.
-    up_to = catalogue_size - items.sum() + np.cumsum(items)
-    rank = 2.0 * up_to - items - catalogue_size
-    shown = total * items
-    return float(shown @ rank) / (catalogue_size * _positive(float(shown.sum())))
+def _entropies(ordered: Totals, sums: Floats, _: int) -> Floats:
+    shown = (row[np.searchsorted(row, 0, side="right") :].astype(np.float64) for row in ordered)
+    return np.asarray(np.log(sums) - np.array([np.sum(one * np.log(one)) for one in shown]) / sums)
 
 
-def _entropy(levels: _Levels, _: int) -> float:
-    shown = levels.total * levels.items
-    impressions = _positive(float(shown.sum()))
-    spread = shown @ np.log(levels.total, out=np.zeros_like(shown), where=shown > 0)
-    return math.log(impressions) - float(spread) / impressions
-
-
-_OF_LEVELS: Mapping[Spread, Callable[[_Levels, int], float]] = {"gini": _gini, "entropy": _entropy}
-
-
-def _positive(impressions: float) -> float:
-    if impressions == 0:
-        raise Refusal("too_few_units", "a set of groups has no impressions; use fewer groups")
-    return impressions
+_OF_SETS: Mapping[Spread, Callable[[Totals, Floats, int], Floats]] = {
+    "gini": _ginis,
+    "entropy": _entropies,
+}
 
 
 def chances_seen(units: float, at: float) -> Floats:
@@ -494,7 +458,7 @@ def compare_all(
     measures: list[tuple[Counted, Measure]] = []
     if "coverage" in functionals:
         measures.append(("units", Coverage(size)))
-    spread = [name for name in _OF_LEVELS if name in functionals]
+    spread = [name for name in _OF_SETS if name in functionals]
     if spread:
         measures.append(("impressions", Evenness(size, spread)))
     outcomes: dict[Functional, CatalogueComparison | Refusal] = {}

@@ -4,9 +4,8 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy import special
 
-from abeval.stats import effects
+from abeval.stats import effects, srm
 from abeval.stats.moments import Moments
 from abeval.stats.records import Effect, Floats, Refusal, finite
 
@@ -205,11 +204,6 @@ def same_shares(units: Floats) -> float:
     By Pearson's chi-square (1900), without Yates; 1 where only one segment has units. Refuses, as
     `too_few_units`, a variant without units.
     """
-    kept = units[:, units.sum(axis=0) > 0]
-    if kept.shape[1] < 2:
-        return 1.0
-    if np.any(kept.sum(axis=1) == 0):
+    if np.any(units.sum(axis=1) == 0):
         raise Refusal("too_few_units", "a variant has no units")
-    expected = kept.sum(axis=1, keepdims=True) * kept.sum(axis=0) / kept.sum()
-    statistic = float(np.sum((kept - expected) ** 2 / expected))
-    return float(special.chdtrc(kept.shape[1] - 1, statistic))
+    return srm.homogeneity(units).p_value

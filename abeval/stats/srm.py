@@ -82,13 +82,6 @@ def believable(observed: ArrayLike, weights: ArrayLike) -> SRM:
     """
     counts, shares = _checked(observed, weights)
     _check_some(counts)
-    return _of_one(counts, shares)
-
-
-def _of_one(counts: Floats, shares: Floats) -> SRM:
-    """Test one split; without units there is nothing to doubt."""
-    if not counts.sum():
-        return SRM(0.0, len(shares) - 1, 1.0)
     expected = counts.sum() * shares
     test = _pearson(counts, expected, len(shares) - 1)
     if expected.min() >= CHI_SQUARE_MINIMUM:
@@ -130,6 +123,21 @@ def stratified(observed: ArrayLike, weights: ArrayLike) -> SRM:
     if are_few(table, shares):
         return SRM(statistic, df, of_strata(table, shares), is_exact=True)
     return SRM(statistic, df, float(special.chdtrc(df, statistic)))
+
+
+def check_split(observed: ArrayLike, weights: ArrayLike) -> SRM:
+    """Test counts by `believable` in one stratum, else by `stratified`; nobody raises no doubt.
+
+    Counts and weights have the shape (strata, arms).
+
+    Example:
+        >>> check_split([[0, 0]], [[1, 1]]).p_value, check_split([[291, 9]], [[99, 1]]).is_exact
+        (1.0, True)
+    """
+    table, planned = np.asarray(observed, dtype=float), np.asarray(weights, dtype=float)
+    if not table.sum():
+        return SRM(0.0, int((planned > 0).any(axis=0).sum()) - 1, 1.0)
+    return believable(table[0], planned[0]) if len(table) == 1 else stratified(table, planned)
 
 
 def are_few(table: Floats, shares: Floats) -> bool:
@@ -264,41 +272,53 @@ class DimensionSRM(NamedTuple):
     worst_p_adjusted: float
 
 
-def by_segment(
-    segments: Sequence[str], observed: ArrayLike, weights: Sequence[float]
-) -> SegmentedSRM:
+def by_segment(segments: Sequence[str], observed: ArrayLike, weights: ArrayLike) -> SegmentedSRM:
     """Test every segment's split, and whether the split is the same in all.
 
-    Counts have the shape (segments, arms), weights (arms,); a segment without units has p-value 1.
-    Source: Fabijan et al. (KDD 2019); Holm (1979). Refusals: As `chi_square`, for the segments
-    together.
+    Counts have the shape (segments, arms), weights (arms,); of strata with other splits (segments,
+    strata, arms) and (strata, arms). A segment without units has p-value 1. Source: Fabijan et al.
+    (KDD 2019); Holm (1979). Refusals: As `chi_square`, for the segments together.
 
     Example:
         >>> split = by_segment(["web", "ios"], [[2988, 3031], [2095, 2684]], [1, 1])
         >>> [(row.segment, round(row.p_value_without, 3)) for row in split.segments]
         [('ios', 0.579), ('web', 0.0)]
     """
-    table = np.asarray(observed, dtype=float)
-    if table.ndim != 2 or len(table) != len(segments) or len(table) == 0:
+    table, planned = np.asarray(observed, dtype=float), np.asarray(weights, dtype=float)
+    if planned.ndim == 1 and table.ndim == 2:
+        table, planned = table[:, None], planned[None]
+    if table.ndim != 3 or len(table) != len(segments) or len(table) == 0:
         raise Refusal("not_applicable", f"{len(segments)} segments against counts {table.shape}")
-    counts, shares = _checked(table, weights)
-    _check_some(counts)
-    tests = [_of_one(row, shares) for row in counts]
-    adjusted = adjust([one.p_value for one in tests], "holm")
-    others = counts.sum(axis=0) - counts
+    for counts, promised in zip(table.swapaxes(0, 1), planned, strict=True):
+        _checked(counts, promised)
+    _check_some(table)
+    tests = [check_split(rows, planned) for rows in table]
+    adjusted, whole = adjust([one.p_value for one in tests], "holm"), table.sum(axis=0)
     rows = tuple(
         SegmentSRM(
-            segments[i], tests[i].p_value, float(adjusted[i]), _of_one(others[i], shares).p_value
+            segment=segments[i],
+            p_value=tests[i].p_value,
+            p_adjusted=float(adjusted[i]),
+            p_value_without=check_split(whole - table[i], planned).p_value,
         )
         for i in sorted(range(len(tests)), key=lambda i: (tests[i].p_value, -tests[i].statistic))
     )
-    return SegmentedSRM(_homogeneity(counts), rows)
+    return SegmentedSRM(homogeneity(table.sum(axis=1), CHI_SQUARE_MINIMUM), rows)
 
 
-def _homogeneity(table: Floats) -> SRM:
-    """Test segment by arm by Pearson, without Yates; small segments are taken together."""
+def homogeneity(table: Floats, least: float = 0.0) -> SRM:
+    """Test rows by columns of counts by Pearson (1900), without Yates.
+
+    Rows with an expected count below `least` are taken together. Refusals: `too_few_units` without
+    counts.
+
+    Example:
+        >>> round(homogeneity(np.array([[90.0, 10.0], [80.0, 20.0]])).p_value, 4)
+        0.0477
+    """
+    _check_some(table)
     kept = table[table.sum(axis=1) > 0][:, table.sum(axis=0) > 0]
-    small = kept.sum(axis=1) * kept.sum(axis=0).min() / kept.sum() < CHI_SQUARE_MINIMUM
+    small = kept.sum(axis=1) * kept.sum(axis=0).min() / kept.sum() < least
     if small.any():
         kept = np.vstack([kept[~small], kept[small].sum(axis=0)])
     expected = kept.sum(axis=1, keepdims=True) * kept.sum(axis=0) / kept.sum()

@@ -24,9 +24,9 @@ from abeval.aggregates.aggregates import Aggregates
 from abeval.assignment.switchbacks import Schedule
 from abeval.experiment.load import parse_experiment
 from abeval.experiment.metrics import chosen_metrics
+from abeval.inference.clustered import Lagged, carry_over
 from abeval.inference.compare import Analysis, compare
 from abeval.inference.comparison import Arms
-from abeval.inference.switchbacks import Lagged, carry_over
 from abeval.logs.clusters import PARTS, slots_of
 from abeval.logs.unit_arrays import Labels
 from abeval.results.analysis import Result

@@ -12,7 +12,7 @@ from abeval.experiment.model import Experiment
 from abeval.inference import context
 from abeval.inference.compare import Analysis
 from abeval.inference.comparison import Reason
-from abeval.inference.trust import audits, groups, hours, influence, rows, split, turns
+from abeval.inference.trust import audits, groups, hours, influence, rows, split
 from abeval.inference.trust.finding import Find, Finding, Row, decided
 from abeval.metrics.definition import Metric
 from abeval.packaged import table_beside
@@ -32,8 +32,8 @@ _FIND: Mapping[str, Find] = {
     "split": split.change_checks,
     "srm": split.srm_check,
     "srm:SEGMENT": split.segment_checks,
-    "slot_hours": turns.slot_hours,
-    "carry_over": turns.carry_over,
+    "slot_hours": hours.slot_hours,
+    "carry_over": hours.carry_over,
     "crossover": rows.crossover,
     "coarser_unit": rows.coarser_unit,
     "assignment": rows.assignment,

@@ -1,4 +1,7 @@
-"""Compare time by variant: hours or days that one variant lacks, clocks that are off, late data."""
+"""Compare time by variant: hours or days that one variant lacks, clocks that are off, late data.
+
+Also the slots of a switchback: balanced over time, and free of the variant before.
+"""
 
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
@@ -8,6 +11,7 @@ import numpy as np
 from abeval.aggregates.aggregates import Aggregates, AuditSums
 from abeval.aggregates.audit_arrays import CLUSTERS
 from abeval.experiment.model import Experiment
+from abeval.inference import clustered
 from abeval.inference.compare import Analysis
 from abeval.inference.comparison import MIN_UNITS
 from abeval.inference.trust.audits import SHOWN, Cells, by_cell, compared, uneven
@@ -227,3 +231,29 @@ def late_data(analysis: Analysis) -> Finding | None:
         )
     share = min(1.0, last / min(earlier))
     return Finding(1 - share, slots={"hours": _LAST_HOURS, "share": share})
+
+
+def slot_hours(analysis: Analysis) -> list[Finding]:
+    """Test whether hours of the day and weekdays have as many slots of both variants."""
+    plan, own = analysis.experiment.switchback, analysis.aggregates.clusters
+    if plan is None or own is None or own.turns is None:
+        return []
+    p_value = clustered.balance(plan, own.turns, own.variant == 1)
+    return [Finding(p_value, slots={"p": p_value})]
+
+
+def carry_over(analysis: Analysis) -> list[Finding]:
+    """Test by goal and guardrail whether what a slot shows first depends on the slot before."""
+    if analysis.experiment.switchback is None:
+        return []
+    judged = [m for m in analysis.metrics if m.role != "diagnostic"] or analysis.metrics
+    slots = {one.name: clustered.Lagged.of(one, analysis.aggregates) for one in judged}
+    tests = {name: clustered.carry_over(one) for name, one in slots.items() if one is not None}
+    known = {name: p_value for name, p_value in tests.items() if p_value is not None}
+    if not known:
+        return [skipped("no slot follows another", remedy="load the slots that the log lacks")]
+    findings = []
+    for name, p in known.items():
+        check, words = "carry_over" + f":{name}" * (len(known) > 1), {"metric": name, "p": p}
+        findings.append(Finding(p, metrics=(name,), worst="warn", name=check, slots=words))
+    return findings

@@ -10,7 +10,6 @@ from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from abeval.aggregates.sums import SEGMENT
 from abeval.experiment.model import Experiment
@@ -255,7 +254,9 @@ def _split(analysis: Analysis) -> _Split:
     # The file's weights are those of all units together, or of the latest stretch.
     weights = [variant.weight for variant in experiment.variants.values()]
     last = stretches[-1]
-    of_all, of_last = (_tested([[*units.values()]], [weights]) for units in (totals, last.units))
+    of_all, of_last = (
+        srm.check_split([[*units.values()]], [weights]) for units in (totals, last.units)
+    )
     remedy = ", or write the planned weights into [[assignment.splits]] if the split was changed"
     if of_all.p_value >= of_last.p_value:
         return _Split(of_all, totals, weights, remedy=remedy)
@@ -265,8 +266,8 @@ def _split(analysis: Analysis) -> _Split:
 def _as_scheduled(stretches: Stretches, weights: Sequence[Sequence[float]]) -> _Split:
     """Return the worst of all stretches and of all units together, Holm over these tests."""
     units = np.array([list(stretch.units.values()) for stretch in stretches])
-    tests = [_tested(units[[i]], [one]) for i, one in enumerate(weights)]
-    tests.append(_tested(units, weights))
+    tests = [srm.check_split(units[[i]], [one]) for i, one in enumerate(weights)]
+    tests.append(srm.check_split(units, weights))
     adjusted = multiplicity.adjust([test.p_value for test in tests], "holm")
     worst = int(np.argmin(adjusted))
     where, counts = f" of each of {len(stretches)} stretches", stretches[-1].units
@@ -278,16 +279,6 @@ def _as_scheduled(stretches: Stretches, weights: Sequence[Sequence[float]]) -> _
         where = " of all stretches together"
         counts = dict(zip(counts, units.sum(axis=0).tolist(), strict=True))
     return _Split(tests[worst]._replace(p_value=float(adjusted[worst])), counts, own, where)
-
-
-def _tested(units: ArrayLike, weights: Sequence[Sequence[float]]) -> SRM:
-    """Test units, shape (stretches, variants); without units there is nothing to doubt."""
-    observed = np.asarray(units)
-    if not observed.sum():
-        return SRM(0.0, observed.shape[1] - 1, 1.0)
-    if len(observed) == 1:
-        return srm.believable(observed[0], weights[0])
-    return srm.stratified(observed, weights)
 
 
 def _named(stretch: Stretch) -> str:
@@ -356,30 +347,14 @@ def segment_checks(analysis: Analysis) -> list[Finding]:
 def _of_segment(analysis: Analysis, segment: str, *, movable: bool) -> Finding:
     name = f"srm:{segment}"
     counts = _by_segment(analysis, segment)
-    worst = _worst_cell(counts, stretch_weights(analysis))
-    if worst is None:
-        return skipped(f"no units by {segment}", name)
-    cell, p_value, without = worst
-    slots = {"segment": segment, "cells": len(counts), "cell": cell, "p": p_value}
-    found = Finding(p_value, name=name, family="segments", slots={**slots, "without": without})
-    return found._replace(state="moved", metrics=(), worst="warn") if movable else found
-
-
-def _worst_cell(
-    counts: Mapping[str, Sequence[Sequence[int]]], weights: Sequence[Sequence[float]]
-) -> tuple[str, float, float] | None:
-    """Return the cell that fits the weights least, its p-value (Holm), and that of all others."""
-    tables = np.array(list(counts.values()))
-    if not tables.sum():
-        return None
     try:
-        tests = [_tested(rows, weights) for rows in tables]
-        worst = min(range(len(tests)), key=lambda i: (tests[i].p_value, -tests[i].statistic))
-        without = _tested(tables.sum(axis=0) - tables[worst], weights).p_value
+        worst = srm.by_segment([*counts], [*counts.values()], stretch_weights(analysis)).segments[0]
     except Refusal:
-        return None
-    adjusted = multiplicity.adjust([test.p_value for test in tests], "holm")
-    return [*counts][worst], float(adjusted[worst]), without
+        return skipped(f"no units by {segment}", name)
+    slots = {"segment": segment, "cells": len(counts), "cell": worst.segment}
+    slots |= {"p": worst.p_adjusted, "without": worst.p_value_without}
+    found = Finding(worst.p_adjusted, name=name, family="segments", slots=slots)
+    return found._replace(state="moved", metrics=(), worst="warn") if movable else found
 
 
 def moved_segments(experiment: Experiment, checks: Sequence[Check]) -> frozenset[str]:
