@@ -559,8 +559,8 @@ class Logs:
         """Show the rows of a log as they are stored, with its time as a time."""
         self._run(f"create or replace view {quoted(name)} as {sql}")
         types = text_files.column_types(self._run, quoted(name))
-        if text_files.fields(types):
-            sql = f"select {text_files.with_fields(types)} from ({sql})"
+        if (columns := text_files.with_fields(types)) != "*":
+            sql = f"select {columns} from ({sql})"
             self._run(f"create or replace view {quoted(name)} as {sql}")
         time = time_of_text(sources.log_name(name), name, source, self._run)
         if time is not None:
