@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from abeval.api.loaded import LoadedExperiment
+from abeval.calls import explain_types
 from abeval.errors import ExperimentError
 from abeval.experiment.load import load_experiment, parse_experiment
 from abeval.experiment.problems import speaking
@@ -46,6 +47,7 @@ def load_sums(sums: object, options: "TableOptions", unit: str) -> LoadedExperim
     return LoadedExperiment(sums_experiment(table, options), sums=table)
 
 
+@explain_types
 def load(path: str | Path) -> LoadedExperiment:
     """Read an experiment file.
 
@@ -58,6 +60,7 @@ def load(path: str | Path) -> LoadedExperiment:
     return LoadedExperiment(load_experiment(path))
 
 
+@explain_types
 def analyze(
     table: object,
     *,
@@ -136,6 +139,7 @@ def _with_index(table: Any, names: Sequence[str | None]) -> object:  # noqa: ANN
     return table.reset_index(named) if named else table
 
 
+@explain_types
 def analyze_sums(
     sums: object,
     *,
@@ -170,6 +174,7 @@ def analyze_sums(
     return load_sums(sums, options, str(entries.get("unit", ""))).analyze()
 
 
+@explain_types
 def define(
     entries: Mapping[str, Any] | str | Path = ".",
     /,
@@ -198,7 +203,7 @@ def define(
         folder = entries if folder is None else folder
         return LoadedExperiment(parse_experiment(more, folder, language="python"))
     if not isinstance(entries, Mapping):
-        kind = type(entries).__name__
+        kind = type(entries).__name__.replace("NoneType", "None")
         raise ExperimentError(
             f"define() takes entries as a mapping or as keywords, not as {kind}",
             "for a file use abeval.load(path)",

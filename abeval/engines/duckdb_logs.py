@@ -195,8 +195,9 @@ def scanned(frame: object, columns: Mapping[str, int] | None, log: str) -> objec
         return Stream(frame)
     if hasattr(frame, "to_pyarrow"):
         return Stream(frame.to_pyarrow())
+    kind = "None" if frame is None else type(frame).__name__
     raise LogError(
-        f"{log.removesuffix('_frame')}: {type(frame).__name__} is not a frame",
+        f"{log.removesuffix('_frame')}: {kind} is not a frame",
         "give a pandas, Polars, Arrow or Ibis table, or a DuckDB relation",
     )
 
@@ -406,7 +407,8 @@ class Logs:
         )
         if files.variants:
             hint = f"paths by variant are for files without a column {text_files.VARIANT}"
-        with log_errors(f"{log} cannot be read from {', '.join(source.paths)}", hint):
+        failed = f"{log} cannot be read from {', '.join(source.paths)}"
+        with self._copies.named(), log_errors(failed, hint):
             if files.kind == "parquet":
                 self._view_rows(name, f"from {text_files.parquet_rows(files, source)}", source)
                 # One row of each column is read, to refuse damaged files here. Its values are not
