@@ -49,10 +49,13 @@ def said(text: str) -> str:
 
 # What pydantic and Typer say of a value, and how it is said here.
 _OF_VALIDATORS = (
+    (r"Input is not a valid path.*|Input should be an instance of Path", "should be a path"),
+    (r"be a dictionary or an instance of (\w+)", r"be a \1"),
     (r"\b(Input|String|Value|List) should", "should"),
     (r"be a valid integer.*|be an integer.*", "be a whole number"),
     (r"be a valid number.*", "be a number"),
-    (r"be a valid (tuple|list|set)", "be a list"),
+    (r"be a valid (tuple|list|set)|be an instance of Sequence", "be a list"),
+    (r"'str' instances are not allowed as a Sequence.*", "should be a list"),
     (r"be a valid string", "be text"),
     (r"be a (valid )?(dictionary|mapping|object).*", "be a table"),
     (r" after validation", ""),

@@ -33,7 +33,7 @@ ORDER = (
     ("metrics",),
     ("results", "stats"),
     ("assignment", "files", "progress", "scratch", "threads", "version"),
-    ("bounds",),
+    ("bounds", "calls"),
     ("errors", "locks", "packaged", "signals", "views"),
 )
 """From the top floor to the ground: an import goes to a lower floor."""
@@ -55,6 +55,7 @@ SHARED = {
     *(
         "assignment",
         "bounds",
+        "calls",
         "errors",
         "files",
         "locks",

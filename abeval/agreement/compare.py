@@ -11,6 +11,7 @@ from abeval.agreement import clusters
 from abeval.agreement.case import Case, CauseCheck, Finding, Frames, Unchecked
 from abeval.agreement.causes import CAUSES
 from abeval.agreement.standing import Gain, offline_gain, online_gain, standing
+from abeval.calls import explain_types
 from abeval.experiment.model import Experiment
 from abeval.experiment.sections import AgreementColumns
 from abeval.results import agreement as results
@@ -50,6 +51,7 @@ _IN_WORDS: Mapping[str, str] = {
 """Column of `agreement_rows` → what a user calls it, where that differs."""
 
 
+@explain_types
 def compare(
     result: Result,
     replay: ReplayResult | None,

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from abeval.api.loaded import LoadedExperiment
+from abeval.calls import explain_types
 from abeval.errors import ExperimentError
 from abeval.experiment.load import load_experiment, parse_experiment
 from abeval.experiment.sections import EngineOptions
@@ -45,6 +46,7 @@ def load_sums(sums: object, options: "TableOptions", unit: str) -> LoadedExperim
     return LoadedExperiment(sums_experiment(table, options), sums=table)
 
 
+@explain_types
 def load(path: str | Path) -> LoadedExperiment:
     """Read an experiment file.
 
@@ -57,6 +59,7 @@ def load(path: str | Path) -> LoadedExperiment:
     return LoadedExperiment(load_experiment(path))
 
 
+@explain_types
 def analyze(
     table: object,
     *,
@@ -134,6 +137,7 @@ def _with_index(table: Any, names: Sequence[str | None]) -> object:  # noqa: ANN
     return table.reset_index(named) if named else table
 
 
+@explain_types
 def analyze_sums(
     sums: object,
     *,
@@ -168,6 +172,7 @@ def analyze_sums(
     return load_sums(sums, options, str(entries.get("unit", ""))).analyze()
 
 
+@explain_types
 def define(
     entries: Mapping[str, Any] | str | Path = ".",
     /,
@@ -196,7 +201,7 @@ def define(
         folder = entries if folder is None else folder
         return LoadedExperiment(parse_experiment(more, folder))
     if not isinstance(entries, Mapping):
-        kind = type(entries).__name__
+        kind = type(entries).__name__.replace("NoneType", "None")
         raise ExperimentError(
             f"define() takes entries as a mapping or as keywords, not as {kind}",
             "for a file use abeval.load(path)",

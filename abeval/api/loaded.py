@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack
 
 from abeval import bounds
+from abeval.calls import explain_methods
 from abeval.errors import ExperimentError
 from abeval.experiment.load import parse_experiment
 from abeval.experiment.metrics import named_metrics
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from abeval.time.time_sums import By
 
 
+@explain_methods
 @dataclass(frozen=True)
 class LoadedExperiment:
     """An experiment ready to be analysed.
@@ -299,7 +301,7 @@ class LoadedExperiment:
     def audit(
         self,
         *,
-        others: "Mapping[str, LoadedExperiment | pd.Series[str]] | None" = None,
+        others: Mapping[str, Any] | None = None,
         **inputs: Unpack[Inputs],
     ) -> "AuditResult":
         """Compare the log's variants with those that [assignment] gives, unit by unit.
@@ -318,6 +320,9 @@ class LoadedExperiment:
             rule = (
                 other.experiment.assignment_rule if isinstance(other, LoadedExperiment) else other
             )
+            if not isinstance(other, LoadedExperiment) and not hasattr(other, "to_frame"):
+                what = f"others: {name!r} is neither an experiment nor the variants of units"
+                raise ExperimentError(what, "load it, or give a Series of variants by unit id")
             if rule is None:
                 hint = "name a CSV file of its units and variants instead"
                 raise ExperimentError(f"{name!r} has no [assignment]", hint)

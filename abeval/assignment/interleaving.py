@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from abeval.assignment.draws import md5_60, unit_text
 from abeval.assignment.plan import check_salt
+from abeval.calls import explain_types
 from abeval.errors import ExperimentError, LogError
 
 Method = Literal["team_draft", "balanced", "probabilistic", "optimized"]
@@ -44,6 +45,7 @@ class Drafted(NamedTuple):
     credit: float = 1.0
 
 
+@explain_types
 def interleave(
     lists: Mapping[str, Sequence[Hashable]],
     method: Method = "team_draft",

@@ -17,11 +17,12 @@ from abeval.drafts.values import DOUBT, Models, Period, models_guess, period_gue
 from abeval.drafts.words import slug
 from abeval.engines.duckdb import DuckDBEngine
 from abeval.engines.sql import cast_query, quoted
-from abeval.errors import LogError
+from abeval.errors import LogError, QueryError
 from abeval.experiment.load import make_source, reading
 from abeval.experiment.problems import joined_line, spelled_alike
 from abeval.experiment.sources import CANONICAL_COLUMNS, ROW_UNIT
 from abeval.logs.checks import ask_zones
+from abeval.logs.run import reason_of
 from abeval.metrics.builtin import builtin_metrics
 
 
@@ -313,7 +314,15 @@ def draft_files(
         named = [make_source({"path": str(file), "format": form}) for file in files]
         # The files of a folder may be of several kinds.
         engine.confine(named, [str(f) for f in files if f.is_dir()], with_copies=True)
-        return _drafted(engine, tables_of(engine, files, folder, entries), name)
+        try:
+            return _drafted(engine, tables_of(engine, files, folder, entries), name)
+        except QueryError as error:
+            if (reason := reason_of(error)) == error.what:
+                raise
+            what = f"{' and '.join(map(str, files))} cannot be read: {reason}"
+            raise LogError(
+                what, "if it has a view that fails, name a table: --read table=…"
+            ) from error
 
 
 def draft(frame: object, name: str = "experiment") -> Draft:

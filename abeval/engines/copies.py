@@ -206,6 +206,17 @@ class Copies:
         with copy.open(encoding="utf-8") as lines:
             return str(copy), lines.readline().rstrip("\r\n")
 
+    @contextmanager
+    def named(self) -> Iterator[None]:
+        """Name the files themselves in errors of the block, where it reads their copies."""
+        try:
+            yield
+        except LogError as error:
+            what = error.what
+            for (file, *_), (copy, _) in self._made.items():
+                what = what.replace(copy, str(file))
+            raise LogError(what, error.hint) from error
+
     def close(self) -> None:
         """Remove the copies."""
         if self._scratch is not None:

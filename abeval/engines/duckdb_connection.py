@@ -157,6 +157,9 @@ def time_limit(seconds: float) -> Iterator[None]:
 
 def beside(connection: duckdb.DuckDBPyConnection) -> duckdb.DuckDBPyConnection:
     """Open a second connection to the caller's database, with its own names and settings."""
+    if not isinstance(connection, duckdb.DuckDBPyConnection):
+        what = f"a {type(connection).__name__} is no connection of DuckDB"
+        raise QueryError(what, "pass an open one, of DuckDB in this process")
     try:
         return connection.cursor()
     except duckdb.Error as error:
@@ -198,6 +201,9 @@ _OF_FRAME = re.compile(r".*(?:registered as '\w+' failed|failed: C Data interfac
 _ADVICE = re.compile(
     r"[.!]? *(?:You might need|Candidate|Possible|Use TRY|Please|HINT|Try |Consider).*"
 )
+_OF_CAST = re.compile(
+    r"Type \w+ with value (\S+) can't be cast because the value is out of range.*"
+)
 _OF_CSV = re.compile('Error when sniffing file ".*')
 
 
@@ -206,5 +212,5 @@ def message(error: Exception) -> str:
     # Of a frame, what its library says.
     lines = _OF_FRAME.sub("", str(error)).split("\n\n")[0].splitlines()
     kept = [line.strip() for line in lines if not line.startswith(("Original Line", "LINE "))]
-    plain = _CLASS.sub("", " ".join(kept[:2]))
+    plain = _OF_CAST.sub(r"\1 is too large", _CLASS.sub("", " ".join(kept[:2])))
     return _ADVICE.sub("", _OF_CSV.sub("its delimiter and quotes cannot be told", plain))

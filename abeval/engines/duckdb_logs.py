@@ -195,8 +195,9 @@ def scanned(frame: object, columns: Mapping[str, int] | None, log: str) -> objec
         return Stream(frame)
     if hasattr(frame, "to_pyarrow"):
         return Stream(frame.to_pyarrow())
+    kind = "None" if frame is None else type(frame).__name__
     raise LogError(
-        f"{log.removesuffix('_frame')}: {type(frame).__name__} is not a frame",
+        f"{log.removesuffix('_frame')}: {kind} is not a frame",
         "give a pandas, Polars, Arrow or Ibis table, or a DuckDB relation",
     )
 
@@ -406,7 +407,8 @@ class Logs:
         )
         if files.variants:
             hint = f"paths by variant are for files without a column {text_files.VARIANT}"
-        with log_errors(f"{log} cannot be read from {', '.join(source.paths)}", hint):
+        failed = f"{log} cannot be read from {', '.join(source.paths)}"
+        with self._copies.named(), log_errors(failed, hint):
             if files.kind == "parquet":
                 self._view_rows(name, f"from {text_files.parquet_rows(files, source)}", source)
                 # One row of each column is read, to refuse damaged files here. Its values are not
@@ -559,8 +561,8 @@ class Logs:
         """Show the rows of a log as they are stored, with its time as a time."""
         self._run(f"create or replace view {quoted(name)} as {sql}")
         types = text_files.column_types(self._run, quoted(name))
-        if text_files.fields(types):
-            sql = f"select {text_files.with_fields(types)} from ({sql})"
+        if (columns := text_files.with_fields(types)) != "*":
+            sql = f"select {columns} from ({sql})"
             self._run(f"create or replace view {quoted(name)} as {sql}")
         time = time_of_text(sources.log_name(name), name, source, self._run)
         if time is not None:

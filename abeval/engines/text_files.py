@@ -117,7 +117,7 @@ def fields(types: Types) -> dict[str, str]:
 
     def visit(name: str, text: str, kind: DuckDBPyType) -> None:
         if kind.id != "struct":
-            sql[name] = text
+            sql[name] = without_range(text, str(kind))
             return
         for field, inner in kind.children:
             visit(f"{name}.{field}", f"{text}[{literal(str(field))}]", DuckDBPyType(inner))
@@ -129,9 +129,20 @@ def fields(types: Types) -> dict[str, str]:
     return {name: text for name, text in sql.items() if name.lower() not in known}
 
 
+def without_range(sql: str, kind: str) -> str:
+    """Write a value whose least and largest DuckDB does not take from the footers of Parquet.
+
+    NaN is outside of the two, so that `abs(x) < 1e300` would be taken to be true of each row.
+    """
+    return f"case when {sql} is not null then {sql} end" if kind in ("DOUBLE", "FLOAT") else sql
+
+
 def with_fields(types: Types) -> str:
     """Write all columns, and the fields of structs as further ones."""
-    return ", ".join(["*", *(f"{sql} as {quoted(name)}" for name, sql in fields(types).items())])
+    plain = {quoted(name): without_range(quoted(name), kind) for name, kind in types.items()}
+    changed = ", ".join(f"{sql} as {name}" for name, sql in plain.items() if sql != name)
+    every = f"* replace ({changed})" if changed else "*"
+    return ", ".join([every, *(f"{sql} as {quoted(name)}" for name, sql in fields(types).items())])
 
 
 _POINTS = "[0-9]{1,3}([.][0-9]{3})+"

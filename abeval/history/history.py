@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from abeval.bounds import check_between
+from abeval.calls import explain_methods
 from abeval.errors import ExperimentError
 from abeval.files import check_writable
 from abeval.history.entries import Addable, add
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
+@explain_methods
 class History:
     """A file with one row per experiment, variant and metric.
 

@@ -19,7 +19,7 @@ _WORDS = "and|case|coalesce|else|end|is|not|null|then|when"
 _RESERVED = re.compile(
     "alter|any|as|between|connect_by_root|create|cross|current_catalog|current_date|"
     "current_time|current_timestamp|current_user|distinct|drop|except|false|fetch|for|force|from|"
-    "glob|grant|having|if|ilike|inner|insert|install|intersect|into|join|lateral|like|localtime|"
+    "glob|grant|having|if|ilike|in|inner|insert|install|intersect|into|join|lateral|like|localtime|"
     "localtimestamp|map|notnull|on|only|or|outer|partitioned_by|positional|qualify|regexp|"
     "returning|revoke|rlike|rollback|select|session_user|summarize|tablesample|true|uncache|union|"
     "using|where|with|xor"

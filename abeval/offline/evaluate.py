@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Unpack
 
+from abeval.calls import explain_types
 from abeval.engines.duckdb import DuckDBEngine
 from abeval.engines.sql import Engine, is_number, quoted, row_count
 from abeval.errors import ExperimentError, LogError
@@ -114,6 +115,7 @@ def _evaluated(
     return Evaluation(result, sums, scoring.metrics, scoring.policy)
 
 
+@explain_types
 def evaluate(
     runs: Mapping[str, object] | object,
     truth: object,
@@ -312,6 +314,7 @@ class JudgedColumns:
     relevance: str = "grade"
 
 
+@explain_types
 def evaluate_log(
     log: object,
     scores: Sequence[str] | Mapping[str, str],

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from typing import cast
 
 from abeval.bounds import MAX_BINS, MAX_CURVE, check_between
+from abeval.calls import explain_types
 from abeval.errors import ExperimentError, LogError
 from abeval.experiment.model import Experiment
 from abeval.logs.mapping import LogColumns
@@ -174,6 +175,7 @@ class ReplayRun:
         return Estimates(self.sums(scoring, where)[0], scoring)
 
 
+@explain_types
 def replay(run: Run, options: ReplayOptions, shape: LogShape | None = None) -> ReplayResult:
     """Score every model of an experiment on its own log.
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar, dataclass_tra
 
 from pydantic import TypeAdapter
 
+from abeval.calls import explain_types
 from abeval.errors import ExperimentError
 from abeval.views import view
 
@@ -92,6 +93,7 @@ class Tabled(Record, Generic[Row]):
 class PageRecord(Record):
     """A result with a page."""
 
+    @explain_types
     def report(self, path: str | Path) -> Path:
         """Write everything as one self-contained HTML file."""
         written: Path = view("page")(self, Path(path))

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 from pydantic import ValidationError
 
+from abeval.calls import explain_types
 from abeval.errors import ExperimentError, LogError, said_of_value
 from abeval.results.agreement import AGREEMENT_SCHEMA_VERSION, Agreement
 from abeval.results.analysis import SCHEMA_VERSION, ExperimentInfo, Result
@@ -180,6 +181,7 @@ class Study(DrawnRecord):
         return text
 
 
+@explain_types
 def read_results(files: Sequence[str | Path]) -> Study:
     """Read the study that JSON files hold: results of commands, or a whole study.
 

@@ -6,6 +6,7 @@ import tomllib
 from pathlib import Path
 from typing import Any
 
+import duckdb
 import pandas as pd
 import pytest
 
@@ -298,3 +299,13 @@ def test_a_format_that_is_said_is_that_of_the_draft(tmp_path: Path) -> None:
     (tmp_path / "t.txt").write_text("user_id,variant,clicks\n1,control,1\n2,treatment,0\n")
     drafted = draft_files([tmp_path / "t.txt"], tmp_path, read={"format": "csv"})
     assert 'format = "csv"' in str(drafted)
+
+
+def test_a_view_that_fails_is_said(tmp_path: Path) -> None:
+    rows = (
+        "select range as user_id, 'a' as variant, cast('x' || range as int) as spent from range(9)"
+    )
+    with duckdb.connect(tmp_path / "a.duckdb") as connection:
+        connection.execute(f"create view people as {rows}")
+    with pytest.raises(LogError, match=r"a\.duckdb cannot be read: .* 'x0'.*\n.*name a table"):
+        draft_files([tmp_path / "a.duckdb"], tmp_path)

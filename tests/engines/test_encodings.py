@@ -79,3 +79,13 @@ def test_compressed_lines_are_not_counted(tmp_path: Path) -> None:
     with pytest.raises(LogError, match=r"a\.csv\.gz") as refused:
         abeval.analyze(tmp_path / "a.csv.gz", unit="user_id", variant="variant", metrics=["x"])
     assert "is read as one column, so the lines cannot be split" in refused.value.what
+
+
+@pytest.mark.parametrize("last", ["3,b,1,2,3", "3,b,\0"])
+def test_errors_name_the_file_and_not_its_copy(last: str, tmp_path: Path) -> None:
+    file = tmp_path / "a.csv"
+    file.write_bytes(f"user_id,variant,spent\n1,a,5\n2,b,7\n{last}\n".encode("utf-16"))
+    with pytest.raises(LogError) as caught:
+        abeval.analyze(file, variant="variant", metrics=["spent"])
+    assert str(file) in str(caught.value)
+    assert "abeval-run" not in str(caught.value)

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 import abeval
+from abeval.errors import AbevalError, LogError
 from abeval.results.analysis import Result
 from abeval.results.trust import Check
 
@@ -81,3 +85,25 @@ def test_it_finds_two_points_of_difference() -> None:
     assert statuses(5, 0.02, 0.04, 20)["fail"] >= 19
     moved = statuses(6, 0.05, 0.07, 20)
     assert moved["fail"] + moved["warn"] >= 18
+
+
+@pytest.mark.parametrize("column", ["spent", "deep.spent"])
+def test_nan_of_a_parquet_file_is_no_value(column: str, tmp_path: Path) -> None:
+    """Arrow's footers hold the least and the largest value, between which NaN is not."""
+    spent = [float("nan") if i % 10 == 0 else i * 1.5 for i in range(200)]
+    rows = {"grp": ["a", "b"] * 100, "spent": spent, "deep": [{"spent": value} for value in spent]}
+    pq.write_table(pa.table(rows), tmp_path / "t.parquet")
+    named = {"variant": "grp", "metrics": [f'm = "{column}"']}
+    with pytest.raises(AbevalError, match="null, NaN or infinite, 20 in a, 0 in b"):
+        abeval.analyze(tmp_path / "t.parquet", **named)
+    result = abeval.analyze(tmp_path / "t.parquet", **named, missing="zero")
+    kept = [value for value in spent[::2] if value == value]
+    assert result["m"].control == pytest.approx(sum(kept) / 100)
+
+
+def test_nan_is_no_id_of_a_parquet_file(tmp_path: Path) -> None:
+    ids = [float("nan"), *map(float, range(99))]
+    rows = {"user_id": ids, "grp": ["a", "b"] * 50, "spent": [*range(100)]}
+    pq.write_table(pa.table(rows), tmp_path / "t.parquet")
+    with pytest.raises(LogError, match="1 values that are no ids, such as nan"):
+        abeval.analyze(tmp_path / "t.parquet", variant="grp", unit="user_id", metrics=["spent"])

@@ -9,12 +9,14 @@ from __future__ import annotations
 import ctypes
 import os
 import shutil
+import signal
 import socket
 import struct
 import sys
 import sysconfig
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import NamedTuple
@@ -23,7 +25,7 @@ import numpy as np
 import pandas as pd
 
 import abeval.cli.main as command_line
-from tests.malformed.harness import Record
+from tests.malformed.harness import SECONDS, Record, do_apart
 
 _CREATE, _ADD, _RESTRICT = 444, 445, 446
 _EXECUTE, _WRITE, _READ_FILE, _READ_FOLDER, _TRUNCATE = 1, 2, 4, 8, 1 << 14
@@ -57,8 +59,9 @@ COMMANDS = (
     "windows e.toml --metric ctr --json out/i.json --report out/i.html",
     "replay e.toml --json out/j.json --report out/j.html",
     "off-policy e.toml --from a --to b --json out/k.json",
-    "tools sql units/logged_sums --experiment e.toml --dialect duckdb",
-    "tools sql units/sessions --experiment e.toml --dialect bigquery",
+    "tools sql e.toml --views",
+    "tools sql e.toml ctr",
+    "tools sql units/sessions --dialect spark",
     "tools assign ids.csv --salt s --variants a=1,b=1 --json out/l.json",
     "tools simulate out/simulated --impressions 5000",
     "tools metrics",
@@ -159,6 +162,7 @@ def begin(folder: Path, arguments: Sequence[str], cut: bool) -> int:
     if child:
         return child
     code = 70
+    signal.alarm(SECONDS)
     try:
         os.chdir(folder)
         printed = os.open(folder / "out" / "printed.txt", os.O_WRONLY | os.O_CREAT | os.O_APPEND)
@@ -206,7 +210,7 @@ def _differs(name: str, before: Outcome, after: Outcome) -> bool:
 
 
 def _outcomes(lines: Sequence[str], folder: Path, cut: bool) -> list[Outcome]:
-    write_world(folder)
+    do_apart(partial(write_world, folder))
     out, outcomes = folder / "out", []
     out.mkdir()
     for line in lines:

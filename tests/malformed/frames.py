@@ -19,7 +19,7 @@ from tests.malformed.harness import Act, Case, Record, drawn, weighted
 OBJECTS: tuple[Any, ...] = (
     *(None, float("nan"), pd.NaT, pd.NA, True, 0, -1, 2**63, 2**64, 10**30, 0.5, float("inf"), 1j),
     *(b"x", b"\xff", "", "x", "\ud800", (1, 2), [1], [], {}, {"a": 1}, {1}, object, np.float32(1)),
-    *(np.datetime64("NaT"), np.datetime64("2024-01-01"), pd.Timestamp("2024-01-01", tz="UTC")),
+    *(np.datetime64("NaT", "s"), np.datetime64("2024-01-01"), pd.Timestamp("2024-01-01", tz="UTC")),
     *(pd.Timedelta(1, "s"), pd.Period("2024-01"), pd.Interval(0, 1), datetime.date(1, 1, 1)),
     *(
         datetime.time(1),

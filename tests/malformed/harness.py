@@ -28,6 +28,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cache
 from importlib import import_module
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Any, NamedTuple, NoReturn
 
@@ -110,6 +111,18 @@ def calls(*asked: tuple[str, Mapping[str, Any]]) -> Act:
             sys.exit(2)
 
     return act
+
+
+def do_apart(act: Act) -> None:
+    """Do something in a copy of this process, with which the threads that it starts end.
+
+    A copy of a process with threads of DuckDB or Arrow may wait for a lock that nobody holds.
+    """
+    process = get_context("fork").Process(target=act)
+    process.start()
+    process.join()
+    if process.exitcode:
+        raise RuntimeError(f"what was done apart ended with {process.exitcode}")
 
 
 def drawn(

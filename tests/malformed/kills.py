@@ -29,6 +29,7 @@ import pandas as pd
 import abeval
 import abeval.report.page
 from abeval.cli.main import main as command_line
+from tests.malformed.harness import SECONDS, do_apart
 
 SIGNALS = (signal.SIGKILL, signal.SIGTERM, signal.SIGINT)
 EXPERIMENT = """\
@@ -59,6 +60,10 @@ class Tally:
 
 def write_inputs(folder: Path, rows: int) -> None:
     """Write a log, ids and a result of the log, which more rows change."""
+    do_apart(lambda: _write_inputs(folder, rows))
+
+
+def _write_inputs(folder: Path, rows: int) -> None:
     random = np.random.default_rng(5)
     user = random.integers(0, 300, rows)
     log = pd.DataFrame(
@@ -82,6 +87,7 @@ def start(folder: Path, line: str) -> int:
     if child:
         return child
     code = 1
+    signal.alarm(SECONDS)
     try:
         os.chdir(folder)
         tempfile.tempdir = os.environ["TMPDIR"] = str(folder / "temporary")
@@ -216,7 +222,7 @@ def write_at_once(times: int, folder: Path) -> Tally:
         history.unlink(missing_ok=True)
         lines = [f"history add {name}.json --history {history}" for name in ("left", "right")]
         codes = [wait_for(child) for child in [start(folder, line) for line in lines]]
-        held = {*pd.read_parquet(history)["experiment"]}
+        held = _experiments(history)
         tally.ended[f"history: {sorted(codes)}"] += 1
         if len(held) != codes.count(0):
             tally.faults.append(f"history, {number}: {codes}, and it holds {sorted(held)}")
@@ -231,6 +237,15 @@ def write_at_once(times: int, folder: Path) -> Tally:
     if remains := list_remains(folder):
         tally.faults.append(f"left {remains}")
     return tally
+
+
+def _experiments(history: Path) -> set[str]:
+    """Read the names of the experiments of a history file."""
+    file = history.with_suffix(".json")
+    do_apart(lambda: pd.read_parquet(history)["experiment"].to_json(file, orient="values"))
+    names = {*json.loads(file.read_text())}
+    file.unlink()
+    return names
 
 
 def run(seed: int, count: int, names: Sequence[str] = (*COMMANDS, "at_once")) -> list[Tally]:

@@ -1,0 +1,99 @@
+"""Name the argument of a call that has the wrong type, where Python would name a line of abeval."""
+
+import inspect
+from collections.abc import Callable, Iterator
+from functools import wraps
+from typing import Any, ParamSpec, TypeVar, Unpack, get_args, get_origin, is_typeddict
+
+from abeval.errors import ExperimentError, said_of_value
+
+P = ParamSpec("P")
+R = TypeVar("R")
+C = TypeVar("C", bound=type)
+
+
+def explain_types(function: Callable[P, R]) -> Callable[P, R]:
+    """Raise what fails for an argument of the wrong type as an error that names the argument.
+
+    Arguments are looked at only where the call failed: what works is not held to its annotation.
+
+    Example:
+        >>> @explain_types
+        ... def double(number: int) -> int:
+        ...     return number.bit_length() * 2
+        >>> double("many")
+        Traceback (most recent call last):
+        abeval.errors.ExperimentError: number: should be a whole number (got 'many')
+    """
+
+    @wraps(function)
+    def call(*args: P.args, **kwargs: P.kwargs) -> R:
+        try:
+            return function(*args, **kwargs)
+        except (AttributeError, TypeError, ValueError) as error:
+            given = [*_arguments(function, args, kwargs)]
+            # First what nothing could be made of, then what is only of a type that is close.
+            for strict in (False, True):
+                for name, value, annotation in given:
+                    if said := _misfit(value, annotation, strict=strict):
+                        raise ExperimentError(f"{name}: {said}") from error
+            raise
+
+    return call
+
+
+def explain_methods(kind: C) -> C:
+    """Explain the types of all public methods of a class, and of its own `__init__`."""
+    for name, member in [*vars(kind).items()]:
+        if inspect.isfunction(member) and (name == "__init__" or name[0] != "_"):
+            setattr(kind, name, explain_types(member))
+    return kind
+
+
+Argument = tuple[str, object, object]
+"""A name, the value that was given, and the annotation."""
+
+
+def _arguments(
+    function: Callable[..., object], args: tuple[object, ...], kwargs: dict[str, object]
+) -> Iterator[Argument]:
+    """Give the arguments of a call whose annotations can be evaluated."""
+    try:
+        signature = inspect.signature(function, eval_str=True)
+    except NameError:
+        signature = inspect.signature(function)
+    try:
+        given = signature.bind(*args, **kwargs).arguments
+    except TypeError:
+        return
+    for name, value in given.items():
+        parameter = signature.parameters[name]
+        if parameter.kind is parameter.VAR_POSITIONAL:
+            yield from ((name, item, parameter.annotation) for item in value)
+        elif is_typeddict(kind := _keywords(parameter.annotation)):
+            named = kind.__annotations__
+            yield from ((key, value[key], named[key]) for key in value if key in named)
+        elif parameter.annotation is not parameter.empty:
+            yield name, value, parameter.annotation
+
+
+def _keywords(annotation: Any) -> Any:  # noqa: ANN401 (any type)
+    """Return the `TypedDict` of `Unpack[…]`; of another annotation, itself."""
+    return get_args(annotation)[0] if get_origin(annotation) is Unpack else annotation
+
+
+def _misfit(value: object, annotation: Any, *, strict: bool) -> str:  # noqa: ANN401 (any type)
+    """Say in what a value does not fit its annotation; nothing where it does, or nobody can say."""
+    from pydantic import ConfigDict, PydanticUserError, TypeAdapter, ValidationError
+
+    try:
+        adapter = TypeAdapter(annotation, config=ConfigDict(arbitrary_types_allowed=True))
+        adapter.validate_python(value, strict=strict)
+    except ValidationError as error:
+        said = dict.fromkeys(said_of_value(detail["msg"]) for detail in error.errors())
+        shown = repr(value) if len(repr(value)) <= 80 else type(value).__name__
+        return f"{' or '.join(said)} (got {shown})"
+    except (NameError, PydanticUserError):
+        # Of a library that was imported for its types alone.
+        pass
+    return ""
