@@ -178,10 +178,31 @@ def _variance(sums: UnitSums) -> float:
 
 
 class Hours(NamedTuple):
-    """Rows of a group by hour, and in how many clusters of units an hour has any."""
+    """Rows of a group by hour.
+
+    Attributes:
+        active: In how many clusters of units an hour has any.
+        even: So many units, if all had as many rows, would make the rows vary as they do
+            (`count_even_units`).
+    """
 
     rows: Floats
     active: Floats
+    even: Floats | float = math.inf
+
+
+def count_even_units(sums: Sums, clusters: int) -> float:
+    """Count the units that would make a sum vary as it does, if all had as much of it (Kish 1965).
+
+    Example:
+        >>> round(count_even_units(Sums(4, 20, 4, 100, 20, 4), 1_000), 2)
+        4.02
+        >>> round(count_even_units(Sums(4, 20, 4, 292, 20, 4), 1_000), 2)
+        1.37
+    """
+    # What clusters of equal units would have, for several units share a cluster by chance.
+    left = sums.y_y - sums.y**2 / clusters
+    return sums.y**2 / left if left > 0 else math.inf
 
 
 LOW = 0.5
@@ -205,10 +226,12 @@ def gaps(control: Hours, treatment: Hours, clusters: int, split: Floats | float 
     log one side is not known: there the level of the first, or the last, day is no gap either.
 
     Rows of one unit come together, so what chance can do follows from the units that are active,
-    which the number of clusters without any row shows. Hours are the same in both groups, without a
+    which the number of clusters without any row shows, and where few of them have most rows, as
+    machines do, from how these vary. Hours are the same in both groups, without a
     break; `clusters` are those of units in each.
     """
-    units, planned = _units(control.active, clusters), control.rows * split
+    units, others = (_units(hours.active, clusters) for hours in (control, treatment))
+    planned = control.rows * split
     known = planned > 0
     ratio = np.where(known, treatment.rows / np.where(known, planned, 1.0), np.nan)
     limit = two_sided_quantile(SURE / max(int(known.sum()), 1))
@@ -220,8 +243,9 @@ def gaps(control: Hours, treatment: Hours, clusters: int, split: Floats | float 
         expected = np.fmin(_before(clear), _before(clear[::-1])[::-1])
         with np.errstate(invalid="ignore", divide="ignore"):
             kept = np.where(expected > 0, ratio / expected, np.nan)
-        # An hour is empty if no unit comes; in one that is not, rows of a unit come together.
-        counted = np.where(kept <= _EMPTY, units, units / _TOGETHER)
+            # An hour is empty if no unit comes; in one that is not, rows of a unit come together.
+            is_empty = others <= _EMPTY * units * expected * split
+        counted = np.where(is_empty, units, np.minimum(units / _TOGETHER, control.even))
         flagged = (kept <= LOW) & (_surprise(counted, expected * split, kept) > limit)
     return np.flatnonzero(flagged).tolist()
 

@@ -33,9 +33,13 @@ def middle(ratios: list[Ratio], day: list[Ratio]) -> Ratio:
     return None
 
 
-def surely_low(units: float, expected: float, kept: float, hours: int) -> bool:
-    """The likelihood ratio of two Poisson counts; rows come together unless nearly none came."""
-    first = units if kept <= 0.1 else units / 2
+def units_of(active: float, clusters: int = CLUSTERS) -> float:
+    """As many units as leave so many clusters without any."""
+    return -clusters * math.log(max(clusters - active, 0.5) / clusters)
+
+
+def surely_low(first: float, expected: float, kept: float, hours: int) -> bool:
+    """The likelihood ratio of two Poisson counts."""
     second = first * expected * kept
     both = (first + second) / (1 + expected)
     logs = first * math.log(first / both) if first else 0.0
@@ -62,9 +66,10 @@ def plain_gaps(control: Hours, treatment: Hours) -> list[int]:
             if ratio is None or not levels or min(levels) == 0:
                 continue
             kept = ratio / min(levels)
-            empty = max(CLUSTERS - control.active[h], 0.5) / CLUSTERS
-            units = -CLUSTERS * math.log(empty)
-            if kept <= 0.5 and surely_low(units, min(levels), kept, hours):
+            units, others = units_of(control.active[h]), units_of(treatment.active[h])
+            # Rows come together unless nearly no unit came.
+            counted = units if others <= 0.1 * units * min(levels) else units / 2
+            if kept <= 0.5 and surely_low(counted, min(levels), kept, hours):
                 missing.append(h)
     return missing
 
@@ -81,7 +86,8 @@ def test_gaps_are_those_of_a_loop_over_the_hours(seed: int) -> None:
     kept = rng.choice([1.0, 0.9, 0.55, 0.5, 0.45, 0.15, 0.1, 0.0], hours, p=[0.65, *[0.05] * 7])
     if seed % 2:
         kept = kept * rng.uniform(0.9, 1.1, hours)
-    control, treatment = Hours(rows, active), Hours(rows * level * kept, active)
+    come = np.where(rng.random(hours) < 0.7, np.round(active * kept), active)
+    control, treatment = Hours(rows, active), Hours(rows * level * kept, come)
     result = faults.gaps(control, treatment, CLUSTERS)
     assert result == plain_gaps(control, treatment)
     assert len(result) > 5
@@ -91,9 +97,11 @@ def steady(hours: int, at: int, kept: float, active: float) -> tuple[Hours, Hour
     """As many rows in every hour of both, but for one; so many clusters are active in it."""
     rows, clusters = np.full(hours, 200.0), np.full(hours, 64.0)
     clusters[at] = active
-    fewer = rows.copy()
+    fewer, come = rows.copy(), clusters.copy()
     fewer[at] *= kept
-    return Hours(rows, clusters), Hours(fewer, clusters)
+    # Of nearly no rows there is hardly a unit.
+    come[at] *= kept if kept <= 0.1 else 1.0
+    return Hours(rows, clusters), Hours(fewer, come)
 
 
 @pytest.mark.parametrize("kept", [0.0, 0.02, 0.1, 0.11, 0.3, 0.5])
@@ -102,8 +110,9 @@ def test_how_many_units_must_be_missed_depends_on_how_few_rows_are_left(kept: fl
     for active in (*range(80), *range(80, 513, 12)):
         pair = steady(100, 50, kept, active)
         flagged.append(faults.gaps(*pair, 512) == [50])
-        units = -512 * math.log(max(512 - active, 0.5) / 512)
-        assert flagged[-1] == surely_low(units, 1.0, kept, 100)
+        units, others = (units_of(hours.active[50], 512) for hours in pair)
+        counted = units if others <= 0.1 * units else units / 2
+        assert flagged[-1] == surely_low(counted, 1.0, kept, 100)
     assert any(flagged)
     assert not all(flagged)
 
@@ -151,7 +160,8 @@ def test_a_level_of_the_first_or_the_last_day_is_no_gap(stage: slice, level: flo
     lost = np.ones(168)
     lost[stage.start : stage.start + 10 or None] = 0.0
     first = stage.start % 168
-    assert faults.gaps(control, Hours(rows * lost, active), 512) == [*range(first, first + 10)]
+    without = Hours(rows * lost, active * lost)
+    assert faults.gaps(control, without, 512) == [*range(first, first + 10)]
 
 
 def test_hours_are_compared_with_the_split_that_is_planned_for_them() -> None:
@@ -174,6 +184,30 @@ def test_few_rows_are_rows() -> None:
     # As many more in the treatment are its level, and two in place of ten are a gap.
     more = Hours(np.where(np.arange(99) == 40, 2.0, 10.0), control.active)
     assert faults.gaps(control, more, CLUSTERS) == [40]
+
+
+def test_machines_of_one_variant_are_no_gap_of_the_other() -> None:
+    """An hour in which four units of control have most rows; both have as many units."""
+    rng = np.random.default_rng(7)
+    people = rng.poisson(4, (2, 99, CLUSTERS)).astype(float)
+    machines = people.copy()
+    machines[0, 40, :4] += 250
+    for rows, is_even in ((people, True), (machines, False)):
+        control, treatment = (
+            Hours(
+                own.sum(axis=1),
+                np.full(99, 60.0),
+                np.array([faults.count_even_units(sums(hour, hour), CLUSTERS) for hour in own]),
+            )
+            for own in rows
+        )
+        assert (control.even[40] > 50) == is_even
+        assert faults.gaps(control, treatment, CLUSTERS) == []
+        # Rows alone would make it a gap, and without units it is.
+        assert (faults.gaps(control._replace(even=np.inf), treatment, CLUSTERS) == [40]) != is_even
+        lost = np.where(np.arange(99) == 40, 0.0, 1.0)
+        empty = treatment._replace(rows=treatment.rows * lost, active=treatment.active * lost)
+        assert faults.gaps(control, empty, CLUSTERS) == [40]
 
 
 @pytest.mark.parametrize("cells", [1, 40])

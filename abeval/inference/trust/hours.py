@@ -40,13 +40,14 @@ def _span(aggregates: Aggregates) -> range:
 
 
 def _hours(aggregates: Aggregates, span: range, audit: str = "hour") -> dict[str, faults.Hours]:
-    """Return the rows of each variant by hour, and in how many clusters of units there are any."""
+    """Return the rows of each variant by hour, and how they are shared by units."""
     hours: dict[str, faults.Hours] = {}
     for row in aggregates.audits.get(audit, ()):
         if row.variant not in hours:
-            hours[row.variant] = faults.Hours(*np.zeros((2, len(span))))
+            hours[row.variant] = faults.Hours(*np.zeros((3, len(span))))
         own, place = hours[row.variant], int(row.cell) - span.start
         own.rows[place], own.active[place] = row.own.y, row.active
+        own.even[place] = faults.count_even_units(row.own, CLUSTERS)
     return hours
 
 
