@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 
 import abeval
+from abeval.report.page import PARTS
+from abeval.report.short import _TABULATE
 from abeval.views import VIEWS
 from tests.reachability import Package, tree_of
 
@@ -224,6 +226,12 @@ def test_every_relation_has_one_maker():
     assert {name: calls for name, calls in makers.items() if len(calls) > 1} == {}
 
 
+def is_registered(node: ast.AST) -> bool:
+    """Whether a definition is a case of a function that dispatches on the kind of its argument."""
+    marks = node.decorator_list if isinstance(node, ast.FunctionDef) else []
+    return any(isinstance(mark, ast.Attribute) and mark.attr == "register" for mark in marks)
+
+
 def test_every_definition_is_reached_by_the_command_line_the_api_or_the_docs():
     package = Package(FILES)
     texts = [*ROOT.glob("*.md"), *ROOT.glob("docs/*.md"), *ROOT.glob("notebooks/*.ipynb")]
@@ -232,7 +240,10 @@ def test_every_definition_is_reached_by_the_command_line_the_api_or_the_docs():
     roots = package.documented(docs)
     roots |= {d for d in package.nodes if d.module in entries or d.module.startswith("abeval.cli")}
     roots |= {found for name in abeval.__all__ if (found := package.find("abeval", name))}
-    views = (place.split(":") for place in VIEWS.values())
+    in_report = (*(part.build for part in PARTS), *_TABULATE.values())
+    names = (*VIEWS.values(), *(f"abeval.report.{name}" for name in in_report))
+    views = (name.split(":") for name in names)
+    roots |= {d for d, node in package.nodes.items() if is_registered(node)}
     roots |= {found for module, name in views if (found := package.find(module, name))}
     known = {"__all__", "__getattr__", "__version__"}
     unreached = set(package.nodes) - package.reached(roots)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from markupsafe import Markup, escape
 
-from abeval.report.tables import could_see, decisive_p, format_lift, full, margin_of
+from abeval.report.tables import ROLES, could_see, decisive_p, format_lift, full, margin_of
 from abeval.results import MetricInfo, codes
 from abeval.results import format as fmt
 
@@ -221,7 +221,7 @@ def _environment() -> "jinja2.Environment":
         "tone": lambda row: _TONES.get(row.status, "plain"),
         "sig": lambda value: "" if value is None else fmt.typographic(f"{value:.3g}"),
     }
-    environment.globals["missing"] = fmt.MISSING
+    environment.globals |= {"missing": fmt.MISSING, "role_titles": ROLES}
     environment.tests["numeric"] = lambda text: _NUMBER.fullmatch(text) is not None
     return environment
 

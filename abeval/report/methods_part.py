@@ -63,7 +63,6 @@ def methods_part(study: Study) -> Iterator[Block]:
         result=result,
         provenance=provenance,
         alpha=study.alpha,
-        info=None if result is None else result.experiment,
         methods=[words_of(code) for code in dict.fromkeys(row.method for row in rows) if code],
         settings=() if result is None else [*_settings(study, result)],
         decided=_decided,

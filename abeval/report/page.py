@@ -59,7 +59,6 @@ _MOST_DAYS = 5_000
 def page_html(study: Study) -> str:
     """Write the page."""
     built = tuple(_built(study))
-    info = None if study.analysis is None else study.analysis.experiment
     return assets.render_page(
         "study.html",
         draws=any(any(figures_of(part.blocks)) for part in built),
@@ -67,12 +66,9 @@ def page_html(study: Study) -> str:
         asked=codes.open_questions(study.questions),
         parts=built,
         chosen=_chosen(study, built),
-        title=study.name if info is None else info.shown,
-        info=info,
-        so_far="" if study.analysis is None else study.analysis.so_far,
+        title=study.name if study.analysis is None else study.analysis.experiment.shown,
         kicker=_kicker(study),
         downloads=tuple(_downloads(study)),
-        is_broad=study.analysis is not None and len(study.analysis.verdicts) > 1,
     )
 
 

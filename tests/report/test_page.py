@@ -18,11 +18,12 @@ from abeval.errors import AbevalError
 from abeval.report import summary_html, write_report
 from abeval.report.assets import island, slug
 from abeval.report.next_step import verdict_lines
-from abeval.report.page import page_html
+from abeval.report.page import PARTS, page_html
 from abeval.results import Check, codes
 from abeval.results import format as fmt
 from abeval.results.analysis import result_from_dict
-from abeval.results.study import study_of
+from abeval.results.study import Study, study_of
+from abeval.views import view
 from tests import builders
 from tests.builders import HOSTILE, HOSTILE_VARIANT
 from tests.report.pages import RESULTS, Element, figures, html, page, parse, result, whole, words
@@ -151,7 +152,7 @@ def test_printed_numbers_agree_with_the_result_to_their_last_digit(name: str) ->
     bounded = [row for row in result(name).scorecard if row.lift_low is not None]
     assert len(by_text) == len(bounded)
     for row in bounded:
-        shown = fmt.typographic(fmt.lift(row.lift, row.lift_low, row.lift_high).text)  # type: ignore[union-attr]
+        shown = fmt.typographic(fmt.lift(row.lift, row.lift_low, row.lift_high).text)
         printed = next(v for k, v in by_text.items() if shown in k and row.metric in k)
         half = 0.5 * 10.0 ** -len(shown.partition(".")[2].partition("%")[0] if "." in shown else "")
         for number, raw in zip(printed, (row.lift, row.lift_low, row.lift_high), strict=True):
@@ -313,6 +314,13 @@ def test_the_summary_has_verdict_and_scorecard_and_no_script(name: str) -> None:
         assert f"{line.word} {fmt.typographic(line.sentence)}" in said
     cells = [e for e in parsed.all("td") if e.attributes.get("class") == "status"]
     assert len(cells) == len(result(name).scorecard)
+
+
+def test_every_part_names_a_function_that_has_nothing_to_show_of_nothing() -> None:
+    for part in PARTS:
+        if not part.of:
+            assert tuple(view(f"abeval.report.{part.build}")(Study())) == (), part.id
+        assert callable(view(f"abeval.report.{part.build}")), part.id
 
 
 def test_the_report_is_written_whole(tmp_path: Path) -> None:

@@ -18,6 +18,7 @@ from abeval.cli.main import app, main
 from abeval.history.entries import Addable, rows_of
 from abeval.history.table import changing
 from abeval.report.replay_page import choose
+from abeval.report.short import tabulate
 from abeval.report.terminal import as_text
 from abeval.results import codes
 from abeval.results.analysis import Result
@@ -349,3 +350,16 @@ def test_metrics_are_listed_whole_at_any_width(monkeypatch: pytest.MonkeyPatch) 
 def test_the_result_of_an_analysis_is_not_in_part() -> None:
     result: Result = builders.ship()
     assert as_text(result, whole=True) == as_text(result)
+
+
+def test_every_kind_of_result_has_tables_a_draft_says_so_and_notes_stand_below(
+    results: dict[str, Record],
+) -> None:
+    for name in set(results) - {"Result"}:
+        shown = tabulate(results[name])
+        assert shown.parts, name
+        assert squeezed(results[name]).endswith(squeezed("".join(shown.notes))), name
+        if "questions" in results[name].__dataclass_fields__:
+            asked = replace(results[name], questions=("which one?",))
+            assert tabulate(asked).draft.startswith("DRAFT: "), name
+            assert str(asked).startswith("DRAFT: "), name

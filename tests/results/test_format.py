@@ -27,7 +27,7 @@ def test_an_effect_has_the_same_decimals_in_all_three_numbers(
     value: float, below: float, above: float
 ) -> None:
     shown = fmt.lift(value, value - below, value + above)
-    assert shown is not None
+    assert shown
     assert len({places(text) for text in shown[:3]}) == 1
 
 
@@ -37,7 +37,7 @@ def test_an_effect_reads_back_to_half_its_last_digit(
 ) -> None:
     numbers = (value, value - below, value + above)
     shown = fmt.difference(*numbers)
-    assert shown is not None
+    assert shown
     half = 0.5 * 10.0 ** -places(shown.point)
     for text, raw in zip(shown[:3], numbers, strict=True):
         assert abs(number(text) - raw) <= half * (1 + 1e-6)
@@ -47,14 +47,14 @@ def test_an_effect_reads_back_to_half_its_last_digit(
 def test_an_end_says_which_side_of_zero_it_is_on(value: float, width: float) -> None:
     low, high = value - width, value + width
     shown = fmt.lift(value, low, high)
-    assert shown is not None
+    assert shown
     for text, raw in ((shown.low, low), (shown.high, high)):
         assert text[0] == ("+" if raw > 0 else "-" if raw < 0 else "0")
 
 
 def test_an_estimate_of_zero_has_no_sign() -> None:
     shown = fmt.lift(-0.0004, -0.114, 0.116)
-    assert shown is not None
+    assert shown
     assert shown.text == "0% [-11%, +12%]"
 
 
@@ -100,19 +100,13 @@ def test_counts_and_thin_spaces_read_back(n: int) -> None:
 )
 def test_lifts(numbers: tuple[float, float | None, float | None], text: str) -> None:
     shown = fmt.lift(*numbers)
-    assert shown is not None
+    assert shown
     assert shown.text == text
-
-
-def test_a_missing_effect_is_none() -> None:
-    assert not fmt.lift(None, None, None)
-    assert fmt.lift(None, None, None).text == fmt.MISSING
-    assert not fmt.difference(None, 0.1, 0.2)
 
 
 def test_differences_of_rates_are_points_and_never_per_cent() -> None:
     shown = fmt.difference(-0.0082, -0.0131, -0.0033, "share")
-    assert shown is not None
+    assert shown
     assert shown.text == "-0.82 pp [-1.31, -0.33]"
     assert shown.span == "from -1.31 to -0.33 pp"
 
@@ -156,3 +150,11 @@ def test_a_control_is_printed_alike_beside_every_variant() -> None:
     assert fmt.digits([0.1057, 0.1056, 0.1057, 0.112], "share") == 4
     assert fmt.mean(0.1057, "share", 4) == "10.57%"
     assert fmt.digits([None, 2.0, 2.0]) == 3
+
+
+def test_an_effect_that_is_not_there_is_false_and_says_so() -> None:
+    for shown in (fmt.lift(None, None, None), fmt.difference(None, 0.1, 0.2, "share")):
+        assert not shown
+        assert (shown.text, shown.estimate, shown.interval) == (fmt.MISSING, fmt.MISSING, "")
+    assert fmt.lift(0.0, None, None)
+    assert fmt.lift(0.0, None, None).text == "0.0% [unbounded]"
