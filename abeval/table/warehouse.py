@@ -119,11 +119,9 @@ def sums_statement(
         ExperimentError: One statement cannot do what the experiment asks for.
     """
     named = named_metrics(experiment)
-    # The sums of a look are those of any other plan.
-    fixed = experiment.inference.model_copy(update={"looks": "fixed"})
-    at_end = experiment.model_copy(update={"inference": fixed})
     has_before = experiment.of_units or experiment.pre_period is not None
-    sums.check_supported(at_end, named, has_before)
+    # The sums of a look are those of any other plan.
+    sums.check_supported(experiment.at_one_look, named, has_before)
     text, columns, refused = _statement(experiment, named, dialect, types_of, materializes)
     heading = "sums by metric, variant and day"
     notes = [
