@@ -372,6 +372,21 @@ class TestSegments:
                 srm.by_segment(names, table, [1, 1])
             assert refused.value.reason == "not_applicable"
 
+    def test_of_strata_with_other_splits_each_segment_is_tested_within_them(self) -> None:
+        tables = np.array([[[930, 70], [520, 480]], [[900, 100], [505, 495]], [[0, 0], [0, 0]]])
+        plans = [[9, 1], [1, 1]]
+        split = srm.by_segment(["web", "ios", "tv"], tables, plans)
+        by_name = {row.segment: row for row in split.segments}
+        for name, own in (("web", tables[0]), ("ios", tables[1])):
+            assert by_name[name].p_value == srm.stratified(own, plans).p_value
+        assert by_name["web"].p_value_without == by_name["ios"].p_value
+        assert by_name["web"].p_adjusted == pytest.approx(3 * by_name["web"].p_value)
+        assert (split.segments[0].segment, by_name["tv"].p_value) == ("web", 1.0)
+
+    def test_a_stratum_that_no_plan_allows_is_refused(self) -> None:
+        with pytest.raises(Refusal, match="zero weight"):
+            srm.by_segment(["a"], [[[5, 5], [5, 5]]], [[1, 1], [1, 0]])
+
     def test_segments_without_any_unit_are_refused(self) -> None:
         with pytest.raises(Refusal, match="without units"):
             srm.by_segment(["a"], [[0, 0]], [1, 1])
