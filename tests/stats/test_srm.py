@@ -373,7 +373,7 @@ class TestSegments:
             assert refused.value.reason == "not_applicable"
 
     def test_of_strata_with_other_splits_each_segment_is_tested_within_them(self) -> None:
-        tables = np.array([[[930, 70], [480, 520]], [[900, 100], [505, 495]], [[0, 0], [0, 0]]])
+        tables = np.array([[[930, 70], [520, 480]], [[900, 100], [505, 495]], [[0, 0], [0, 0]]])
         plans = [[9, 1], [1, 1]]
         split = srm.by_segment(["web", "ios", "tv"], tables, plans)
         by_name = {row.segment: row for row in split.segments}
