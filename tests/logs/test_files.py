@@ -438,5 +438,5 @@ def test_too_many_files_are_refused_before_any_is_read(
     monkeypatch.setattr("abeval.bounds.MAX_FILES", 2)
     for number in range(3):
         (tmp_path / f"{number}.csv").write_text("variant,spent\n")
-    with pytest.raises(AbevalError, match="3 files, but at most 2 are read\n.*narrow the path"):
+    with pytest.raises(AbevalError, match=r"3 files, but at most 2 are read\n.*narrow the path"):
         abeval.analyze(tmp_path, variant="variant")
