@@ -32,6 +32,9 @@ MAX_CLUSTERS = 20_000
 MAX_LOOKS = 100
 """That are planned: each is integrated over those before it."""
 
+MAX_FILES = 50_000
+"""Of a log: each is opened by every query."""
+
 MAX_GAP_MINUTES = 1e7
 MAX_LONG_SECONDS = 1e9
 MAX_ATTRIBUTION_HOURS = 1e6

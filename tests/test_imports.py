@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -17,6 +18,16 @@ HEAVY = {
     *("scipy.linalg", "scipy.optimize", "scipy.sparse", "scipy.stats", "rich.markdown"),
 }
 """Packages that no command on the path of every day needs."""
+
+
+@cache
+def brought_by_scipy() -> set[str]:
+    """What `scipy.special` imports itself: in some versions `scipy.linalg` and `scipy.sparse`."""
+    probe = "import scipy.special, sys; print(*sys.modules)"
+    command = [sys.executable, "-c", probe]
+    ran = subprocess.run(command, capture_output=True, text=True, check=True)  # noqa: S603
+    return {*ran.stdout.split()}
+
 
 OTHERS = {
     *(
@@ -113,7 +124,7 @@ def imported(folder: Path, *arguments: str) -> set[str]:
 def test_a_command_imports_what_it_runs(file: Path, command: str) -> None:
     names = imported(file.parent, *command.split(), str(file))
     assert names >= {"duckdb", "numpy", "scipy.special", *WITH[command]}
-    assert names & WITHOUT[command] == set()
+    assert names & WITHOUT[command] - brought_by_scipy() == set()
 
 
 @pytest.mark.whole
@@ -156,7 +167,8 @@ def test_an_evaluation_of_one_table_needs_no_experiment_and_few_packages(file: P
     )
     names = set(evaluated.stdout.split())
     assert "abeval.offline.sums" in names
-    assert names & {*HEAVY, "sqlglot", "abeval.logs", "abeval.experiment.model"} == set()
+    without = {*HEAVY, "sqlglot", "abeval.logs", "abeval.experiment.model"}
+    assert names & without - brought_by_scipy() == set()
 
 
 def test_records_of_results_are_read_without_scipy() -> None:

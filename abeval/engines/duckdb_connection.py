@@ -212,5 +212,5 @@ def message(error: Exception) -> str:
     # Of a frame, what its library says.
     lines = _OF_FRAME.sub("", str(error)).split("\n\n")[0].splitlines()
     kept = [line.strip() for line in lines if not line.startswith(("Original Line", "LINE "))]
-    plain = _OF_CAST.sub(r"\1 is too large", _CLASS.sub("", " ".join(kept[:2])))
+    plain = _OF_CAST.sub(r"\1 is out of range", _CLASS.sub("", " ".join(kept[:2])))
     return _ADVICE.sub("", _OF_CSV.sub("its delimiter and quotes cannot be told", plain))

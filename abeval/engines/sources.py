@@ -12,6 +12,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from abeval import bounds
 from abeval.engines import lakes
 from abeval.engines.compressed import ENDS, check_compressed
 from abeval.engines.sql import literal
@@ -96,6 +97,9 @@ def files_of(log: str, source: LogSource, folder: Path) -> Files:
             f"give logs.{log}.path or .table, or pass a frame from Python",
         )
     files = [file for path in source.paths for file in _matching(log, path, folder)]
+    if len(files) > bounds.MAX_FILES:
+        what = f"{log}: {len(files):,} files, but at most {bounds.MAX_FILES:,} are read"
+        raise LogError(what, "narrow the path to the days that are needed, or write larger files")
     kind = _kind_of(log, files, source.format)
     for key, kinds in _FOR.items():
         if getattr(source, key) is not None and kind not in kinds:
@@ -105,7 +109,8 @@ def files_of(log: str, source: LogSource, folder: Path) -> Files:
         raise LogError(what, "write the rows of several into one table, with a column of variants")
     empty = [file for file in files if Path(file).is_file() and not Path(file).stat().st_size]
     broken = [f for f in empty if kind not in ("csv", "json") or f.lower().endswith(ENDS)]
-    read = [file for file in files if file not in set(empty)]
+    without_byte = frozenset(empty)
+    read = [file for file in files if file not in without_byte]
     if broken or not read:
         raise LogError(
             f"{log}: {[*broken, *empty][0]} is empty",

@@ -283,7 +283,7 @@ def test_the_index_that_pandas_writes_into_a_workbook_is_a_column_as_in_csv(tmp_
 
 
 def test_values_of_sqlite_keep_their_digits(tmp_path: Path) -> None:
-    with sqlite3.connect(tmp_path / "a.sqlite") as database:
+    with closing(sqlite3.connect(tmp_path / "a.sqlite")) as database, database:
         database.execute('create table t (id text, "a ""b""" integer, x real, raw blob, note text)')
         values = [
             ("007", 2**62, 0.1 + 0.2, b"\x00\xff", 'a "quoted",\nline'),

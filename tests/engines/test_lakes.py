@@ -2,6 +2,7 @@
 
 import shutil
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -50,8 +51,20 @@ def delta(folder: Path, **options: object) -> Path:
     return folder
 
 
+CATALOGS: list[InMemoryCatalog] = []
+
+
+@pytest.fixture(autouse=True)
+def closed() -> Iterator[None]:
+    """Close the databases of catalogs, of which Python 3.13 warns."""
+    yield
+    while CATALOGS:
+        CATALOGS.pop().engine.dispose()
+
+
 def iceberg(folder: Path) -> Table:
     catalog = InMemoryCatalog("test", warehouse=folder.as_uri())
+    CATALOGS.append(catalog)
     catalog.create_namespace("logs")
     table = catalog.create_table("logs.users", schema=arrow(WRONG).schema)
     table.append(arrow(WRONG))

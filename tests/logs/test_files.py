@@ -430,3 +430,13 @@ def test_paths_by_variant_are_of_logs_with_variants(tmp_path: Path) -> None:
     put(tmp_path / "x.csv")
     with pytest.raises(AbevalError, match=r"logs\.clicks\.path: names files by variant"):
         read(tmp_path, "x.csv", logs={"clicks": {"path": {"a": "x.csv"}}})
+
+
+def test_too_many_files_are_refused_before_any_is_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("abeval.bounds.MAX_FILES", 2)
+    for number in range(3):
+        (tmp_path / f"{number}.csv").write_text("variant,spent\n")
+    with pytest.raises(AbevalError, match=r"3 files, but at most 2 are read\n.*narrow the path"):
+        abeval.analyze(tmp_path, variant="variant")
