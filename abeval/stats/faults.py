@@ -188,7 +188,7 @@ class Hours(NamedTuple):
 
     rows: Floats
     active: Floats
-    even: Floats | float = math.inf
+    even: Floats = np.array(math.inf)
 
 
 def count_even_units(sums: Sums, clusters: int) -> float:
