@@ -2,6 +2,7 @@
 
 import inspect
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from functools import wraps
 from typing import Any, ParamSpec, TypeVar, Unpack, get_args, get_origin, is_typeddict
 
@@ -50,50 +51,35 @@ def explain_methods(kind: C) -> C:
     return kind
 
 
-Argument = tuple[str, object, object]
-"""A name, the value that was given, and the annotation."""
-
-
 def _arguments(
     function: Callable[..., object], args: tuple[object, ...], kwargs: dict[str, object]
-) -> Iterator[Argument]:
-    """Give the arguments of a call whose annotations can be evaluated."""
+) -> Iterator[tuple[str, object, object]]:
+    """Give the name of each argument of a call, its value and its annotation."""
     try:
         signature = inspect.signature(function, eval_str=True)
     except NameError:
         signature = inspect.signature(function)
-    try:
-        given = signature.bind(*args, **kwargs).arguments
-    except TypeError:
-        return
-    for name, value in given.items():
-        parameter = signature.parameters[name]
-        if parameter.kind is parameter.VAR_POSITIONAL:
-            yield from ((name, item, parameter.annotation) for item in value)
-        elif is_typeddict(kind := _keywords(parameter.annotation)):
+    for name, value in signature.bind(*args, **kwargs).arguments.items():
+        kind = signature.parameters[name].annotation
+        kind = get_args(kind)[0] if get_origin(kind) is Unpack else kind
+        if is_typeddict(kind):
             named = kind.__annotations__
             yield from ((key, value[key], named[key]) for key in value if key in named)
-        elif parameter.annotation is not parameter.empty:
-            yield name, value, parameter.annotation
-
-
-def _keywords(annotation: Any) -> Any:  # noqa: ANN401 (any type)
-    """Return the `TypedDict` of `Unpack[…]`; of another annotation, itself."""
-    return get_args(annotation)[0] if get_origin(annotation) is Unpack else annotation
+        elif kind is not inspect.Parameter.empty:
+            yield name, value, kind
 
 
 def _misfit(value: object, annotation: Any, *, strict: bool) -> str:  # noqa: ANN401 (any type)
     """Say in what a value does not fit its annotation; nothing where it does, or nobody can say."""
     from pydantic import ConfigDict, PydanticUserError, TypeAdapter, ValidationError
 
-    try:
+    # A name that was imported for types alone cannot be looked up.
+    with suppress(NameError, PydanticUserError):
         adapter = TypeAdapter(annotation, config=ConfigDict(arbitrary_types_allowed=True))
-        adapter.validate_python(value, strict=strict)
-    except ValidationError as error:
-        said = dict.fromkeys(said_of_value(detail["msg"]) for detail in error.errors())
-        shown = repr(value) if len(repr(value)) <= 80 else type(value).__name__
-        return f"{' or '.join(said)} (got {shown})"
-    except (NameError, PydanticUserError):
-        # Of a library that was imported for its types alone.
-        pass
+        try:
+            adapter.validate_python(value, strict=strict)
+        except ValidationError as error:
+            said = dict.fromkeys(said_of_value(detail["msg"]) for detail in error.errors())
+            shown = repr(value) if len(repr(value)) <= 80 else type(value).__name__
+            return f"{' or '.join(said)} (got {shown})"
     return ""

@@ -195,9 +195,9 @@ def scanned(frame: object, columns: Mapping[str, int] | None, log: str) -> objec
         return Stream(frame)
     if hasattr(frame, "to_pyarrow"):
         return Stream(frame.to_pyarrow())
-    given = "None" if frame is None else type(frame).__name__
+    called = "None" if frame is None else type(frame).__name__
     raise LogError(
-        f"{log.removesuffix('_frame')}: {given} is not a frame",
+        f"{log.removesuffix('_frame')}: {called} is not a frame",
         "give a pandas, Polars, Arrow or Ibis table, or a DuckDB relation",
     )
 
