@@ -16,7 +16,7 @@ from abeval.stats.moments import Moments, are_heavy
 Product = tuple[int, ...]
 """Places of the columns that are multiplied; one to three."""
 
-_BLOCK = 1 << 14
+_BLOCK = 1 << 16
 """Rows that are multiplied at once, so that their products stay in the processor's cache."""
 
 _CELLS = 1 << 17

@@ -1,31 +1,27 @@
 -- grain: one row per unit: pairs of a relevant and another row of the unit, and twice the pairs that
--- the score orders correctly, a tie counted once; by rank sums
+-- the score orders correctly, a tie counted once; by places (Mann and Whitney 1947)
 -- reads: scored_rows (unit_id, score, click)
--- rows of equal scores have the ranks first … last, whose mean each of them counts as
+-- of equal scores those that are not relevant come first: a relevant one is above so many of them
+-- as it is tied with, half of which are taken off again
 with ranked as (
   select
-    unit_id, click, rank() over by_score as first, count(*) over by_score as last
+    unit_id, click,
+    row_number() over by_both as place,
+    rank() over by_both - rank() over by_score as tied
   from scored_rows
-  window by_score as (partition by unit_id order by score)
+  window
+    by_score as (partition by unit_id order by score),
+    by_both as (partition by unit_id order by score, click)
 ),
-ties as (
-  select unit_id, first, max(last) as last, count(*) as p
-  from ranked
-  where click = 1
-  group by unit_id, first
-),
-relevant as (
+summed as (
   select
-    unit_id, sum(p) as p, sum(p * (first + last)) as ranks, sum(p * (last - first + 1 - p)) as tied
-  from ties
+    unit_id, count(*) as n, sum(click) as p,
+    sum(case when click = 1 then 2 * place - tied else 0 end) as twice_ranks,
+    sum(case when click = 1 then tied else 0 end) as tied
+  from ranked
   group by unit_id
-),
-units as (
-  select unit_id, count(*) as n from scored_rows group by unit_id
 )
 select
-  u.unit_id, u.n, cast(coalesce(r.p, 0) as bigint) as p,
-  cast(coalesce(r.ranks - r.p * (r.p + 1), 0) as bigint) as won_halves,
-  cast(coalesce(r.tied, 0) as bigint) as tied
-from units u
-left join relevant r on u.unit_id = r.unit_id
+  unit_id, n, cast(p as bigint) as p,
+  cast(twice_ranks - p * (p + 1) as bigint) as won_halves, cast(tied as bigint) as tied
+from summed

@@ -6,7 +6,7 @@ with categories as (
   select
     unit_id, in_period, request_id, category,
     min(day) as day,
-    count(*) as n
+    count(*) as impressions, count(category) as n
   from metric_rows
   where request_id is not null
   group by unit_id, in_period, request_id, category
@@ -15,9 +15,7 @@ lists as (
   select
     unit_id, in_period, request_id,
     min(day) as day,
-    sum(n) as impressions,
-    sum(case when category is not null then n else 0 end) as n,
-    sum(case when category is not null then n * (n - 1) else 0 end) as alike
+    sum(impressions) as impressions, sum(n) as n, sum(n * (n - 1)) as alike
   from categories
   group by unit_id, in_period, request_id
 )

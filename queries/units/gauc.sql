@@ -1,18 +1,22 @@
 -- grain: one row per unit and day with a scored impression; over the whole period, day is null
 -- reads: scored (unit_id, day, score of the served model, click)
--- AUC of a unit by the mid-ranks of its clicked scores, so that a tie is a half; a unit without both
--- classes is left out, and counted. Twice a mid-rank is the rank plus how many scores are no larger
+-- AUC of a unit by the places of its clicked scores (Mann and Whitney 1947); a unit without both classes
+-- is left out, and counted. Of equal scores those without a click come first, and half of them is taken
+-- off again, so that a tie is a half
 with ranked as (
   select
     unit_id, day, click,
-    rank() over same + count(*) over same as twice_rank
+    row_number() over by_both as place,
+    rank() over by_both - rank() over by_score as tied
   from scored
-  window same as (partition by unit_id, day order by score)
+  window
+    by_score as (partition by unit_id, day order by score),
+    by_both as (partition by unit_id, day order by score, click)
 ),
 summed as (
   select
     unit_id, day, count(*) as n, sum(click) as p,
-    sum(case when click = 1 then twice_rank else 0 end) as twice_ranks
+    sum(case when click = 1 then 2 * place - tied else 0 end) as twice_ranks
   from ranked
   group by unit_id, day
 ),
