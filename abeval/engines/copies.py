@@ -10,7 +10,7 @@ import re
 import shlex
 import sqlite3
 import zlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import replace
 from functools import partial, reduce
@@ -29,20 +29,36 @@ from abeval.experiment.sources import LogSource
 from abeval.files import real
 from abeval.scratch import Scratch
 
-_ENCODINGS = ["cp1251", "cp1252", "shift_jis", "gb18030"]
-"""What text files are in that are not UTF-8, in the names of charset-normalizer."""
 
-_ALIKE = 0.1
-"""Difference of disorder from the best encoding, up to which another one may be it as well."""
+def _of_pairs(encoding: str, *leads: int) -> str:
+    """Write the pattern of words of characters that have these first bytes of two."""
+    pairs = (bytes((lead, second)) for lead in leads for second in range(0x40, 0x100))
+    decoded = {pair.decode(encoding, "ignore") for pair in pairs}
+    return f"[A-Za-z{''.join(sorted(c for c in decoded if len(c) == 1 and c.isalpha()))}]+"
+
+
+_CYRILLIC = "(?=..)[А-ЯЁЄІЇҐ]?[а-яёєіїґ]+|[А-ЯЁЄІЇҐ]+"
+_WESTERN = "(?=.*[A-Za-z])([A-ZÀ-ÖØ-ÞŠŽ]?[a-zß-öø-ÿœšž]+|[A-ZÀ-ÖØ-ÞŒŠŽ]+)"
+_WORDS: Mapping[str, Callable[[], str]] = {
+    "cp1251": lambda: _CYRILLIC,
+    "cp1252": lambda: _WESTERN,
+    # Kana and the commoner half of the characters, which come first in both.
+    "shift_jis": partial(_of_pairs, "shift_jis", 0x82, 0x83, *range(0x88, 0x98)),
+    "gb18030": partial(_of_pairs, "gb2312", *range(0xB0, 0xD8)),
+}
+"""Encoding → what words with other letters than a to z are like in it."""
+
+_LIKELY, _POSSIBLE = 0.8, 0.3
+"""Share of the words that are like it where an encoding is likely, or possible."""
 
 _LOOKED_AT = 1_000_000
-"""Bytes of lines that are not ASCII."""
+"""Bytes of lines with such words."""
 
 
 def likely_encodings(file: str) -> dict[str, str]:
     r"""Find encodings that fit a text file which is not UTF-8, each with a word that it has in it.
 
-    There is one where one alone is likely, the likeliest first; none of a file of UTF-8.
+    There is one where one alone is likely; none of a file of UTF-8, or without such words.
 
     Example:
         >>> from tempfile import NamedTemporaryFile
@@ -52,15 +68,20 @@ def likely_encodings(file: str) -> dict[str, str]:
         ...     likely_encodings(log.name)
         {'cp1251': 'контрольная'}
     """
-    from charset_normalizer import from_bytes
-
-    found = dict[str, str]()
-    matches = [*from_bytes(_other_lines(file), cp_isolation=_ENCODINGS)]
-    for match in matches:
-        words = [word for word in re.findall(r"[^\W\d_]+", str(match)) if not word.isascii()]
-        if words and match.chaos <= matches[0].chaos + _ALIKE:
-            found[match.encoding] = max(words, key=len)
-    return found
+    text = _other_lines(file)
+    shares, shown = dict[str, float](), dict[str, str]()
+    for encoding, pattern in _WORDS.items():
+        try:
+            words = [w for w in re.findall(r"[^\W\d_]+", text.decode(encoding)) if not w.isascii()]
+        except UnicodeError:
+            continue
+        is_like = re.compile(pattern()).fullmatch
+        like = [word for word in words if is_like(word)]
+        if like:
+            shares[encoding], shown[encoding] = len(like) / len(words), max(like, key=len)
+    likely = [encoding for encoding, share in shares.items() if share >= _LIKELY]
+    possible = [encoding for encoding, share in shares.items() if share >= _POSSIBLE]
+    return {encoding: shown[encoding] for encoding in likely or possible}
 
 
 def _other_lines(file: str) -> bytes:

@@ -177,7 +177,7 @@ def test_refused_values_are_counted_by_variant(impressions: pd.DataFrame) -> Non
             ask(logs=frames)
         assert "metric 'spent'" in str(caught.value)
         assert f"{counts.a:,} in a, {counts.b:,} in b" in str(caught.value)
-        assert 'missing = "drop" in `metrics`' in str(caught.value.hint)
+        assert 'missing = "drop" (of a table' in str(caught.value.hint)
         assert 'missing = "zero"' in str(caught.value.hint)
     whole = impressions.assign(amount=finite(impressions.amount).fillna(1))
     assert loaded.analyze(logs={"impressions": whole})["spent"].units == 330
@@ -304,7 +304,7 @@ def test_a_table_of_units_refuses_missing_values(table: pd.DataFrame) -> None:
         abeval.analyze(table, variant="grp", metrics=["spent", "views"])
     assert f"{counts.a} in a, {counts.b} in b" in str(caught.value)
     assert "metric 'views'" in str(caught.value)
-    assert 'missing="drop" leaves' in str(caught.value.hint)
+    assert 'missing = "drop" (of a table --missing drop) leaves' in str(caught.value.hint)
     mixed = abeval.analyze(
         table, variant="grp", metrics=["spent", "views"], missing={"spent": "drop", "views": "zero"}
     )

@@ -290,7 +290,7 @@ def test_where_the_split_changed_cells_are_compared_within_stretches() -> None:
         ({"cuts": {"place": "place +"}}, "cuts.place"),
         ({"cuts": {"place": "plaice"}}, "plaice"),
         ({"segments": {"place": "place"}}, "is the name of a segment"),
-        ({"logs": {"units": {}}, "period": None}, "name its columns under `segments`"),
+        ({"logs": {"units": {}}, "period": None}, r"name its columns under \[segments\]"),
     ],
 )
 def test_mistakes_are_named(entries: dict[str, Any], message: str) -> None:

@@ -55,7 +55,7 @@ def test_cuped_is_that_of_the_statistics_with_new_units_in_their_own_stratum():
 
 def test_without_a_pre_period_cuped_is_refused_where_it_is_asked_for(loaded):
     told = loaded.experiment.model_dump(exclude_unset=True, exclude={"folder", "pre_period"})
-    with pytest.raises(ExperimentError, match=r'inference.adjust: "cuped" needs a `pre_period`'):
+    with pytest.raises(ExperimentError, match=r'inference.adjust: "cuped" needs a \[pre_period\]'):
         abeval.define(**(told | {"inference": {"adjust": "cuped"}}))
 
 

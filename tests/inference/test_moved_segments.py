@@ -159,7 +159,7 @@ def test_a_table_of_units_says_what_was_known_before() -> None:
 
 
 def test_known_before_needs_a_time_before() -> None:
-    with pytest.raises(ExperimentError, match=r"scene\.known: \"before\" needs a `pre_period`"):
+    with pytest.raises(ExperimentError, match=r"scene\.known: \"before\" needs a \[pre_period\]"):
         analyzed(world(users=100), known=True, pre_period=None)
 
 
@@ -192,7 +192,7 @@ def test_known_from_the_exposure_an_uneven_cell_is_a_fault_of_the_split() -> Non
 
 
 def test_known_from_the_exposure_needs_a_log_of_exposures_that_has_it() -> None:
-    with pytest.raises(ExperimentError, match=r'"exposure" needs logs=."exposures"'):
+    with pytest.raises(ExperimentError, match=r'"exposure" needs \[logs\.exposures\]'):
         exposed(world(), logs={"impressions": {}})
     segments = {"entry": {"value": "entrance", "known": "exposure"}}
     with pytest.raises(ExperimentError, match="'entrance', which the exposures do not have"):
