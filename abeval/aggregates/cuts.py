@@ -121,7 +121,7 @@ def _of_scores(totals: Totals, metrics: Sequence[Metric]) -> list[SumsRow]:
         "cell_scores",
         f"""
         with of_units as ({own})
-        select t.row as unit_id, cast(null as integer) as day, i.score, i.click,
+        select t.row as unit_id, i.day, i.score, i.click,
           c.number * {len(variants)} + {numbered("i.variant", variants)} as variant
         from of_units i
         join cut_cells c on {cells.cut_value(totals.name)} = c.value

@@ -60,12 +60,12 @@ class ReadLogs(PreparedLogs):
 
 
 def scored_rows(shape: LogShape, columns: Sequence[str]) -> str:
-    """Write SQL of the period's impressions: variant, score of its model, and columns."""
+    """Write SQL of the period's impressions: variant, score of its model, columns, no day."""
     score = by_value("u.variant", {v: f"i.{s}" for v, s in shape.score_of.items()})
     kept = ", ".join(f"i.{column}" for column in columns)
     return f"""
     with served as (
-      select u.variant, {kept}, {score} as score
+      select u.variant, {kept}, cast(null as integer) as day, {score} as score
       from impressions i join units u on i.unit_id = u.unit_id
       where i.in_period
     )

@@ -381,7 +381,7 @@ class Logs:
         """Show the rows of tables of a database as the relation `name`."""
         what = f"{source.table or 'the table'} cannot be read as the log {sources.log_name(name)}"
         with log_errors(what, "a view of a database may read its own tables, and no file"):
-            self._view_rows(name, sql, source)
+            self._view_rows(name, f"({sql})", source)
 
     def _add_files(self, name: str, source: LogSource, reads: str | None) -> None:
         """Make files readable as the relation `name`: Parquet as a view, text as a table."""
@@ -410,7 +410,7 @@ class Logs:
         failed = f"{log} cannot be read from {', '.join(source.paths)}"
         with self._copies.named(), log_errors(failed, hint):
             if files.kind == "parquet":
-                self._view_rows(name, f"from {text_files.parquet_rows(files, source)}", source)
+                self._view_rows(name, text_files.parquet_rows(files, source), source)
                 # One row of each column is read, to refuse damaged files here. Its values are not
                 # fetched: Python may lack what some types need, such as pytz for times with a zone.
                 self._run(f"select columns(*) is null from {quoted(name)} limit 1")
@@ -557,13 +557,12 @@ class Logs:
         self._stored[name] = replace(before, load=stored.load)
         return True
 
-    def _view_rows(self, name: str, sql: str, source: LogSource) -> None:
+    def _view_rows(self, name: str, rows: str, source: LogSource) -> None:
         """Show the rows of a log as they are stored, with its time as a time."""
+        self._run(f"create or replace view {quoted(name)} as from {rows}")
+        columns = text_files.with_fields(text_files.column_types(self._run, quoted(name)))
+        sql = f"select {columns} from {rows}"
         self._run(f"create or replace view {quoted(name)} as {sql}")
-        types = text_files.column_types(self._run, quoted(name))
-        if (columns := text_files.with_fields(types)) != "*":
-            sql = f"select {columns} from ({sql})"
-            self._run(f"create or replace view {quoted(name)} as {sql}")
         time = time_of_text(sources.log_name(name), name, source, self._run)
         if time is not None:
             replaced = f"select * replace ({time.sql} as {quoted(time.column)}) from ({sql})"

@@ -45,6 +45,7 @@ def simplify(tree: exp.Query, dialect: str = "duckdb") -> exp.Query:
                     if table.name == cte.alias:
                         table.set("this", exp.to_identifier(other))
                 cte.pop()
+    _hoist(tree)
     for name in tree.find_all(exp.Identifier) if dialect == "duckdb" else ():
         if re.fullmatch(r"[a-z_][a-z0-9_]*", name.this) and name.this not in _reserved():
             name.set("quoted", False)
@@ -54,6 +55,22 @@ def simplify(tree: exp.Query, dialect: str = "duckdb") -> exp.Query:
         if named and (dialect != "clickhouse" or not alias.this.table):
             alias.replace(alias.this)
     return tree
+
+
+def _hoist(tree: exp.Query) -> None:
+    """Let the last query of `with` stand where only some of its columns are chosen."""
+    ctes = [*tree.ctes]
+    if not ctes or not isinstance(ctes[-1].this, exp.Select):
+        return
+    last = ctes[-1]
+    if repeated(tree, (exp.Star, exp.Column)) == last.alias and not last.this.ctes:
+        last.pop()
+        rest = tree.args["with_"] if len(ctes) > 1 else None
+        for key in ("expressions", "from_", "with_"):
+            tree.set(key, None)
+        for key, value in last.this.args.items():
+            tree.set(key, value)
+        tree.set("with_", rest)
 
 
 @cache
@@ -203,8 +220,9 @@ def _join_lines(lines: Sequence[str], *before: str) -> list[str]:
         text = reduce(_append, (line.strip() for line in group))
         was_open, is_open = is_open, indent + len(text) <= WIDTH
         opening = text if is_open else group[0].strip()
-        # A CTE begins a line.
+        # A CTE begins a line, and so does what is selected of them.
         follows = was_open and (is_open or not opening.lower().endswith(" as ("))
+        follows &= opening.lower().partition(" ")[0] != "select"
         if follows and len(joined[-1]) + 1 + len(opening) <= WIDTH:
             joined[-1] += f" {opening}"
         else:

@@ -222,8 +222,7 @@ def _source_rows(run: Run, prepared: Prepared, metric: Metric) -> str:
     if source.events is not None:
         write_unit_event(ReadLogs(run, prepared), [metric])
     elif source.scored:
-        rows = scored_rows(prepared.shape, ("unit_id", "click"))
-        show_scored(engine, f"select *, cast(null as integer) as day from ({rows}) as scored_rows")
+        show_scored(engine, scored_rows(prepared.shape, ("unit_id", "click")))
     else:
         show_rows(engine, _VALUES["metric_rows"])
     engine.view(source.name, query(source.query))
