@@ -79,10 +79,12 @@ def open_database(
 
 def connect(options: EngineOptions | None, scratch: Scratch | None) -> duckdb.DuckDBPyConnection:
     """Open the connection of an engine: in memory, or to a file where memory is limited."""
-    limited = getattr(options, "memory_limit", None) is not None
-    database = str(scratch.path / "run.duckdb") if scratch is not None and limited else ":memory:"
-    names = ("memory_limit", "threads", "temp_directory")
-    settings = {name: getattr(options, name, None) for name in names}
+    memory = getattr(options, "memory", None)
+    database = str(scratch.path / "run.duckdb") if scratch is not None and memory else ":memory:"
+    settings = {name: getattr(options, name, None) for name in ("threads", "temp_directory")}
+    if memory is not None:
+        # The other half is for arrays of units and for Python, of which DuckDB knows nothing.
+        settings["memory_limit"] = f"{memory // 2}B"
     if scratch is not None:
         settings["temp_directory"] = str(scratch.path / "spill")
     config = {name: value for name, value in settings.items() if value is not None}
@@ -91,7 +93,7 @@ def connect(options: EngineOptions | None, scratch: Scratch | None) -> duckdb.Du
         config["force_compression"] = "uncompressed"
     if options is None or not options.remote_files:
         config |= NO_EXTENSIONS
-    if limited:
+    if memory:
         # What DuckDB has freed would stay with its allocator: the arrays that follow need it.
         config["allocator_bulk_deallocation_flush_threshold"] = "1MB"
     try:

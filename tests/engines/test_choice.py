@@ -94,7 +94,7 @@ def test_a_flag_leaves_the_other_entries_of_the_file(tmp_path: Path) -> None:
     options = EngineOptions(threads=1, memory_limit="123MiB")
     engine = open_engine(options, tmp_path, choice="duckdb")
     settings = "select current_setting('memory_limit'), current_setting('threads')"
-    assert engine.rows(settings) == [("123.0 MiB", 1)]
+    assert engine.rows(settings) == [("61.5 MiB", 1)]
     engine.close()
 
 

@@ -151,10 +151,10 @@ def test_databases_of_one_name_in_two_folders_are_two(engine: DuckDBEngine, tmp_
     assert engine.rows('select * from raw_1 union all select * from "raw_2"') == [(1,), (2,)]
 
 
-def test_the_callers_options_are_used() -> None:
+def test_the_callers_options_are_used_and_duckdb_has_half_of_the_memory() -> None:
     made = DuckDBEngine(EngineOptions(memory_limit="123MiB", threads=3))
     settings = "select current_setting('memory_limit'), current_setting('threads')"
-    assert made.rows(settings) == [("123.0 MiB", 3)]
+    assert made.rows(settings) == [("61.5 MiB", 3)]
     made.close()
 
 
