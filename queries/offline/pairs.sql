@@ -1,8 +1,8 @@
 -- grain: one row per unit: pairs of a relevant and another row of the unit, and twice the pairs that
 -- the score orders correctly, a tie counted once; by places (Mann and Whitney 1947)
 -- reads: scored_rows (unit_id, score, click)
--- of equal scores those that are not relevant come first: a relevant one is above so many of them
--- as it is tied with, half of which are taken off again
+-- among equal scores, rows that are not relevant come first: each relevant one is above those that it
+-- is tied with; half of their number is subtracted, so that a tie counts 1/2
 with ranked as (
   select
     unit_id, click,
