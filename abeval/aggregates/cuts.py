@@ -43,7 +43,7 @@ def cut_sums(logs: ReadLogs, metrics: Sequence[Metric]) -> tuple[list[SumsRow], 
         totals = _totals(logs, name)
         notes += totals.cells.notes
         own = totals.sums(of_sums, totals.columns)
-        rows += own + _of_scores(totals, wanted)
+        rows += own + _sum_scores(totals, wanted)
         if not logs.prepared.placed.stretches:
             rows += _influences(totals, own, [m for m in of_sums if splits_by_cut(m)])
     # Scores may have fewer units than their cell.
@@ -104,7 +104,7 @@ def _totals(logs: ReadLogs, name: str) -> Totals:
     return Totals(logs, name, of_cut, unit[groups.first], cell[groups.first], columns)
 
 
-def _of_scores(totals: Totals, metrics: Sequence[Metric]) -> list[SumsRow]:
+def _sum_scores(totals: Totals, metrics: Sequence[Metric]) -> list[SumsRow]:
     """Sum GAUC and AUC of each cell, from its scored impressions.
 
     Its variant is a variant in a cell, and its unit a row of the totals.

@@ -54,7 +54,7 @@ class Ranked:
         below = np.bincount(self.unit, parts * self.events, size).astype(np.int64)
         counts = np.bincount(self.unit, self.events, size).astype(np.int64)
         of_stretches = (self.stretch == one for one in np.unique(self.stretch))
-        return reduce(add, (_moments_of(below[own], counts[own]) for own in of_stretches))
+        return reduce(add, (_make_moments(below[own], counts[own]) for own in of_stretches))
 
 
 @dataclass(frozen=True)
@@ -99,7 +99,7 @@ class UnitValues:
         return ranked
 
 
-def _moments_of(below: Whole, events: Whole) -> Moments:
+def _make_moments(below: Whole, events: Whole) -> Moments:
     """Return moments of parts of values below a quantile, and of all values."""
     sums = exact_sums([below, events], [(0,), (1,), (0, 0), (0, 1), (1, 1)])
     (y,), (x,), (y_y,), (y_x,), (x_x,) = sums.values()

@@ -300,7 +300,7 @@ def sums_of(slices: Sequence[Slice], groups: Groups) -> list[SumsRow]:
         alike.setdefault((cell, id(one.of)), []).append(number)
     rows: list[list[SumsRow]] = [[] for _ in slices]
     for numbers in alike.values():
-        of_alike = _of_alike([slices[number] for number in numbers], groups)
+        of_alike = _sum_alike([slices[number] for number in numbers], groups)
         for number, own in zip(numbers, of_alike, strict=True):
             rows[number] = own
     return [*chain(*rows)]
@@ -331,7 +331,7 @@ def moments_of(
     return moments
 
 
-def _of_alike(slices: Sequence[Slice], groups: Groups) -> list[list[SumsRow]]:
+def _sum_alike(slices: Sequence[Slice], groups: Groups) -> list[list[SumsRow]]:
     """Return the rows of slices of the same units in the same cells."""
     order, starts = _ordered(slices[0], groups)
     own = order[starts]

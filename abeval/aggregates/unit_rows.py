@@ -136,7 +136,7 @@ class UnitRows(PreparedLogs):
         return RowSums({**daily, **others.days}, others.by_day, others.values, others.catalogue)
 
     @property
-    def _scored(self) -> list[Source]:
+    def _score_sources(self) -> list[Source]:
         return [source for source in (GAUC, AUC) if source in self.sources]
 
     @property
@@ -178,11 +178,13 @@ class UnitRows(PreparedLogs):
     def _write_period(self) -> None:
         """Write scores, values and items of rows of the period that have any."""
         joins = ""
-        known = {f"value_{i}": _by_arm(columns) for i, columns in enumerate(self.values)}
-        if self._scored:
-            known["score"] = _by_arm([self.shape.score_of.get(v) for v in self.experiment.variants])
+        known = {f"value_{i}": _pick_by_variant(columns) for i, columns in enumerate(self.values)}
+        if self._score_sources:
+            known["score"] = _pick_by_variant(
+                [self.shape.score_of.get(v) for v in self.experiment.variants]
+            )
         columns = dict(known)
-        if self._scored:
+        if self._score_sources:
             columns |= {"arm": "u.arm", "click": _CLICK}
         if CATALOGUE in self.sources:
             known["item"], joins = self._name_items()
@@ -209,7 +211,7 @@ class UnitRows(PreparedLogs):
         day, dated = ("day", " and day is not null") if by_day else (_NO_DAY, "")
         columns = f"unit_id, arm as variant, {day} as day, score, click"
         scored = f"select {columns} from narrow_rows where score is not null{dated} and"
-        asked = [source for source in self._scored if source.of_days or not by_day]
+        asked = [source for source in self._score_sources if source.of_days or not by_day]
         return self._days(asked, show_scored, scored)
 
     def _days(
@@ -225,7 +227,7 @@ class UnitRows(PreparedLogs):
             for start, end in blocks(self.engine, rows, len(self.units.hash)):
                 show(self.engine, f"{sql} unit_id >= {start} and unit_id < {end}")
                 parts.append(read_days(self.engine, source))
-            days[source] = _joined(parts)
+            days[source] = _concatenate(parts)
         return days
 
     def _values(self, place: int, columns: tuple[str, ...]) -> UnitValues:
@@ -268,7 +270,7 @@ def _hash(engine: Engine, column: str) -> str:
     return f"case when {column} is not null then {engine.hash64([column])} end"
 
 
-def _by_arm(columns: Sequence[str | None]) -> str:
+def _pick_by_variant(columns: Sequence[str | None]) -> str:
     """Write the column of a row that its unit's variant has of its own; null for None."""
     if len({*columns}) == 1:
         return f"l.{columns[0]}"
@@ -293,7 +295,7 @@ def _write_categories(engine: Engine, hashed: bool) -> None:
     )
 
 
-def _joined(parts: Sequence[UnitDays]) -> UnitDays:
+def _concatenate(parts: Sequence[UnitDays]) -> UnitDays:
     """Join the sums of blocks of units."""
     unit, in_period, day = (np.concatenate([part[i] for part in parts]) for i in range(3))
     names = parts[0].columns

@@ -103,17 +103,17 @@ def sql(
     from abeval.engines.sql import query_names
 
     if sums is not None:
-        typer.echo(_sums(sums, dialect, connect), nl=False)
+        typer.echo(_write_sums(sums, dialect, connect), nl=False)
     elif name is None:
         typer.echo("\n".join(query_names()))
     elif metric is not None:
-        typer.echo(_of_metric(Path(name), metric, dialect, connect), nl=False)
+        typer.echo(_write_metric(Path(name), metric, dialect, connect), nl=False)
     elif database is not None:
         _write_database(Path(name), database)
     elif views:
         from abeval.table.metric_sql import view_statements
 
-        typer.echo(view_statements(_experiment(Path(name))), nl=False)
+        typer.echo(view_statements(_load_experiment(Path(name))), nl=False)
     elif name.endswith(".toml"):
         hint = "abeval tools sql experiment.toml ctr"
         raise ExperimentError("name a metric of the experiment, or give --views", hint)
@@ -123,21 +123,21 @@ def sql(
         typer.echo(plain_statement(name, dialect), nl=False)
 
 
-def _experiment(file: Path) -> "Experiment":
+def _load_experiment(file: Path) -> "Experiment":
     from abeval.experiment.load import load_experiment
 
     return load_experiment(file)
 
 
-def _of_metric(file: Path, metric: str, dialect: str, uri: str | None) -> str:
+def _write_metric(file: Path, metric: str, dialect: str, uri: str | None) -> str:
     """Write the statement of a metric's value."""
     from abeval.table.metric_sql import metric_statements
     from abeval.table.warehouse import value_statement
 
     if dialect == "duckdb" and uri is None:
-        return metric_statements(_experiment(file), [metric])[metric]
-    with _warehouse(dialect, uri) as known:
-        return value_statement(_experiment(file), metric, *known)
+        return metric_statements(_load_experiment(file), [metric])[metric]
+    with _open_warehouse(dialect, uri) as known:
+        return value_statement(_load_experiment(file), metric, *known)
 
 
 def _write_database(file: Path, database: Path) -> None:
@@ -149,7 +149,7 @@ def _write_database(file: Path, database: Path) -> None:
     from abeval.files import write_bytes
     from abeval.table.metric_sql import view_statements
 
-    experiment = _experiment(file)
+    experiment = _load_experiment(file)
     statements = view_statements(experiment, is_absolute=True)
     there = [files_there("", log, experiment.folder) for log in experiment.logs.named.values()]
     files = [name for found in there if found for name in (*found.read, *found.empty)]
@@ -162,7 +162,7 @@ def _write_database(file: Path, database: Path) -> None:
 
 
 @contextmanager
-def _warehouse(dialect: str, uri: str | None) -> "Iterator[tuple[Any, ...]]":
+def _open_warehouse(dialect: str, uri: str | None) -> "Iterator[tuple[Any, ...]]":
     """Give the dialect of a warehouse, and what tells its tables' types."""
     from abeval.table.connection import connect
 
@@ -173,12 +173,12 @@ def _warehouse(dialect: str, uri: str | None) -> "Iterator[tuple[Any, ...]]":
         yield warehouse.dialect, warehouse.types, warehouse.materializes
 
 
-def _sums(file: Path, dialect: str, uri: str | None) -> str:
+def _write_sums(file: Path, dialect: str, uri: str | None) -> str:
     """Write the statement of an experiment's sums."""
     from abeval.table.warehouse import sums_statement
 
-    with _warehouse(dialect, uri) as known:
-        return sums_statement(_experiment(file), *known).text
+    with _open_warehouse(dialect, uri) as known:
+        return sums_statement(_load_experiment(file), *known).text
 
 
 def simulate(

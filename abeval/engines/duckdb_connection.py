@@ -79,8 +79,10 @@ def open_database(
 
 def connect(options: EngineOptions | None, scratch: Scratch | None) -> duckdb.DuckDBPyConnection:
     """Open the connection of an engine: in memory, or to a file where memory is limited."""
-    memory = getattr(options, "memory", None)
-    database = str(scratch.path / "run.duckdb") if scratch is not None and memory else ":memory:"
+    memory = None if options is None else options.memory
+    database = ":memory:"
+    if scratch is not None and memory is not None:
+        database = str(scratch.path / "run.duckdb")
     settings = {name: getattr(options, name, None) for name in ("threads", "temp_directory")}
     if memory is not None:
         # The other half is for arrays of units and for Python, of which DuckDB knows nothing.
@@ -93,7 +95,7 @@ def connect(options: EngineOptions | None, scratch: Scratch | None) -> duckdb.Du
         config["force_compression"] = "uncompressed"
     if options is None or not options.remote_files:
         config |= NO_EXTENSIONS
-    if memory:
+    if memory is not None:
         # What DuckDB has freed would stay with its allocator: the arrays that follow need it.
         config["allocator_bulk_deallocation_flush_threshold"] = "1MB"
     try:

@@ -559,8 +559,7 @@ class Logs:
 
     def _view_rows(self, name: str, rows: str, source: LogSource) -> None:
         """Show the rows of a log as they are stored, with its time as a time."""
-        self._run(f"create or replace view {quoted(name)} as from {rows}")
-        columns = text_files.with_fields(text_files.column_types(self._run, quoted(name)))
+        columns = text_files.with_fields(text_files.column_types(self._run, rows))
         sql = f"select {columns} from {rows}"
         self._run(f"create or replace view {quoted(name)} as {sql}")
         time = time_of_text(sources.log_name(name), name, source, self._run)

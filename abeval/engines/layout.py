@@ -47,7 +47,7 @@ def simplify(tree: exp.Query, dialect: str = "duckdb") -> exp.Query:
                 cte.pop()
     _hoist(tree)
     for name in tree.find_all(exp.Identifier) if dialect == "duckdb" else ():
-        if re.fullmatch(r"[a-z_][a-z0-9_]*", name.this) and name.this not in _reserved():
+        if re.fullmatch(r"[a-z_][a-z0-9_]*", name.this) and name.this not in _find_reserved_words():
             name.set("quoted", False)
     for alias in [*tree.find_all(exp.Alias)]:
         # ClickHouse may call a column `a.x` without.
@@ -74,7 +74,7 @@ def _hoist(tree: exp.Query) -> None:
 
 
 @cache
-def _reserved() -> frozenset[str]:
+def _find_reserved_words() -> frozenset[str]:
     """Find the words that no name of a column may be without quotes, in DuckDB."""
     sql = "select keyword_name from duckdb_keywords() where keyword_category in ($1, $2)"
     kinds = ["reserved", "type_function"]

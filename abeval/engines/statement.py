@@ -73,10 +73,10 @@ def transpiled(
         >>> transpiled(parsed("select sum(columns('^c_')) from t"), "spark", lambda _: ["c_1", "d"])
         'SELECT SUM(c_1) AS c_1 FROM t'
     """
-    return _written(_in_dialect(tree, dialect, columns_of, names, trusted), dialect, pretty)
+    return _write(_translate(tree, dialect, columns_of, names, trusted), dialect, pretty)
 
 
-def _in_dialect(
+def _translate(
     tree: exp.Query,
     dialect: str,
     columns_of: ColumnsOf,
@@ -95,7 +95,7 @@ def _in_dialect(
     return _renamed(query, names or {})
 
 
-def _written(query: exp.Query, dialect: str, pretty: bool) -> str:
+def _write(query: exp.Query, dialect: str, pretty: bool) -> str:
     try:
         return query.sql(dialect, pretty=pretty, comments=False, unsupported_level=ErrorLevel.RAISE)
     except (SqlglotError, AttributeError) as error:
@@ -367,13 +367,13 @@ def joined(
         is_read = relation is answer or readers[unique]
         if relation.sql is None or _repeats(relation) is not None or not is_read:
             continue
-        tree = _translated(relation.sql, relation, dialect, names)
+        tree = _translate_sql(relation.sql, relation, dialect, names)
         prune(tree, unique, needs, _LOOKED_UP)
         readers.update(tables_of(tree))
         tree, ctes, head = simplify(tree, dialect), list[str](), ""
         if relation is answer:
             ctes = [
-                lay_out(_written(cte.this, dialect, True), dialect, f"{cte.alias} AS (", ")")
+                lay_out(_write(cte.this, dialect, True), dialect, f"{cte.alias} AS (", ")")
                 for cte in tree.ctes
             ]
             tree.set("with_", None)
@@ -382,7 +382,7 @@ def joined(
             head = f"{unique} AS{kept} ("
         text = _comment(relation.sql) or comments.get(relation.name, "")
         noted = "".join(f"-- {line}\n" for line in text.splitlines())
-        parts = [*ctes, noted + lay_out(_written(tree, dialect, True), dialect, head, ")"), *parts]
+        parts = [*ctes, noted + lay_out(_write(tree, dialect, True), dialect, head, ")"), *parts]
     *named, last = parts
     return ("with\n" + ",\n".join(named) + "\n" if named else "") + last + "\n"
 
@@ -398,7 +398,7 @@ def view_statements(relations: Mapping[str, Relation]) -> list[str]:
     names = _names(every, merges=False)
     return [
         lay_out(
-            f"{_written(simplify(_translated(one.sql, one, 'duckdb', names)), 'duckdb', True)};",
+            f"{_write(simplify(_translate_sql(one.sql, one, 'duckdb', names)), 'duckdb', True)};",
             "duckdb",
             f"CREATE OR REPLACE VIEW {quoted(unique) if unique != unique.lower() else unique} AS",
         )
@@ -448,9 +448,9 @@ def _names(
     return names
 
 
-def _translated(
+def _translate_sql(
     sql: str, relation: Relation, dialect: str, names: Mapping[Relation, str]
 ) -> exp.Query:
     tree, reads, trusted = parsed(sql), relation.reads, is_query(sql)
     renamed = {name: names[read] for name, read in reads.items() if names[read] != name}
-    return _in_dialect(tree, dialect, lambda name: reads[name].columns, renamed, trusted)
+    return _translate(tree, dialect, lambda name: reads[name].columns, renamed, trusted)

@@ -1,6 +1,6 @@
 """The variant of each unit as SQL of the cells of a log, for statements that run elsewhere."""
 
-from abeval.assignment import SLOTS, Assignment
+from abeval.assignment import Assignment, Plan
 from abeval.engines.builders import rule_sql, sub_bucket_sql
 from abeval.engines.sql import literal, query, row_count
 from abeval.errors import ExperimentError
@@ -36,7 +36,7 @@ def placed_sql(run: Run, shape: LogShape, is_whole: bool) -> str:
     has_ties = not is_whole or bool(row_count(engine, tied))
     excludes = experiment.cleaning.crossover == "exclude"
     if by_rule or (has_ties and experiment.ties != "none"):
-        variant = _by_rule(run)
+        variant = _write_rule(run)
         if not by_rule:
             first = f"coalesce(first_variant, {variant})"
             variant = f"case when variant_low <> variant_high then {first} else variant_low end"
@@ -60,19 +60,13 @@ def placed_sql(run: Run, shape: LogShape, is_whole: bool) -> str:
     """
 
 
-def _by_rule(run: Run) -> str:
-    """Write the variant that the rule gives a unit, without one the owner of its slot."""
+def _write_rule(run: Run) -> str:
+    """Write the variant that the rule gives a unit; without one, that of its slot by weights."""
     experiment, rule = run.experiment, run.experiment.assignment_rule
-    if rule is not None:
-        sql = rule_sql(rule, _ID)
-        if sql is None:
-            raise ExperimentError("the hash of [assignment] has no form in SQL", "log the variant")
-        return sql
-    weights = {name: variant.weight for name, variant in experiment.variants.items()}
-    drawn = run.engine.hash60(experiment.salt, _ID)
-    cases = " ".join(
-        f"when {drawn} % {SLOTS} >= {one.start} and {drawn} % {SLOTS} < {one.stop} "
-        f"then {literal(one.variant)}"
-        for one in Assignment(experiment.salt, weights).ranges
-    )
-    return f"case {cases} end"
+    if rule is None:
+        weights = {name: variant.weight for name, variant in experiment.variants.items()}
+        rule = Plan(Assignment(experiment.salt, weights)).rule()
+    sql = rule_sql(rule, _ID)
+    if sql is None:
+        raise ExperimentError("the hash of [assignment] has no form in SQL", "log the variant")
+    return sql

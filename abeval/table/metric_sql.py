@@ -53,13 +53,13 @@ def metric_statements(experiment: Experiment, names: Sequence[str]) -> dict[str,
     experiment, texts = experiment.model_copy(update=bare), dict[str, str]()
     recorder = Recorder(experiment.engine, experiment.folder)
     with opened(experiment, {}, engine=recorder) as run:
-        prepared = _prepared(run, recorder, metrics)
+        prepared = _prepare_views(run, recorder, metrics)
         has = prepared.shape.needs_met(experiment.unit)
         for metric in metrics:
             if lacking := ", ".join(sorted(metric.needs - has)):
                 what = f"{metric.name} has no statement: the logs have no {lacking}"
                 raise ExperimentError(what, "ask for another metric, or map the columns")
-            recorder.view("metric_value", _value(run, recorder, prepared, metric))
+            recorder.view("metric_value", _write_value(run, recorder, prepared, metric))
             value = recorder.relations["metric_value"]
             # Rows without an id are numbered, once.
             once = experiment.unit == ROW_UNIT
@@ -83,7 +83,7 @@ def view_statements(experiment: Experiment, is_absolute: bool = False) -> str:
     _check_design(experiment)
     recorder = Recorder(experiment.engine, experiment.folder, is_absolute)
     with opened(experiment, {}, engine=recorder) as run:
-        prepared = _prepared(run, recorder, metrics)
+        prepared = _prepare_views(run, recorder, metrics)
         has = prepared.shape.needs_met(experiment.unit)
         recorder.note("impressions", "select * from logged_impressions")
         for name in ("metric_rows", "shown_rows"):
@@ -122,7 +122,7 @@ def _check(experiment: Experiment, metric: Metric) -> None:
         raise ExperimentError(f"{metric.name} has no statement: {reason}", "ask for another metric")
 
 
-def _prepared(run: Run, recorder: Recorder, metrics: Sequence[Metric]) -> Prepared:
+def _prepare_views(run: Run, recorder: Recorder, metrics: Sequence[Metric]) -> Prepared:
     """Make the views of the logs, and `units` as SQL."""
     prepared = prepare(run, metrics)
     if len(prepared.placed.stretches) > 1:
@@ -150,22 +150,24 @@ def _keep_first_rows(recorder: Recorder, raw: str) -> None:
         recorder.restate("kept_impressions", text)
 
 
-def _value(run: Run, recorder: Recorder, prepared: Prepared, metric: Metric) -> str:
+def _write_value(run: Run, recorder: Recorder, prepared: Prepared, metric: Metric) -> str:
     """Return the last step of a metric, over the rows of its source, which are made here."""
     engine, shape = run.engine, prepared.shape
     if metric.source is CATALOGUE:
-        return _of_catalogue(recorder, metric.name)
+        return _write_catalogue(recorder, metric.name)
     if metric.source is QUANTILE:
         _write_events(run, shape, metric)
         return _VALUES["quantile"].format(level=metric.level, scale=scales(metric)[0])
     rows = _source_rows(run, prepared, metric)
     terms = {"numerator": metric.value, "denominator": metric.per}
-    totals = {name: _total(run, shape, term) for name, term in terms.items() if term is not None}
+    totals = {
+        name: _write_total(run, shape, term) for name, term in terms.items() if term is not None
+    }
     counts = []
     if metric.among is not None:
-        counts.append(f"{_total(run, shape, metric.among)} = 1")
+        counts.append(f"{_write_total(run, shape, metric.among)} = 1")
     if metric.known is not None:
-        known, lacking = (_total(run, shape, term) for term in metric.known)
+        known, lacking = (_write_total(run, shape, term) for term in metric.known)
         counts.append(f"({known} <> 0 or {lacking} = 0)")
     having = f"having {' and '.join(counts)}" if counts else ""
     listed = ", ".join(f"{sql} as {name}" for name, sql in totals.items())
@@ -193,22 +195,22 @@ def _value(run: Run, recorder: Recorder, prepared: Prepared, metric: Metric) -> 
 def _write_events(run: Run, shape: LogShape, metric: Metric) -> None:
     """Write the values that a quantile ranks, and how often each occurs."""
     columns = value_columns(shape, run.experiment, metric)
-    value = _of_variant({name: f"i.{column}" for name, column in columns.items()})
+    value = _pick_by_variant({name: f"i.{column}" for name, column in columns.items()})
     show_valued(run.engine, _VALUES["valued"].format(value=value))
     run.engine.view("quantile", query(QUANTILE.query))
     run.engine.view("quantile_level", _VALUES["quantile_level"])
 
 
-def _total(run: Run, shape: LogShape, term: Term) -> str:
+def _write_total(run: Run, shape: LogShape, term: Term) -> str:
     """Write what the rows of a unit add up to."""
 
     def total(column: str) -> str:
         return "count(distinct s.day)" if column == "c_days" else f"coalesce(sum(s.{column}), 0)"
 
-    return _of_variant({v: total(shape.component(term, v)) for v in run.experiment.variants})
+    return _pick_by_variant({v: total(shape.component(term, v)) for v in run.experiment.variants})
 
 
-def _of_variant(columns: Mapping[str, str]) -> str:
+def _pick_by_variant(columns: Mapping[str, str]) -> str:
     """Write a column, of each variant its own where they differ."""
     first, *rest = {*columns.values()}
     return by_value("u.variant", columns) if rest else first
@@ -229,7 +231,7 @@ def _source_rows(run: Run, prepared: Prepared, metric: Metric) -> str:
     return source.name
 
 
-def _of_catalogue(engine: Recorder, name: str) -> str:
+def _write_catalogue(engine: Recorder, name: str) -> str:
     """Return how many items were shown, and how evenly, at equal numbers of units."""
     for relation in ("shown_rows", "group_units"):
         engine.view(relation, _VALUES[relation].format(groups=ITEM_GROUPS))

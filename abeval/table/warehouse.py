@@ -122,17 +122,17 @@ def sums_statement(
     has_before = experiment.of_units or experiment.pre_period is not None
     # The sums of a look are those of any other plan.
     sums.check_supported(experiment.at_one_look, named, has_before)
-    text, columns, refused = _statement(experiment, named, dialect, types_of, materializes)
+    text, columns, refused = _write_statement(experiment, named, dialect, types_of, materializes)
     heading = "sums by metric, variant and day"
     notes = [
-        *_tested(heading, dialect, TESTED),
+        *_note_tests(heading, dialect, TESTED),
         f"{heading} of the experiment {experiment.name!r}: save the rows as a CSV file, then",
         "abeval analyze EXPERIMENT.toml --sums FILE",
         *(f"not among them: {name}: {why}" for name, why in refused.items()),
     ]
     if experiment.inference.looks == "group_sequential":
         notes.append("take inference.looks out of the file first: sums have one look")
-    return SumsStatement(_commented(notes) + text, columns, refused)
+    return SumsStatement(_write_comments(notes) + text, columns, refused)
 
 
 def value_statement(
@@ -152,23 +152,23 @@ def value_statement(
     if metric.cap is not None:
         raise ExperimentError(f"{name} is capped, and one statement in {dialect} cannot", _HERE)
     plain = experiment.model_copy(update={"pre_period": None})
-    text, *_ = _statement(plain, [metric], dialect, types_of, materializes, of_value=True)
+    text, *_ = _write_statement(plain, [metric], dialect, types_of, materializes, of_value=True)
     heading = f"{name}: {metric.formula}"
     if dialect == "spark":
         heading += "; with spark.sql.session.timeZone = UTC"
-    return _commented(_tested(heading, dialect, (*TESTED, "spark"))) + text
+    return _write_comments(_note_tests(heading, dialect, (*TESTED, "spark"))) + text
 
 
-def _tested(heading: str, dialect: str, tested: Sequence[str]) -> list[str]:
+def _note_tests(heading: str, dialect: str, tested: Sequence[str]) -> list[str]:
     unverified = f"unverified: not run on {dialect} by abeval's tests"
     return [f"{heading}; abeval's tests run it" if dialect in tested else unverified]
 
 
-def _commented(notes: Sequence[str]) -> str:
+def _write_comments(notes: Sequence[str]) -> str:
     return "".join(f"-- {' '.join(note.split())}\n" for note in notes)
 
 
-def _statement(
+def _write_statement(
     experiment: Experiment,
     named: Sequence[Metric],
     dialect: str,

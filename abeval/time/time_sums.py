@@ -12,13 +12,7 @@ from abeval.aggregates import aggregates
 from abeval.aggregates.collect import Collected
 from abeval.aggregates.metric_queries import ReadLogs
 from abeval.aggregates.source_values import SourceValues, rows_of
-from abeval.aggregates.sums import (
-    DAY,
-    WHOLE,
-    ByStretch,
-    by_stretch,
-    slices_of,
-)
+from abeval.aggregates.sums import DAY, WHOLE, ByStretch, by_stretch, slices_of
 from abeval.aggregates.unit_rows import ROW_SOURCES, row_sums
 from abeval.aggregates.wanted import refusals, wanted_of
 from abeval.bounds import MAX_WINDOW_DAYS
