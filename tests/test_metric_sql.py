@@ -15,13 +15,13 @@ import pytest
 import abeval
 from abeval.api import LoadedExperiment
 from abeval.cli.main import main
-from abeval.engines.sql import query, query_names
+from abeval.engines.sql import query
 from abeval.errors import ExperimentError
 from abeval.experiment.metrics import named_metrics
 from abeval.table.metric_sql import metric_statements, view_statements
 from tests.aggregates import events_world
 from tests.engines import nasty
-from tests.engines.test_queries import FOLDERS, named_relations
+from tests.engines.test_queries import ANALYSIS, named_relations
 from tests.logs.small import PERIOD, small_log
 
 LINES = 150
@@ -294,15 +294,15 @@ def test_queries_run_over_the_views(
     assert RUN[world] <= ran
 
 
-PLAIN = [name for name in query_names() if name.split("/")[0] in FOLDERS] + ["sums/shown"]
-PLAIN.remove("units/exposure_segments")
-_OF_ROWS = {"units/sessions", "units/page_views", "units/logged_sums", "catalogue/reach"}
-_OF_SCORES = {"units/gauc", "units/auc", "metric/unit_aucs", "units/served_ranking"}
-_OF_CLICKS = {"log/clicked_keys", "log/click_fate", "log/attributed", "log/click_accounting"}
+PLAIN = [*ANALYSIS, "2_units/shown"]
+PLAIN.remove("2_units/exposure_segments")
+_OF_ROWS = {"4_metrics/sessions", "4_metrics/page_views", "2_units/logged_sums", "4_metrics/reach"}
+_OF_SCORES = {"4_metrics/gauc", "4_metrics/auc", "4_metrics/unit_aucs", "4_metrics/served_ranking"}
+_OF_CLICKS = {f"1_log/{name}" for name in ("clicked_keys", "click_fate", "attributed")}
 RUN = {
-    "sample": _OF_ROWS | _OF_SCORES | _OF_CLICKS | {"log/exposed", "units/quantile"},
-    "events": {"log/outcomes", "units/unit_events", "units/impression_events"},
-    "numbers": _OF_ROWS | _OF_SCORES | _OF_CLICKS | {"units/category_diversity"},
+    "sample": _OF_ROWS | _OF_SCORES | _OF_CLICKS | {"1_log/exposed", "4_metrics/quantile"},
+    "events": {"3_rows/outcomes", "4_metrics/unit_events", "3_rows/impression_events"},
+    "numbers": _OF_ROWS | _OF_SCORES | _OF_CLICKS | {"4_metrics/category_diversity"},
 }
 """World → queries that its views are enough for."""
 
@@ -321,7 +321,7 @@ def test_views_are_written_to_a_database(
         rows = connection.execute("select count(*), sum(c_1) from logged_cells").fetchone()
         assert rows is not None
         assert rows[1] == len(small_log())
-        assert connection.execute(query("units/page_views")).fetchall()
+        assert connection.execute(query("4_metrics/page_views")).fetchall()
 
 
 EXPERIMENT = """

@@ -192,7 +192,7 @@ def _unit_aucs(logs: ReadLogs, of: SourceValues) -> list[UnitsByAuc]:
     logs.engine.add_arrays("gauc_values", columns | {"arm": of.units.variant})
     variant = text_of("arm", [*logs.experiment.variants])
     logs.engine.view("gauc_unit", f"select *, {variant} as variant from gauc_values")
-    rows = logs.engine.rows(query("metric/unit_aucs"))
+    rows = logs.engine.rows(query("4_metrics/unit_aucs"))
     return [UnitsByAuc(str(name), str(fate), *map(whole, sums)) for name, fate, *sums in rows]
 
 

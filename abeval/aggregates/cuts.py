@@ -86,9 +86,9 @@ def _totals(logs: ReadLogs, name: str) -> Totals:
     components = [*logs.shape.components.values()]
     listed = ", ".join(["unit_id", f"{cells.cut_value(name)} as value", *components])
     engine.view("cut_rows", f"select {listed} from impressions where in_period")
-    engine.table("cut_sums", query("units/cut_sums"))
+    engine.table("cut_sums", query("4_metrics/cut_sums"))
     sizes: dict[str, dict[str, int]] = {}
-    for value, variant, count in engine.rows(query("units/cut_sizes")):
+    for value, variant, count in engine.rows(query("4_metrics/cut_sizes")):
         of_value = sizes.setdefault(str(value), dict.fromkeys(experiment.variants, 0))
         of_value[str(variant)] = whole(count)
     of_cut = cells.cut_cells(name, sizes, experiment.privacy.min_units)

@@ -16,7 +16,7 @@ from abeval.logs.unit_arrays import NO_DAY, UnitDays
 from abeval.metrics.definition import UNIT_DAY, Metric, PerUnit, Source
 
 _PREFIX = {"any": "max", "max": "max", "first": "max", "sum": "sum", "count_distinct": "distinct"}
-"""How a unit's values are combined by `units/unit_events`; of `first` only one is not null."""
+"""How a unit's values are combined by `4_metrics/unit_events`; of `first` only one is not null."""
 
 _NOTHING = ("0 as sum_no_sum", "0 as max_no_max", "0 as distinct_no_count")
 """`columns(…)` needs a column of each kind."""
@@ -152,7 +152,7 @@ def _timed(logs: ReadLogs, one: PerUnit) -> dict[str, str]:
 def _rows_of(engine: Engine, log: str) -> str:
     """Return the relation of the rows of a log that count."""
     name = f"events_{log}"
-    rows = query("units/impression_events")
+    rows = query("3_rows/impression_events")
     if log == UNITS:
         rows = (
             "select known_unit_id as unit_id, true as in_period, cast(null as bigint) as time_ms, "
@@ -178,5 +178,5 @@ def _reached(engine: Engine, shape: LogShape, one: PerUnit) -> str:
         before = f"select * from {reached}" if reached else first
         engine.view("step_before", before)
         reached = f"reached_{one.number}_{step}"
-        engine.table(reached, query("units/funnel_step") if step > 1 else first)
+        engine.table(reached, query("4_metrics/funnel_step") if step > 1 else first)
     return reached

@@ -59,7 +59,7 @@ class Ranked:
 
 @dataclass(frozen=True)
 class UnitValues:
-    """The values that each unit has in the period, what `units/quantile` returns.
+    """The values that each unit has in the period, what `4_metrics/quantile` returns.
 
     Attributes:
         arm: Place of each unit's variant, shape (units,).

@@ -74,7 +74,7 @@ class Catalogue(NamedTuple):
         if self.days is None:
             return NO_REACH
         self.days.view("item_window", f"select {first} as first_day, {last} as last_day")
-        found = _Found.read(self.days, "catalogue/window_reach")
+        found = _Found.read(self.days, "4_metrics/window_reach")
         return found.reach(self.reach.variants, self.reach.items, self.numbers)
 
     def group_units(
@@ -89,7 +89,7 @@ class Catalogue(NamedTuple):
 
 
 class _Found(NamedTuple):
-    """Entries of `catalogue/reach`, in any order."""
+    """Entries of `4_metrics/reach`, in any order."""
 
     group: NDArray[np.integer]
     item: _Items
@@ -129,10 +129,10 @@ def read_catalogue(
             f"select {columns} from narrow_rows where item is not null "
             f"and unit_group >= {start} and unit_group < {end}",
         )
-        parts.append(_Found.read(engine, "catalogue/reach"))
+        parts.append(_Found.read(engine, "4_metrics/reach"))
         if dated:
             days.append(f"item_days_{start}")
-            engine.table(days[-1], query("catalogue/item_days"))
+            engine.table(days[-1], query("4_metrics/item_days"))
     if dated:
         engine.view("item_days", " union all ".join(f"select * from {name}" for name in days))
     found = _Found(*map(np.concatenate, zip(*parts, strict=True)))

@@ -65,7 +65,7 @@ def schema() -> None:
 
 def sql(
     name: Annotated[
-        str | None, typer.Argument(help="A query, such as units/gauc; or an experiment file.")
+        str | None, typer.Argument(help="A query, such as 4_metrics/gauc; or an experiment file.")
     ] = None,
     metric: Annotated[
         str | None, typer.Argument(help="A metric of the experiment: write the SQL of its value.")
@@ -98,7 +98,7 @@ def sql(
 
     Examples:
     abeval tools sql experiment.toml ctr
-    abeval tools sql units/gauc --dialect spark
+    abeval tools sql 4_metrics/gauc --dialect spark
     """
     from abeval.engines.sql import query_names
 

@@ -105,7 +105,7 @@ def _by_reason(prepared: Prepared, in_period: bool) -> list[int]:
 
 
 def _clicks(engine: Engine) -> list[tuple[str, int]]:
-    rows = engine.rows(query("log/click_accounting"))
+    rows = engine.rows(query("audit/click_accounting"))
     used = sum(whole(clicks) for reason, clicks, _ in rows if reason is None)
     duplicates = sum(whole(copies) for *_, copies in rows)
     set_aside = [(str(reason), whole(clicks)) for reason, clicks, _ in rows if reason is not None]
@@ -115,7 +115,7 @@ def _clicks(engine: Engine) -> list[tuple[str, int]]:
 def _units(engine: Engine) -> list[tuple[str, int]]:
     """Return rows of the table of units, by what became of them."""
     counts = Counter[str]()
-    for reason, units, duplicates in engine.rows(query("log/unit_accounting")):
+    for reason, units, duplicates in engine.rows(query("audit/unit_accounting")):
         counts[USED if reason is None else str(reason)] += whole(units)
         counts["duplicate"] += whole(duplicates)
     return [(reason, rows) for reason, rows in counts.items() if rows]
@@ -125,7 +125,7 @@ def _outcomes(name: str, engine: Engine) -> list[tuple[str, int]]:
     """Return rows of an outcome log, by what became of them."""
     _show_outcomes(engine, name)
     used, reasons = Counter[str](), Counter[str]()
-    for reason, in_period, events, duplicates in engine.rows(query("log/outcome_accounting")):
+    for reason, in_period, events, duplicates in engine.rows(query("audit/outcome_accounting")):
         kept = USED if in_period else USED_BEFORE
         counts = used if reason is None else reasons
         counts[kept if reason is None else str(reason)] += whole(events)
@@ -142,7 +142,7 @@ def find_early_clocks(accounts: Sequence[LogRows], engine: Engine) -> dict[str, 
     facts = dict[str, int]()
     for log in (one.log for one in accounts if one.reason == "before_exposure"):
         _show_outcomes(engine, log)
-        early = {whole(n): whole(rows) for n, rows in engine.rows(query("log/early_rows"))}
+        early = {whole(n): whole(rows) for n, rows in engine.rows(query("audit/early_rows"))}
         facts[EARLY + log] = round(2 * early_hours(early))
     return facts
 

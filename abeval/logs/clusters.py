@@ -75,7 +75,7 @@ def _check_count(count: int, what: str, remedy: str) -> None:
 
 
 PARTS = ("0", "1", "2", "3")
-"""Quarters of a slot after its burn-in, as `log/switched` names them."""
+"""Quarters of a slot after its burn-in, as `1_log/switched` names them."""
 
 
 def slots_of(

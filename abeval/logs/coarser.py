@@ -45,7 +45,7 @@ def count_coarser(run: Run, shape: LogShape, units: Mapping[str, int]) -> dict[s
         where = f"in_period and set_aside is null and variant in ({listed})"
         engine.view("identified_rows", f"{rows} where {where}")
         several, mixed, expected = 0, 0, 0.0
-        for number, variants, ids in engine.rows(query("log/coarser_ids")):
+        for number, variants, ids in engine.rows(query("audit/coarser_ids")):
             several += whole(ids)
             mixed += whole(ids) * (whole(variants) > 1)
             expected += whole(ids) * (1 - sum(share ** whole(number) for share in shares))

@@ -151,12 +151,12 @@ def _match_repeats(
             f"select {request} as request_id, {position} as position from {log.raw}",
         )
         key = [log.mapped["request_id"]]
-        keys = f"select request_id as {request} from ({query('log/repeated_positions')})"
+        keys = f"select request_id as {request} from ({query('1_log/repeated_positions')})"
     elif log.log != "units" and _each_once(engine, log.raw, key):
         return None
     else:
         engine.view("keyed_impressions", f"select {_list(key)} from {log.raw} where {where}")
-        keys = query("log/repeated_keys")
+        keys = query("1_log/repeated_keys")
     engine.table("repeated_keys", keys)
     if row_count(engine, "repeated_keys") == 0:
         return None

@@ -26,9 +26,9 @@ def placed_sql(run: Run, shape: LogShape, is_whole: bool) -> str:
     as_assigned = experiment.cleaning.crossover == "as_assigned"
     by_rule = experiment.assigns and (as_assigned or not shape.tells_variant)
     base, unit = "shown", "unit_id"
-    engine.view("shown", query("sums/shown"))
+    engine.view("shown", query("2_units/shown"))
     if shape.exposures is not None:
-        engine.view("exposed_units", query("sums/exposed_units"))
+        engine.view("exposed_units", query("2_units/exposed_units"))
         base = "exposed_units"
         if by_rule or (is_whole and not row_count(engine, "exposed where variant_low is null")):
             base, unit = "exposed", same_ids(engine, "exposed")

@@ -86,10 +86,10 @@ def write_clicks(run: Run, shape: LogShape, join: Sequence[str]) -> None:
     clicks = views.clicks_view(source, shape.clicks, engine, join)
     engine.table("untied_clicks" if UNIT in join else "click_log", clicks)
     if UNIT in join:
-        engine.table("click_log", query("log/last_touch"))
-    engine.table("clicked_keys", query("log/clicked_keys"))
-    engine.table("click_fate", query("log/click_fate"))
-    engine.table("attributed", query("log/attributed"))
+        engine.table("click_log", query("1_log/last_touch"))
+    engine.table("clicked_keys", query("1_log/clicked_keys"))
+    engine.table("click_fate", query("1_log/click_fate"))
+    engine.table("attributed", query("1_log/attributed"))
 
 
 def join_notes(experiment: Experiment, join: Sequence[str]) -> tuple[str, ...]:
@@ -125,7 +125,7 @@ def write_outcomes(
     for name, outcome in shape.outcomes.items():
         run.step(name)
         engine.view("outcome_log", views.outcome_view(experiment, name, outcome, engine))
-        engine.table(relation(name), query("log/outcomes"))
+        engine.table(relation(name), query("3_rows/outcomes"))
         ((last,),) = engine.rows(f"select max(time_ms) from {relation(name)}")
         until = experiment.logs.events[name].until
         end = last if until is None else local_ms(moment(until), experiment)
@@ -283,13 +283,13 @@ def write_views(run: Run, shape: LogShape, join: Sequence[str]) -> None:
     seen = views.seen_view(experiment, shape, engine, join)
     engine.view("seen" if experiment.switchback is None else "dated", seen)
     if experiment.switchback is not None:
-        engine.table("slots", query("log/slots"))
-        engine.view("seen", query("log/switched"))
+        engine.table("slots", query("1_log/slots"))
+        engine.view("seen", query("1_log/switched"))
     if shape.items is not None:
         engine.table("items", views.items_view(shape.items))
     if shape.exposures is not None:
         engine.view("exposures", views.exposures_view(experiment, shape.exposures, engine))
-        engine.table("exposed", query("log/exposed"))
+        engine.table("exposed", query("1_log/exposed"))
     write_clicks(run, shape, join)
     engine.view("logged", views.logged_view(experiment, shape))
 
@@ -312,7 +312,7 @@ def _write_cells(run: Run, shape: LogShape) -> None:
 def show_sums(run: Run, shape: LogShape, are_units: bool) -> None:
     """Show the sums of the log, or its rows that are units, with phase and hour: `dated_sums`."""
     engine = run.engine
-    engine.view("logged_sums", query(f"units/logged_{'rows' if are_units else 'sums'}"))
+    engine.view("logged_sums", query(f"2_units/logged_{'rows' if are_units else 'sums'}"))
     engine.view("dated_sums", views.cells_view(run.experiment, shape, engine))
 
 

@@ -30,7 +30,7 @@ UNIT_COLUMNS, _OUTCOME_COLUMNS = frozenset({"unit_id"}), frozenset({"unit_id", "
 """The same of the row of a unit, and of an outcome log."""
 
 _OF_SLOTS = {"design.slot": "cast(slot as varchar)", "design.part": "part"}
-"""What the units of a switchback are parts of; `log/switched` has both."""
+"""What the units of a switchback are parts of; `1_log/switched` has both."""
 
 CLICKED = definition.RowTerm("click")
 SCORED = definition.RowTerm("case when score is not null then 1 else 0 end")

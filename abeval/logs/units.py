@@ -227,7 +227,7 @@ def _of_exposures(
     """Find the segments of units at their first exposure."""
     if not names:
         return {}
-    engine.view("exposure_segments", query("units/exposure_segments"))
+    engine.view("exposure_segments", query("2_units/exposure_segments"))
     listed = ", ".join(quoted(f"s_{name}") for name in names)
     unit = engine.hash64([same_ids(engine, "exposure_segments")])
     table = engine.arrays(f"select {unit} as unit, {listed} from exposure_segments")
@@ -241,7 +241,7 @@ def _described(run: Run, table: Computed, units: arrays.Units) -> arrays.Units:
     """Create `described_rows` of the table of units; return units with its values, else 0."""
     engine = run.engine
     engine.view("unit_log", views.unit_log_view(run.experiment, table))
-    engine.table("described_rows", query("log/described_rows"))
+    engine.table("described_rows", query("3_rows/described_rows"))
     texts = (quoted(f"s_{name}") for name in table.segments)
     columns = [
         "known_unit_id",

@@ -195,7 +195,7 @@ def experiment_view(experiment: Experiment) -> str:
 def seen_view(experiment: Experiment, shape: LogShape, engine: Engine, join: Sequence[str]) -> str:
     """Write every impression under canonical names, with its phase and why it is set aside.
 
-    In a switchback this is `dated`, of which `log/switched` makes the same: with cluster and slot.
+    In a switchback this is `dated`, of which `1_log/switched` makes the same, with its slots.
     """
     log, source, zone = shape.impressions, experiment.logs.rows, experiment.timezone
     unit, time = column(log, "unit_id"), known_time(experiment, log)

@@ -23,7 +23,7 @@ class Source:
 
     Example:
         >>> GAUC.query, GAUC.daily, AUC.no_days, AUC.capped
-        ('units/gauc', False, 'AUC over all impressions does not add up over days', False)
+        ('4_metrics/gauc', False, 'AUC over all impressions does not add up over days', False)
     """
 
     name: str
@@ -56,7 +56,7 @@ class Source:
     @property
     def query(self) -> str:
         """Name its query in `queries/`."""
-        return f"units/{self.name if self.events is None else 'unit_events'}"
+        return f"4_metrics/{self.name if self.events is None else 'unit_events'}"
 
     def __str__(self) -> str:
         return self.name

@@ -359,7 +359,7 @@ def _add_auc(engine: Engine, sums: ModelSums) -> None:
 
     for by, variant in (("traffic", "traffic"), ("pooled", "0")):
         show_scored(engine, f"select {variant} as variant, unit_id, score, click from traffic_rows")
-        rows = engine.arrays(query("units/auc"))
+        rows = engine.arrays(query("4_metrics/auc"))
         columns = {"unit_id": rows["unit_id"], "v_auc": rows["c_auc"]}
         sums.add(f"auc_{by}", columns | {"units": rows["c_scored_units"]})
 

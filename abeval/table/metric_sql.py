@@ -235,7 +235,7 @@ def _write_catalogue(engine: Recorder, name: str) -> str:
     """Return how many items were shown, and how evenly, at equal numbers of units."""
     for relation in ("shown_rows", "group_units"):
         engine.view(relation, _VALUES[relation].format(groups=ITEM_GROUPS))
-    engine.view("reach", query("catalogue/reach"))
+    engine.view("reach", query("4_metrics/reach"))
     engine.view("item_units", _VALUES["item_units"])
     has_items = "items" in engine.relations
     more = " union all select cast(item_id as varchar) as item_id from items" if has_items else ""

@@ -460,7 +460,7 @@ def write_totals(
     if not are_units:
         engine.view("placed", placed_sql(run, shape, is_whole=False))
         _write_counted(engine, shape, sources)
-    engine.view("unit_totals", query(f"sums/{'row_totals' if are_units else 'totals'}"))
+    engine.view("unit_totals", query(f"2_units/{'row_totals' if are_units else 'totals'}"))
 
 
 def _write_counted(engine: Engine, shape: LogShape, sources: Collection[Source]) -> None:

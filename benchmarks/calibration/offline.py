@@ -149,7 +149,7 @@ class GlobalAuc:
         self._others = (log.shown & ~log.click).sum(axis=1).astype(np.float64)
 
     def pseudo_values(self, users: Bools) -> Floats:
-        """One value per user of a subset, with the AUC as mean (see `queries/units/auc.sql`)."""
+        """One value per user of a subset, with the AUC as mean (`queries/4_metrics/auc.sql`)."""
         wins, clicks, others = self._wins[users][:, users], self._clicks[users], self._others[users]
         pairs = clicks.sum() * others.sum()
         auc = wins.sum() / pairs

@@ -24,7 +24,7 @@ UNITS = relation(
 
 def test_rows_of_a_log_count_once_their_unit_was_in_the_experiment() -> None:
     events = answer(
-        "units/impression_events",
+        "3_rows/impression_events",
         "unit_id, in_period, time_ms, since_ms, age, v_1",
         impressions=relation(
             "unit_id bigint, in_period boolean, day date, time_ms bigint, v_1 bigint",
@@ -41,7 +41,7 @@ def test_rows_of_a_log_count_once_their_unit_was_in_the_experiment() -> None:
 
 def test_rows_of_a_unit_are_added_up_as_their_names_say() -> None:
     sums = answer(
-        "units/unit_events",
+        "4_metrics/unit_events",
         "unit_id, in_period, c_1, c_2, c_3",
         unit_event=relation(
             "unit_id bigint, in_period boolean, sum_1 bigint, max_2 bigint, distinct_3 varchar",
@@ -60,7 +60,7 @@ def test_a_step_of_a_funnel_counts_from_the_time_of_the_step_before() -> None:
         *((2, True, 49), (3, False, 70), (4, False, 90), (4, False, 80), (5, True, 99)),
     ]
     reached = answer(
-        "units/funnel_step",
+        "4_metrics/funnel_step",
         "unit_id, in_period, time_ms",
         step_before=relation(columns, *before),
         step_event=relation(columns, *events),
@@ -82,18 +82,18 @@ def test_a_value_of_a_cut_has_the_sums_of_its_impressions() -> None:
     rows: list[Row] = [(1, "x", 1, 3), (1, "x", 1, 4), (1, "y", 1, 5), (2, "x", 1, 6)]
     cut_rows = relation("unit_id bigint, value varchar, c_0 bigint, c_1 bigint", *rows)
     expected = [(1, "x", 2, 7), (1, "y", 1, 5), (2, "x", 1, 6)]
-    assert answer("units/cut_sums", "unit_id, value, c_0, c_1", cut_rows=cut_rows) == expected
+    assert answer("4_metrics/cut_sums", "unit_id, value, c_0, c_1", cut_rows=cut_rows) == expected
 
 
 def test_a_cut_counts_the_analysed_units_of_each_value() -> None:
-    sizes = answer("units/cut_sizes", "value, variant, units", cut_sums=CUT_SUMS, units=UNITS)
+    sizes = answer("4_metrics/cut_sizes", "value, variant, units", cut_sums=CUT_SUMS, units=UNITS)
     assert sizes == [("x", "a", 1), ("x", "b", 1), ("y", "a", 1), ("z", "a", 1)]
 
 
 def test_a_unit_has_each_of_its_values_of_a_day_once() -> None:
     rows: list[Row] = [(1, 7, 5), (1, 7, 5), (1, 8, 5), (1, 7, 3), (2, None, 5), (2, None, 5)]
     values = answer(
-        "units/quantile",
+        "4_metrics/quantile",
         "unit_id, day, value, events",
         valued=relation("unit_id bigint, day bigint, value bigint", *rows),
     )
@@ -113,7 +113,7 @@ def test_units_are_counted_by_what_became_of_their_auc() -> None:
         *(("a", 0, 0, 2, 0), ("a", 0, 0, 2, 2), ("a", 0, 0, 3, 3), ("b", 0, 0, 1, 1)),
     ]
     aucs = answer(
-        "metric/unit_aucs",
+        "4_metrics/unit_aucs",
         "variant, fate, bin, units, impressions, left_out_clicks",
         gauc_unit=relation(
             "variant varchar, t_weighted_auc bigint, t_impressions bigint, "
@@ -151,7 +151,7 @@ def reached(rows: Sequence[tuple[int, int, int, int | None]]) -> list[Row]:
 def test_an_item_reaches_the_units_that_are_shown_it() -> None:
     rows = shown_rows()
     reach = answer(
-        "catalogue/reach",
+        "4_metrics/reach",
         "unit_group, item, units, impressions",
         shown_rows=relation(SHOWN_COLUMNS, *rows),
     )
@@ -162,10 +162,10 @@ def test_an_item_reaches_the_units_that_are_shown_it() -> None:
 def test_in_a_window_an_item_reaches_each_unit_once(first: int, last: int) -> None:
     rows = shown_rows()
     columns = "unit_group, item, day, day_before, units, impressions"
-    days = answer("catalogue/item_days", columns, shown_rows=relation(SHOWN_COLUMNS, *rows))
+    days = answer("4_metrics/item_days", columns, shown_rows=relation(SHOWN_COLUMNS, *rows))
     kinds = ", ".join(f"{name} bigint" for name in columns.split(", "))
     reach = answer(
-        "catalogue/window_reach",
+        "4_metrics/window_reach",
         "unit_group, item, units, impressions",
         item_days=relation(kinds, *days),
         item_window=relation("first_day bigint, last_day bigint", (first, last)),

@@ -98,7 +98,7 @@ def test_lists_count_on_the_day_of_their_first_impression(shown: list[Shown]) ->
     expected = added(
         ((unit, phase, first_day(rows)), (1,)) for (unit, phase, _), rows in lists_of(shown).items()
     )
-    assert daily("units/page_views", "c_page_views", shown) == expected
+    assert daily("4_metrics/page_views", "c_page_views", shown) == expected
 
 
 def test_a_session_ends_with_a_pause_longer_than_the_gap(shown: list[Shown]) -> None:
@@ -116,7 +116,7 @@ def test_a_session_ends_with_a_pause_longer_than_the_gap(shown: list[Shown]) -> 
             last = int(time_ms) if time_ms < math.inf else 0
     assert {GAP, GAP + MINUTE} <= pauses
     gap = relation("session_gap_ms bigint", (GAP,))
-    sessions = daily("units/sessions", "c_sessions, c_session_ms", shown, experiment=gap)
+    sessions = daily("4_metrics/sessions", "c_sessions, c_session_ms", shown, experiment=gap)
     assert sessions == added(parts)
 
 
@@ -132,7 +132,7 @@ def test_the_ranking_of_a_list_is_that_of_its_clicked_places(shown: list[Shown])
         parts.append(
             ((unit, phase, first_day(rows)), (1, *(round(1e9 * value) for value in values)))
         )
-    ranking = daily("units/served_ranking", "c_clicked_lists, c_ndcg, c_mrr, c_map", shown)
+    ranking = daily("4_metrics/served_ranking", "c_clicked_lists, c_ndcg, c_mrr, c_map", shown)
     for row, expected in zip(ranking, added(parts), strict=True):
         assert row[:4] == expected[:4]
         # Terms are rounded to 1e-12 before they are added.
@@ -151,7 +151,7 @@ def test_the_diversity_of_a_list_is_the_share_of_its_pairs_that_differ(shown: li
             values = (0, 0, 1, len(rows))
         parts.append(((unit, phase, first_day(rows)), values))
     columns = "c_lists, c_diversity, c_left_out_lists, c_left_out_impressions"
-    assert daily("units/category_diversity", columns, shown) == added(parts)
+    assert daily("4_metrics/category_diversity", columns, shown) == added(parts)
 
 
 class Scored(NamedTuple):
@@ -210,7 +210,7 @@ def test_a_unit_adds_its_part_to_the_auc_of_its_variant() -> None:
             part = share - auc * (len(own) / len(positives) + len(beaten) / len(negatives))
             expected.append((unit, True, 1, round(1e9 * (auc + len(units) * part))))
     columns = "unit_id, in_period, c_scored_units, c_auc"
-    for row, other in zip(over_scores("units/auc", columns), sorted(expected), strict=True):
+    for row, other in zip(over_scores("4_metrics/auc", columns), sorted(expected), strict=True):
         assert row[:3] == other[:3]
         assert row[3] == pytest.approx(other[3], abs=1)
 
@@ -230,7 +230,7 @@ def test_a_unit_with_one_class_has_no_auc_and_is_counted() -> None:
         "unit_id, c_impressions, c_weighted_auc, "
         "c_left_out_units, c_left_out_impressions, c_left_out_clicks"
     )
-    for row, other in zip(over_scores("units/gauc", columns), sorted(expected), strict=True):
+    for row, other in zip(over_scores("4_metrics/gauc", columns), sorted(expected), strict=True):
         assert (row[:2], row[3:]) == (other[:2], other[3:])
         assert row[2] == pytest.approx(other[2], rel=1e-8, abs=0)
 
@@ -238,8 +238,8 @@ def test_a_unit_with_one_class_has_no_auc_and_is_counted() -> None:
 def test_a_day_of_a_unit_has_the_auc_of_its_own_scores() -> None:
     rows = [row._replace(day=place % 3) for place, row in enumerate(scored())]
     columns = "c_impressions, c_weighted_auc, c_left_out_units, c_left_out_impressions"
-    by_day = answer("units/gauc", f"day, unit_id, {columns}", scored=rows)
+    by_day = answer("4_metrics/gauc", f"day, unit_id, {columns}", scored=rows)
     for day in range(3):
         own = [row._replace(day=None) for row in rows if row.day == day]
-        alone = answer("units/gauc", f"unit_id, {columns}", scored=own)
+        alone = answer("4_metrics/gauc", f"unit_id, {columns}", scored=own)
         assert [row[1:] for row in by_day if row[0] == day] == alone

@@ -334,7 +334,7 @@ def test_mistakes_of_assign(
             ["tools", "assign", "--explain", "1", "--salt", "a:b", "--variants", "a=1"],
             "salt 'a:b' cannot",
         ),
-        (["tools", "sql", "units/logged_sumss"], "no query is called 'units/logged_sumss'"),
+        (["tools", "sql", "2_units/logged_sumss"], "no query is called '2_units/logged_sumss'"),
         (["tools", "simulate", "x", "--impressions", "5"], "5 impressions are too few"),
         (["tools", "simulate", "x", "--seed", "-1"], "Invalid value for '--seed'"),
         (
@@ -394,8 +394,8 @@ def test_schema_is_a_json_schema_of_the_file(
 def test_sql_prints_names_and_queries(monkeypatch: pytest.MonkeyPatch, capsys: Capture) -> None:
     assert call(monkeypatch, "tools", "sql") == 0
     assert capsys.readouterr().out.splitlines() == list(query_names())
-    assert call(monkeypatch, "tools", "sql", "units/logged_sums") == 0
-    assert capsys.readouterr().out == query("units/logged_sums")
+    assert call(monkeypatch, "tools", "sql", "2_units/logged_sums") == 0
+    assert capsys.readouterr().out == query("2_units/logged_sums")
 
 
 def test_simulate_says_where_the_experiment_is(

@@ -26,8 +26,14 @@ from tests.logs.small import PERIOD, small_log
 Types = Mapping[str, str]
 
 
-FOLDERS = ("audit", "catalogue", "log", "metric", "units")
-ANALYSIS = [name for name in query_names() if name.split("/")[0] in FOLDERS]
+_PRINTED = {f"2_units/{name}" for name in ("shown", "exposed_units", "totals", "row_totals")}
+"""What `abeval tools sql` alone writes, of relations that it makes."""
+
+ANALYSIS = [
+    name
+    for name in query_names()
+    if re.match(r"\d_|audit/", name) is not None and name not in _PRINTED
+]
 """The queries of an analysis; those of other folders have relations of their own."""
 
 
@@ -146,7 +152,7 @@ def read_relations(tree: exp.Expression) -> set[str]:
 def test_there_are_queries() -> None:
     assert len(query_names()) > 30
     with pytest.raises(QueryError, match="no query is called"):
-        query("units/nothing")
+        query("4_metrics/nothing")
 
 
 class TestEveryQuery:

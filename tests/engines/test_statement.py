@@ -72,9 +72,9 @@ def test_a_query_whose_columns_depend_on_the_experiment_asks_for_it(
 @pytest.mark.parametrize(
     "arguments",
     [
-        ["units/gauc", "--dialect", "klingon"],
-        ["units/gauc", "--dialect", "snowflake"],
-        ["units/gaucc", "--dialect", "spark"],
+        ["4_metrics/gauc", "--dialect", "klingon"],
+        ["4_metrics/gauc", "--dialect", "snowflake"],
+        ["4_metrics/gaucc", "--dialect", "spark"],
     ],
 )
 def test_unknown_names_are_refused(

@@ -182,7 +182,7 @@ def small_log(
         if exposures is not None:
             of_rows = "unit_id varchar, variant varchar, time_ms bigint, s_city varchar"
             engine.table("exposures", relation(of_rows, *exposures))
-            engine.table("exposed", query("log/exposed"))
+            engine.table("exposed", query("1_log/exposed"))
         # Where a salt assigns units, no variant of the log is set aside.
         by_log = experiment if only else plan(assignment={"salt": "s"})
         reason = set_aside(by_log, shape)

@@ -25,7 +25,7 @@ def test_a_key_of_clicks_has_the_impressions_that_are_alike_in_all_three_columns
         (2, 1, 1, 5_000, 16, None),
         (2, 1, 1, 3_000, 17, "null_unit"),
     )
-    rows = answer("log/clicked_keys", click_log=relation(CLICKS, *clicks), seen=seen).as_set()
+    rows = answer("1_log/clicked_keys", click_log=relation(CLICKS, *clicks), seen=seen).as_set()
     assert rows == {(1, 1, 1, 1, 1_000, 11, 0), (2, 1, 1, 2, 3_000, 16, 1)}
 
 
@@ -51,7 +51,7 @@ def test_a_click_is_late_from_the_millisecond_after_the_window_on() -> None:
     """Impressions are at 1,000 ms, and the window is of 500 ms; copies number the clicks."""
     clicks = [(n, clicked_ms, 70, *key) for n, (key, clicked_ms, _) in enumerate(FATES)]
     rows = answer(
-        "log/click_fate",
+        "1_log/click_fate",
         click_log=relation(CLICKS, *clicks),
         clicked_keys=relation(
             KEYS,
@@ -77,7 +77,7 @@ def test_an_impression_has_the_sum_of_the_dwells_of_its_clicks() -> None:
         (1, 1, 1, 2, None, None),
         (1, 1, 2, 1, 30, "late"),
     )
-    assert answer("log/attributed", click_fate=fates).as_set() == {
+    assert answer("1_log/attributed", click_fate=fates).as_set() == {
         (1, 1, 1, 2, 70),
         (1, 1, 2, 1, None),
     }
@@ -90,7 +90,7 @@ def test_copies_of_clicks_are_counted_apart_from_the_clicks() -> None:
         (3, 1, 1, 1, 50, None),
         (1, 1, 1, 1, 90, "late"),
     )
-    assert answer("log/click_accounting", click_fate=fates).as_set() == {
+    assert answer("audit/click_accounting", click_fate=fates).as_set() == {
         (None, 2, 5),
         ("late", 1, 0),
     }
@@ -114,7 +114,7 @@ def test_a_click_touches_the_last_impression_of_both_its_keys_up_to_its_moment()
         (1, 2, 24),
         (2, 1, 24),
     )
-    assert answer("log/last_touch", untied_clicks=clicks, seen=seen).as_set() == {
+    assert answer("1_log/last_touch", untied_clicks=clicks, seen=seen).as_set() == {
         (1, 25, 7, 1, 1, 20),
         (2, 30, 8, 1, 1, 30),
         # Nothing was seen before them: they keep their own time, which no impression has.

@@ -233,11 +233,11 @@ def test_a_position_twice_in_a_request_is_no_duplicate_by_itself() -> None:
 
 def test_only_keys_and_requests_that_come_twice_are_looked_at() -> None:
     keys = relation("unit_id, ts", (1, 10), (1, 11), (2, 10), (2, 10), (None, 10), (None, 10))
-    rows = answer("log/repeated_keys", keyed_impressions=keys).as_set()
+    rows = answer("1_log/repeated_keys", keyed_impressions=keys).as_set()
     assert rows == {(2, 10), (None, 10)}
     places = [("whole", 0), ("whole", 1), ("whole", 62), ("twice", 0), ("twice", 0), ("last", 62)]
     positions = relation("request_id, position", *places)
-    assert answer("log/repeated_positions", positioned_impressions=positions) == [("twice",)]
+    assert answer("1_log/repeated_positions", positioned_impressions=positions) == [("twice",)]
 
 
 def customers(rows: int = 64_000, seed: int = 4) -> pd.DataFrame:

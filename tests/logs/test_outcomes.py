@@ -59,7 +59,7 @@ ROWS: dict[tuple[Value, ...], tuple[Value, ...]] = {
 def test_a_row_counts_from_the_moment_of_the_exposure_on() -> None:
     """Unit 6 has a name, but is not analysed; `seven` is no unit of the log."""
     rows = answer(
-        "log/outcomes",
+        "3_rows/outcomes",
         outcome_log=relation("logged_id, copies, time_ms, day, phase, v_1", *ROWS),
         unit_names=relation("unit_id, logged_id", (5, "five"), (6, "six")),
         unit_entry=relation("unit_id, exposed_ms, entry_day", (5, NOON, DAY)),
@@ -75,7 +75,7 @@ def test_copies_of_outcomes_are_counted_apart_from_the_rows() -> None:
         (1, False, None),
         (2, True, "null_unit"),
     )
-    assert answer("log/outcome_accounting", outcome_rows=rows).as_set() == {
+    assert answer("audit/outcome_accounting", outcome_rows=rows).as_set() == {
         (None, True, 2, 5),
         (None, False, 1, 0),
         ("null_unit", True, 1, 1),

@@ -28,7 +28,7 @@ ROWS = [
 
 
 def test_a_slot_is_mixed_where_it_shows_both_variants_after_the_burn_in() -> None:
-    rows = answer("log/slots", dated=relation(DATED, *ROWS), experiment=SETTINGS).as_set()
+    rows = answer("1_log/slots", dated=relation(DATED, *ROWS), experiment=SETTINGS).as_set()
     assert rows == {("Rome", 0, False), ("Rome", 1, True), ("Oslo", 0, False)}
 
 
@@ -43,7 +43,7 @@ def test_rows_of_a_slot_are_of_a_quarter_or_set_aside() -> None:
         (None, 1, 70, None),
         ("Rome", None, None, "null_time"),
     )
-    answered = answer("log/switched", dated=dated, slots=slots, experiment=SETTINGS).as_set()
+    answered = answer("1_log/switched", dated=dated, slots=slots, experiment=SETTINGS).as_set()
     # The last three columns are the part, the unit and the reason.
     assert {(row[1], row[2], *row[-3:]) for row in answered} == {
         (0, 0, "burn_in", "Rome|0|burn_in", "burn_in"),

@@ -40,7 +40,7 @@ def test_rows_of_a_unit_and_hour_are_one_with_their_first_and_last_time() -> Non
         (*key, "Oslo", 12, 1, 8),
     )
     sums = answer(
-        "units/logged_sums",
+        "2_units/logged_sums",
         "unit_id, variant, s_city, first_ts, last_ts, c_1, c_0",
         logged=logged,
     )
@@ -50,7 +50,7 @@ def test_rows_of_a_unit_and_hour_are_one_with_their_first_and_last_time() -> Non
 def test_a_row_of_a_table_stays_a_row() -> None:
     logged = relation(LOGGED, ("u", 3, None, "a", True, "Rome", 20, 1, 5))
     columns = "unit_id, variant, first_ts, last_ts, c_1, c_0"
-    assert answer("units/logged_rows", columns, logged=logged) == [("u", "a", 20, 20, 1, 5)]
+    assert answer("2_units/logged_rows", columns, logged=logged) == [("u", "a", 20, 20, 1, 5)]
 
 
 SEPTEMBER, CLOCKS_CHANGE = datetime(2026, 9, 14), datetime(2026, 10, 25)

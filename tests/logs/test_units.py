@@ -40,7 +40,7 @@ def test_a_pass_over_a_table_of_units_draws_what_their_ids_draw() -> None:
 
 def test_a_row_of_the_table_counts_if_its_unit_is_analysed_and_has_no_other() -> None:
     rows = answer(
-        "log/described_rows",
+        "3_rows/described_rows",
         unit_log=relation(
             "logged_id, copies, s_, u_0, v_0, v_1",
             ("five", 3, "", 0, 0, 15),
@@ -66,7 +66,7 @@ def test_a_row_of_the_table_counts_if_its_unit_is_analysed_and_has_no_other() ->
 
 def test_copies_of_rows_of_the_table_are_counted_apart_from_the_rows() -> None:
     rows = relation("copies, set_aside", (4, None), (3, None), (1, "null_unit"))
-    assert answer("log/unit_accounting", described_rows=rows).as_set() == {
+    assert answer("audit/unit_accounting", described_rows=rows).as_set() == {
         (None, 2, 5),
         ("null_unit", 1, 0),
     }

@@ -61,7 +61,7 @@ COMMANDS = (
     "off-policy e.toml --from a --to b --json out/k.json",
     "tools sql e.toml --views",
     "tools sql e.toml ctr",
-    "tools sql units/sessions --dialect spark",
+    "tools sql 4_metrics/sessions --dialect spark",
     "tools assign ids.csv --salt s --variants a=1,b=1 --json out/l.json",
     "tools simulate out/simulated --impressions 5000",
     "tools metrics",

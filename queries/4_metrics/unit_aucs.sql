@@ -1,5 +1,5 @@
 -- grain: one row per variant, fate of units and twentieth of the AUC: its units, impressions and clicks
--- reads: gauc_unit (one row per analysed unit, the t_ columns of units/gauc)
+-- reads: gauc_unit (one row per analysed unit, the t_ columns of 4_metrics/gauc)
 -- a unit is judged if its scored impressions have both classes; bin 0 is an AUC of 0 to .05, 19 is
 -- .95 to 1, and -1 stands for no AUC; only clicks of units that are left out are counted
 with fated as (
