@@ -12,13 +12,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from abeval.aggregates import cells
-from abeval.aggregates.metric_queries import ReadLogs, scored_rows
+from abeval.aggregates.metric_queries import ReadLogs
 from abeval.aggregates.source_values import SourceValues, by_unit
 from abeval.aggregates.sums import Slice, SumsRow, Terms, sums_of
 from abeval.aggregates.unit_rows import read_days
-from abeval.engines.sql import literal, numbered, query, quoted, whole
+from abeval.engines.sql import by_value, literal, numbered, query, whole
 from abeval.logs.unit_arrays import Groups, Labels, Whole, added, half_away, heads, key_of
-from abeval.logs.views import cut_name, show_scored
+from abeval.logs.views import show_rows
 from abeval.metrics.definition import AUC, GAUC, UNIT_DAY, Metric, no_cuts, scales, splits_by_cut
 from abeval.stats import composition
 from abeval.stats.records import Refusal
@@ -116,19 +116,21 @@ def _sum_scores(totals: Totals, metrics: Sequence[Metric]) -> list[SumsRow]:
     engine, variants = logs.engine, [*logs.experiment.variants]
     cell_units = {"row": np.arange(size), "unit_id": totals.unit, "number": totals.cell}
     engine.add_arrays("cell_units", cell_units)
-    own = scored_rows(logs.shape, ("unit_id", "click", quoted(cut_name(totals.name))))
+    score = by_value("u.variant", {v: f"i.{s}" for v, s in logs.shape.score_of.items()})
     engine.table(
         "cell_scores",
         f"""
-        with of_units as ({own})
-        select t.row as unit_id, i.day, i.score, i.click,
-          c.number * {len(variants)} + {numbered("i.variant", variants)} as variant
-        from of_units i
+        select t.row as unit_id, i.click, {score} as score,
+          c.number * {len(variants)} + {numbered("u.variant", variants)} as variant
+        from impressions i
+        join units u on i.unit_id = u.unit_id
         join cut_cells c on {cells.cut_value(totals.name)} = c.value
         join cell_units t on i.unit_id = t.unit_id and c.number = t.number
+        where i.in_period and {score} is not null
         """,
     )
-    show_scored(engine, "select * from cell_scores")
+    asked = {name: name for name in ("unit_id", "variant", "score", "click")}
+    show_rows(engine, "scored", asked | {"in_period": "true"}, "cell_scores")
     rows = list[SumsRow]()
     for source in sources:
         days = read_days(engine, source)

@@ -9,7 +9,7 @@ import numpy as np
 
 from abeval.aggregates.source_values import SourceValues, totals
 from abeval.aggregates.unit_rows import PreparedLogs, RowSums
-from abeval.engines.sql import Engine, by_value, literal, query
+from abeval.engines.sql import Engine, literal, query
 from abeval.logs.prepare import local_ms, relation
 from abeval.logs.shape import UNITS, LogShape
 from abeval.logs.unit_arrays import NO_DAY, UnitDays
@@ -57,20 +57,6 @@ class ReadLogs(PreparedLogs):
         size = len(self.units.hash)
         now, before = (totals(days, part, size) for part in (True, False))
         return SourceValues(self.experiment, self.shape, self.units, now, before)
-
-
-def scored_rows(shape: LogShape, columns: Sequence[str]) -> str:
-    """Write SQL of the period's impressions: variant, score of its model, columns, no day."""
-    score = by_value("u.variant", {v: f"i.{s}" for v, s in shape.score_of.items()})
-    kept = ", ".join(f"i.{column}" for column in columns)
-    return f"""
-    with served as (
-      select u.variant, {kept}, cast(null as integer) as day, {score} as score
-      from impressions i join units u on i.unit_id = u.unit_id
-      where i.in_period
-    )
-    select * from served where score is not null
-    """
 
 
 def write_unit_event(logs: ReadLogs, metrics: Sequence[Metric]) -> None:

@@ -1,6 +1,6 @@
 """Count who was shown what: units and impressions of each item, by group of units."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from abeval.engines.sql import Engine, query
 from abeval.logs.unit_arrays import narrow
-from abeval.logs.views import ITEM_GROUPS
+from abeval.logs.views import ITEM_GROUPS, show_rows
 
 BLOCK = 10_000_000
 """Impressions of a block of units, about, that are grouped at once: groups of rows take memory."""
@@ -114,21 +114,21 @@ class _Found(NamedTuple):
 
 
 def read_catalogue(
-    engine: Engine, variants: Sequence[str], group: NDArray[np.integer], rows: int, dated: bool
+    engine: Engine,
+    variants: Sequence[str],
+    group: NDArray[np.integer],
+    rows: int,
+    columns: Mapping[str, str],
 ) -> Catalogue:
-    """Read of `narrow_rows` who was shown what; with `dated`, keep `item_days` for windows.
+    """Read of `narrow_rows` who was shown what; if they have a day, keep `item_days` for windows.
 
     `group` is that of each analysed unit, its variant and the group of units in one number; there
-    are about so many `rows`.
+    are about so many `rows`. `columns` are those of `analysed_rows`.
     """
-    parts, days, columns = list[_Found](), list[str](), "unit_group, unit_id, item"
-    columns += ", day" if dated else ""
+    parts, days, dated = list[_Found](), list[str](), "day" in columns
     for start, end in blocks(engine, rows, len(variants) * ITEM_GROUPS):
-        engine.view(
-            "shown_rows",
-            f"select {columns} from narrow_rows where item is not null "
-            f"and unit_group >= {start} and unit_group < {end}",
-        )
+        block = f"narrow_rows where unit_group >= {start} and unit_group < {end}"
+        show_rows(engine, "shown_rows", columns, block)
         parts.append(_Found.read(engine, "4_metrics/reach"))
         if dated:
             days.append(f"item_days_{start}")

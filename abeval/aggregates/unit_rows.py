@@ -1,6 +1,6 @@
 """Keep impressions of analysed units as narrow rows, and sum each source that needs them."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -17,7 +17,7 @@ from abeval.logs.run import Run
 from abeval.logs.shape import LogShape, value_columns
 from abeval.logs.unit_arrays import NO_DAY, UnitDays, Units, key_of, narrow
 from abeval.logs.units import SubBuckets
-from abeval.logs.views import ITEM_GROUPS, show_rows, show_scored, show_valued
+from abeval.logs.views import ITEM_GROUPS, show_rows
 from abeval.metrics.definition import (
     AUC,
     CATALOGUE,
@@ -120,7 +120,8 @@ class UnitRows(PreparedLogs):
         engine.add_arrays("row_units", units)
         if own := [source for source in DAILY if source in self.sources]:
             self._write_daily()
-            daily = self._days(own, show_rows, "select * from narrow_rows where")
+            columns = {name: name for name in self.engine.columns("narrow_rows")}
+            daily = self._days(own, "metric_rows", columns)
             engine.drop("narrow_rows")
         if not self.sources.issubset(DAILY):
             self._write_period()
@@ -138,6 +139,10 @@ class UnitRows(PreparedLogs):
     @property
     def _score_sources(self) -> list[Source]:
         return [source for source in (GAUC, AUC) if source in self.sources]
+
+    @property
+    def _day(self) -> dict[str, str]:
+        return {"day": "day"} if self.by_day else {}
 
     @property
     def _group(self) -> NDArray[np.integer]:
@@ -208,33 +213,30 @@ class UnitRows(PreparedLogs):
 
     def _scores(self, by_day: bool = False) -> dict[Source, UnitDays]:
         """Sum the sources of scores over the period, or GAUC by day."""
-        day, dated = ("day", " and day is not null") if by_day else (_NO_DAY, "")
-        columns = f"unit_id, arm as variant, {day} as day, score, click"
-        scored = f"select {columns} from narrow_rows where score is not null{dated} and"
         asked = [source for source in self._score_sources if source.of_days or not by_day]
-        return self._days(asked, show_scored, scored)
+        columns = {**_PERIOD, **{name: name for name in ("score", "click")}, "variant": "arm"}
+        if not by_day:
+            return self._days(asked, "scored", columns)
+        return self._days(asked, "scored", {**columns, "day": "day"}, "day is not null and")
 
     def _days(
-        self, sources: Sequence[Source], show: Callable[[Engine, str], None], sql: str
+        self, sources: Sequence[Source], name: str, columns: Mapping[str, str], tests: str = ""
     ) -> dict[Source, UnitDays]:
-        """Sum sources; those that group or sort all rows, for some units at a time.
-
-        `sql` ends where a condition on `unit_id` follows.
-        """
+        """Sum sources of a query of `3_rows/`; those that group all rows, some units at a time."""
         days = {}
         for source in sources:
-            rows, parts = self.prepared.rows if source in _LARGE else 0, list[UnitDays]()
-            for start, end in blocks(self.engine, rows, len(self.units.hash)):
-                show(self.engine, f"{sql} unit_id >= {start} and unit_id < {end}")
+            size, parts = self.prepared.rows if source in _LARGE else 0, list[UnitDays]()
+            for start, end in blocks(self.engine, size, len(self.units.hash)):
+                rows = f"narrow_rows where {tests} unit_id >= {start} and unit_id < {end}"
+                show_rows(self.engine, name, columns, rows)
                 parts.append(read_days(self.engine, source))
             days[source] = _concatenate(parts)
         return days
 
     def _values(self, place: int, columns: tuple[str, ...]) -> UnitValues:
         """Read the values of each unit, by day where windows ask for it."""
-        value, day = f"value_{place}", "day" if self.by_day else _NO_DAY
-        listed = f"unit_id, {day} as day, {value} as value"
-        show_valued(self.engine, f"select {listed} from narrow_rows where {value} is not null")
+        asked = {**_PERIOD, "value": f"value_{place}", **self._day}
+        show_rows(self.engine, "valued", asked, "narrow_rows")
         read = self.engine.arrays(query(QUANTILE.query))
         return UnitValues(
             [*self.experiment.variants],
@@ -249,11 +251,15 @@ class UnitRows(PreparedLogs):
     def _catalogue(self) -> Catalogue:
         """Read who was shown what."""
         variants, rows = [*self.experiment.variants], self.prepared.rows
-        return read_catalogue(self.engine, variants, self._group, rows, self.by_day)
+        columns = {**_PERIOD, "unit_group": "unit_group", "item": "item", **self._day}
+        return read_catalogue(self.engine, variants, self._group, rows, columns)
 
 
 _DAY = "cast(date_diff('day', date '1970-01-01', l.day) as integer)"
 _NO_DAY = "cast(null as integer)"
+_PERIOD = {"unit_id": "unit_id", "in_period": "true"}
+"""Columns of `analysed_rows` of all rows of the period."""
+
 _CLICK = "cast(l.click as tinyint)"
 
 _SPAN = 2**20

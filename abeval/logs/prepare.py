@@ -243,7 +243,7 @@ def prepare(
         if units_read or read or shape.outcomes or shape.table is not None:
             placed = replace(placed, units=units.write_units(run, shape, placed.units))
             # A table of the columns that are read; a view where none are.
-            run.engine.view("logged_impressions", views.impressions_view(shape))
+            run.engine.view("logged_impressions", views.analysed_view(shape))
             if read:
                 run.step("impressions")
             create = run.engine.table if read else run.engine.view
@@ -280,8 +280,9 @@ def write_views(run: Run, shape: LogShape, join: Sequence[str]) -> None:
     engine.view("experiment", views.experiment_view(experiment))
     names = ", ".join(f"({literal(name)})" for name in experiment.variants)
     engine.view("variants", f"select * from (values {names}) as v (variant)")
-    seen = views.seen_view(experiment, shape, engine, join)
-    engine.view("seen" if experiment.switchback is None else "dated", seen)
+    engine.view("periods", views.periods_view(experiment))
+    engine.view("named_impressions", views.impressions_view(experiment, shape, engine, join))
+    engine.view("seen" if experiment.switchback is None else "dated", query("1_log/seen"))
     if experiment.switchback is not None:
         engine.table("slots", query("1_log/slots"))
         engine.view("seen", query("1_log/switched"))
@@ -313,7 +314,8 @@ def show_sums(run: Run, shape: LogShape, are_units: bool) -> None:
     """Show the sums of the log, or its rows that are units, with phase and hour: `dated_sums`."""
     engine = run.engine
     engine.view("logged_sums", query(f"2_units/logged_{'rows' if are_units else 'sums'}"))
-    engine.view("dated_sums", views.cells_view(run.experiment, shape, engine))
+    engine.view("timed_sums", views.sums_view(run.experiment, shape, engine))
+    engine.view("dated_sums", query("2_units/dated_sums"))
 
 
 def _read_cells(run: Run, shape: LogShape) -> Cells:

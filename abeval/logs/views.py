@@ -3,17 +3,15 @@
 First the columns of one log under canonical names, then the view of each log.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 
 from abeval.engines.builders import has_whole_hours
 from abeval.engines.sources import relation_of
-from abeval.engines.sql import Engine, literal, quoted
+from abeval.engines.sql import Engine, literal, query, quoted
 from abeval.experiment.model import Experiment
 from abeval.experiment.problems import NOT_JOINED
-from abeval.experiment.sections import Period
 from abeval.experiment.sources import OUTCOME, ROW_UNIT, ClickLog, ImpressionLog
-from abeval.logs.cells import BEFORE, IN_PERIOD, NO_TIME, OUTSIDE
 from abeval.logs.mapping import (
     CLICK_KEYS,
     SERVED_FLAGS,
@@ -192,10 +190,24 @@ def experiment_view(experiment: Experiment) -> str:
     """
 
 
-def seen_view(experiment: Experiment, shape: LogShape, engine: Engine, join: Sequence[str]) -> str:
-    """Write every impression under canonical names, with its phase and why it is set aside.
+def periods_view(experiment: Experiment) -> str:
+    """Write one row: local times at which period and pre-period begin and end, null without one."""
+    columns = list[str]()
+    for name, period in (("period", experiment.period), ("before", experiment.pre_period)):
+        for edge, bound in zip(
+            ("start", "end"), period.bounds if period else (None, None), strict=True
+        ):
+            text = "null" if bound is None else literal(str(bound).removesuffix(" 00:00:00"))
+            columns.append(f"cast({text} as timestamp) as {name}_{edge}")
+    return f"select {', '.join(columns)}"
 
-    In a switchback this is `dated`, of which `1_log/switched` makes the same, with its slots.
+
+def impressions_view(
+    experiment: Experiment, shape: LogShape, engine: Engine, join: Sequence[str]
+) -> str:
+    """Write every impression under canonical names, with local time and hour; of `1_log/seen`.
+
+    In a switchback with cluster and slot, of which `1_log/switched` makes units.
     """
     log, source, zone = shape.impressions, experiment.logs.rows, experiment.timezone
     unit, time = column(log, "unit_id"), known_time(experiment, log)
@@ -204,7 +216,7 @@ def seen_view(experiment: Experiment, shape: LogShape, engine: Engine, join: Seq
         unit = column(log, "impression_id") if has_id else "row_number() over ()"
     ms, turns = time_ms(log, engine, time), experiment.switchback
     columns = [
-        *([] if turns else [f"{unit} as unit_id"]),
+        f"{unit if turns is None else literal('')} as unit_id",
         f"{ms} as time_ms",
         f"{time} as own_ts",
         *(f"{column(log, n)} as {n}" for n in ("impression_id", "request_id", "item_id")),
@@ -221,27 +233,29 @@ def seen_view(experiment: Experiment, shape: LogShape, engine: Engine, join: Seq
     ]
     # What is local already needs no conversion, which is much faster.
     is_local = log.type_of("ts") == "TIMESTAMP" and (source.ts_zone or "UTC") == zone
-    ts = "own_ts" if is_local else engine.local_time("time_ms", _zone(experiment, log))
-    slots, aside = [], f"{_set_aside(experiment, shape)} as set_aside"
+    timed, rows = "", "named"
+    if is_local:
+        columns.append(f"{time} as ts")
+    else:
+        ts = engine.local_time("time_ms", _zone(experiment, log))
+        timed, rows = f", timed as (select *, {ts} as ts from named)", "timed"
+    slots = list[str]()
     if turns is not None:
         start = 0 if experiment.period is None else experiment.period.bounds[0]
         first = start and engine.epoch_ms(f"timestamp {literal(str(start))}")
-        at, aside = f"({engine.epoch_ms('ts')} - {first})", aside.replace("set_aside", "reason")
+        at = f"({engine.epoch_ms('ts')} - {first})"
         number = f"cast(floor({at} / {turns.slot_ms}.0e0) as bigint)"
         since = f"{at} - {turns.slot_ms} * {number} as since_ms"
         slots = [f"{shape.segments['design.cluster']} as cluster", f"{number} as slot", since]
+    listed = [
+        f"{_hour(experiment, log, engine)} as hour_ts",
+        *slots,
+        not_compared(experiment, shape),
+    ]
     return f"""
-    with named as (select {", ".join(columns)} from kept_impressions),
-    timed as (
-      select *, {ts} as ts from named
-    ),
-    dated as (
-      select *, cast(ts as date) as day, {_phase(experiment)} as phase,
-        {", ".join([f"{_hour(experiment, log, engine)} as hour_ts", *slots])}
-      from timed
-    )
-    select *, phase = {IN_PERIOD} as in_period, {aside}
-    from dated
+    with named as (select {", ".join(columns)} from kept_impressions){timed}
+    select *, {", ".join(listed)}
+    from {rows}
     """
 
 
@@ -281,65 +295,45 @@ def _hour(experiment: Experiment, log: LogColumns, engine: Engine) -> str:
     return hour
 
 
-def cells_view(experiment: Experiment, shape: LogShape, engine: Engine) -> str:
-    """Write the sums of the log with local hour, phase, and why their impressions are set aside."""
+def sums_view(experiment: Experiment, shape: LogShape, engine: Engine) -> str:
+    """Write the sums of the log with their local hour, for `2_units/dated_sums`."""
     log, ts = shape.impressions, "hour_ts"
     if _is_counted_in_utc(experiment, log):
         ts = engine.local_time(engine.epoch_ms("hour_ts"), experiment.timezone)
     first, last = (time_ms(log, engine, name) for name in ("first_ts", "last_ts"))
-    hour = engine.epoch_ms("date_trunc('hour', ts)")
     segments = [quoted(f"s_{name}") for name in shape.segments]
-    kept = ["unit_id", "variant", *segments, *shape.components.values()]
     exposed = "true" if shape.exposures is None else "is_exposed"
+    slot = quoted(f"s_{PART}")
+    aside = "null"
+    if experiment.switchback is not None:
+        aside = f"case when {slot} in ('no_cluster', 'mixed_slot', 'burn_in') then {slot} end"
+    columns = [
+        *("unit_id", "variant", *segments, *shape.components.values()),
+        f"{exposed} as is_exposed",
+        f"{ts} as ts",
+        f"{first} as first_ms",
+        f"{last} as last_ms",
+        not_compared(experiment, shape),
+        f"cast({aside} as varchar) as slot_aside",
+    ]
+    hour = engine.epoch_ms("date_trunc('hour', ts)")
     return f"""
     with timed as (
-      select {", ".join(kept)}, {exposed} as is_exposed,
-        {ts} as ts, {first} as time_ms, {last} as last_ms
-      from logged_sums
-    ),
-    dated as (
-      select {", ".join(kept)}, is_exposed, {_phase(experiment)} as phase,
-        {hour} // 3600000 as hour, time_ms as first_ms, last_ms
-      from timed
+      select {", ".join(columns)} from logged_sums
     )
-    select *, phase = {IN_PERIOD} as in_period, hour // 24 as day,
-      {set_aside(experiment, shape)} as set_aside
-    from dated
+    select *, {hour} // 3600000 as hour from timed
     """
 
 
-def _phase(experiment: Experiment) -> str:
-    """Write the phase of an impression, or of all of one hour, as a number."""
-    if experiment.period is None:
-        return str(IN_PERIOD)
-    before = experiment.pre_period
-    earlier = f"when {_within(before)} then {BEFORE}" if before else ""
+def not_compared(experiment: Experiment, shape: LogShape) -> str:
+    """Write why the variant of a row of the period is none that is compared, null if it is."""
+    if not shape.names_variant or experiment.assigns or shape.exposures is not None:
+        return "cast(null as varchar) as not_compared"
+    known = ", ".join(literal(name) for name in experiment.variants)
     return (
-        f"case when {_within(experiment.period)} then {IN_PERIOD} {earlier} "
-        f"when time_ms is null then {NO_TIME} else {OUTSIDE} end"
+        "case when variant is null then 'null_variant' "
+        f"when variant not in ({known}) then 'not_compared' end as not_compared"
     )
-
-
-def _within(period: Period) -> str:
-    start, end = (f"timestamp {literal(str(bound))}" for bound in period.bounds)
-    return f"ts >= {start} and ts < {end}"
-
-
-def _set_aside(experiment: Experiment, shape: LogShape) -> str:
-    """Write why an impression is set aside; null if it is not."""
-    reasons = [
-        *([] if experiment.switchback else [("unit_id is null", "null_unit")]),
-        (f"phase = {NO_TIME}", "null_time"),
-        (f"phase = {OUTSIDE}", "outside_period"),
-    ]
-    if shape.names_variant and not experiment.assigns and shape.exposures is None:
-        known = ", ".join(literal(name) for name in experiment.variants)
-        reasons += [
-            (f"phase = {IN_PERIOD} and variant is null", "null_variant"),
-            (f"phase = {IN_PERIOD} and variant not in ({known})", "not_compared"),
-        ]
-    cases = " ".join(f"when {test} then {literal(reason)}" for test, reason in reasons)
-    return f"case {cases} end"
 
 
 LOGGED = (
@@ -424,7 +418,7 @@ def logged_view(experiment: Experiment, shape: LogShape) -> str:
     """
 
 
-def impressions_view(shape: LogShape) -> str:
+def analysed_view(shape: LogShape) -> str:
     """Write the impressions of analysed units, by their number in `unit_names`."""
     others = [f"i.{name}" for name in LOGGED if name not in ("unit_id", "category")]
     computed = [*_part_columns(shape), *shape.components.values(), *shape.events.values()]
@@ -438,7 +432,7 @@ def impressions_view(shape: LogShape) -> str:
 
 
 def _reads_category(shape: LogShape) -> bool:
-    """Tell whether an expression reads the category; if not, `impressions_view` looks it up."""
+    """Tell whether an expression reads the category; if not, `analysed_view` looks it up."""
     texts = (*shape.components, *shape.segments.values(), *shape.cuts.values())
     return any(quoted("category") in sql for sql in texts)
 
@@ -452,16 +446,6 @@ def _category(shape: LogShape, is_joined: bool) -> tuple[str, str]:
 
 PART = "design.part"
 """Names the part of a slot: `early`, `late`, or why it is set aside."""
-
-_ASIDE = f"{quoted(f's_{PART}')} in ('no_cluster', 'mixed_slot', 'burn_in')"
-
-
-def set_aside(experiment: Experiment, shape: LogShape) -> str:
-    """Write why a cell is set aside; null if it is not."""
-    reason = _set_aside(experiment, shape)
-    if experiment.switchback is not None:
-        reason = f"coalesce({reason}, case when {_ASIDE} then {quoted(f's_{PART}')} end)"
-    return f"coalesce({reason}, case when not is_exposed then 'not_exposed' end)"
 
 
 def clicks_view(source: ClickLog, log: LogColumns, engine: Engine, join: Sequence[str]) -> str:
@@ -549,11 +533,9 @@ def outcome_view(experiment: Experiment, name: str, outcome: Computed, engine: E
     named as (select {", ".join(columns)} from once),
     timed as (
       select *, logged_id as unit_id, {ts} as ts from named
-    ),
-    dated as (select *, cast(ts as date) as day, {_phase(experiment)} as phase from timed)
-    select logged_id, copies, time_ms, day,
-      case when time_ms is null then 1 else phase end as phase, {", ".join(values)}
-    from dated
+    )
+    select logged_id, copies, time_ms, ts, {", ".join(values)}
+    from timed
     """
 
 
@@ -573,19 +555,23 @@ def entry_view(experiment: Experiment, shape: LogShape, engine: Engine) -> str:
     """
 
 
-def show_scored(engine: Engine, sql: str) -> None:
-    """Show impressions or candidates (variant, unit_id, score, click) as `scored`."""
-    engine.view("scored", sql)
+ROW_COLUMNS: Mapping[str, str] = {
+    **dict.fromkeys(("unit_id", "time_ms"), "bigint"),
+    **dict.fromkeys(("variant", "request_id", "category", "unit_group", "item"), "varchar"),
+    "in_period": "boolean",
+    "score": "double",
+    **dict.fromkeys(("day", "position", "click", "value"), "integer"),
+}
+"""Columns of `analysed_rows`, with a type for those that nothing is asked of."""
 
 
-def show_valued(engine: Engine, sql: str) -> None:
-    """Show impressions with a value that is ranked (unit_id, day, value) as `valued`."""
-    engine.view("valued", sql)
+def show_rows(engine: Engine, name: str, columns: Mapping[str, str], rows: str) -> None:
+    """Show rows of analysed units as `analysed_rows`, and those of a query of `3_rows/` over them.
 
-
-def show_rows(engine: Engine, sql: str) -> None:
-    """Show impressions that count of analysed units, perhaps of some of them, as `metric_rows`.
-
-    They are `unit_id, in_period, day` and what the asked sources read.
+    `columns` is SQL of the columns that are asked for; `rows` is what follows `from`.
     """
-    engine.view("metric_rows", sql)
+    listed = (
+        f"{columns.get(c, f'cast(null as {kind})')} as {c}" for c, kind in ROW_COLUMNS.items()
+    )
+    engine.view("analysed_rows", f"select {', '.join(listed)} from {rows}")
+    engine.view(name, query(f"3_rows/{name}"))

@@ -355,10 +355,12 @@ def _add_graded(engine: Engine, sums: ModelSums) -> None:
 def _add_auc(engine: Engine, sums: ModelSums) -> None:
     """Add each unit's pseudo-value of the AUC over the rows of its variant, and over all rows."""
     # Imported here, because an evaluation without AUC needs no experiment and no logs.
-    from abeval.logs.views import show_scored
+    from abeval.logs.views import show_rows
 
     for by, variant in (("traffic", "traffic"), ("pooled", "0")):
-        show_scored(engine, f"select {variant} as variant, unit_id, score, click from traffic_rows")
+        asked = {name: name for name in ("unit_id", "score", "click")}
+        asked |= {"variant": variant, "in_period": "true"}
+        show_rows(engine, "scored", asked, "traffic_rows")
         rows = engine.arrays(query("4_metrics/auc"))
         columns = {"unit_id": rows["unit_id"], "v_auc": rows["c_auc"]}
         sums.add(f"auc_{by}", columns | {"units": rows["c_scored_units"]})

@@ -10,7 +10,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from abeval.aggregates.metric_queries import ReadLogs, scored_rows, write_unit_event
+from abeval.aggregates.metric_queries import ReadLogs, write_unit_event
 from abeval.aggregates.wanted import spread_metrics
 from abeval.engines import statement
 from abeval.engines.sql import by_value, query, row_count, whole
@@ -23,7 +23,7 @@ from abeval.logs.placing_sql import placed_sql
 from abeval.logs.prepare import Prepared, prepare
 from abeval.logs.run import Run, opened
 from abeval.logs.shape import LogShape, value_columns
-from abeval.logs.views import ITEM_GROUPS, show_rows, show_scored, show_valued
+from abeval.logs.views import ITEM_GROUPS, show_rows
 from abeval.metrics.definition import CATALOGUE, FUNCTION, QUANTILE, UNIT_DAY, Metric, Term, scales
 from abeval.packaged import table_beside
 from abeval.stats.catalogue import SEED
@@ -31,6 +31,20 @@ from abeval.stats.catalogue import SEED
 _TEXTS = table_beside(__file__, "metric_sql.toml")
 _COMMENTS: Mapping[str, str] = _TEXTS["comments"]
 _VALUES: Mapping[str, str] = _TEXTS["values"]
+
+
+_ROWS = """logged i
+join unit_names n on i.unit_id = n.logged_id
+join units u on n.unit_id = u.unit_id
+where i.counts
+"""
+_OF_PERIOD = {"unit_id": "u.unit_id", "variant": "u.variant", "in_period": "i.in_period"}
+_DAY = {"day": "date_diff('day', date '1970-01-01', i.day)"}
+_LISTED = ("unit_id", "in_period", "time_ms", "request_id", "position", "click", "category")
+_DAILY = _DAY | {name: f"i.{name}" for name in _LISTED}
+_GROUP = f"u.variant || ' ' || u.sub_bucket % {ITEM_GROUPS}"
+_SHOWN = _OF_PERIOD | _DAY | {"unit_group": _GROUP, "item": "i.item_id"}
+"""SQL of columns of `analysed_rows` over impressions of analysed units, by what reads them."""
 
 
 def metric_statements(experiment: Experiment, names: Sequence[str]) -> dict[str, str]:
@@ -86,8 +100,8 @@ def view_statements(experiment: Experiment, is_absolute: bool = False) -> str:
         prepared = _prepare_views(run, recorder, metrics)
         has = prepared.shape.needs_met(experiment.unit)
         recorder.note("impressions", "select * from logged_impressions")
-        for name in ("metric_rows", "shown_rows"):
-            recorder.note(name, _VALUES[name].format(groups=ITEM_GROUPS))
+        show_rows(recorder, "metric_rows", _DAILY, "logged_impressions i")
+        show_rows(recorder, "shown_rows", _SHOWN, _ROWS)
         for metric in (metric for metric in metrics if metric.needs <= has):
             if metric.source is QUANTILE:
                 _write_events(run, prepared.shape, metric)
@@ -196,7 +210,7 @@ def _write_events(run: Run, shape: LogShape, metric: Metric) -> None:
     """Write the values that a quantile ranks, and how often each occurs."""
     columns = value_columns(shape, run.experiment, metric)
     value = _pick_by_variant({name: f"i.{column}" for name, column in columns.items()})
-    show_valued(run.engine, _VALUES["valued"].format(value=value))
+    show_rows(run.engine, "valued", {**_OF_PERIOD, "value": value}, _ROWS)
     run.engine.view("quantile", query(QUANTILE.query))
     run.engine.view("quantile_level", _VALUES["quantile_level"])
 
@@ -224,17 +238,19 @@ def _source_rows(run: Run, prepared: Prepared, metric: Metric) -> str:
     if source.events is not None:
         write_unit_event(ReadLogs(run, prepared), [metric])
     elif source.scored:
-        show_scored(engine, scored_rows(prepared.shape, ("unit_id", "click")))
+        scores = {name: f"i.{score}" for name, score in prepared.shape.score_of.items()}
+        score = _pick_by_variant(dict.fromkeys(run.experiment.variants, "null") | scores)
+        show_rows(engine, "scored", {**_OF_PERIOD, "score": score, "click": "i.click"}, _ROWS)
     else:
-        show_rows(engine, _VALUES["metric_rows"])
+        show_rows(engine, "metric_rows", _DAILY, "logged_impressions i")
     engine.view(source.name, query(source.query))
     return source.name
 
 
 def _write_catalogue(engine: Recorder, name: str) -> str:
     """Return how many items were shown, and how evenly, at equal numbers of units."""
-    for relation in ("shown_rows", "group_units"):
-        engine.view(relation, _VALUES[relation].format(groups=ITEM_GROUPS))
+    show_rows(engine, "shown_rows", _SHOWN, _ROWS)
+    engine.view("group_units", _VALUES["group_units"].format(groups=ITEM_GROUPS))
     engine.view("reach", query("4_metrics/reach"))
     engine.view("item_units", _VALUES["item_units"])
     has_items = "items" in engine.relations

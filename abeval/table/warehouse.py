@@ -468,11 +468,9 @@ def _write_counted(engine: Engine, shape: LogShape, sources: Collection[Source])
     own = [*shape.components.values()]
     columns = {"logged_cells": own}
     day = f"{engine.epoch_ms('cast(day as timestamp)')} // 86400000"
-    show_rows(
-        engine,
-        f"select unit_id, in_period, {day} as day, time_ms, request_id from logged "
-        "where counts and unit_id is not null",
-    )
+    read = {name: name for name in ("unit_id", "in_period", "time_ms", "request_id")}
+    counted = "logged where counts and unit_id is not null"
+    show_rows(engine, "metric_rows", read | {"day": day}, counted)
     for source in (source for source in _SOURCES[1:] if source in sources):
         engine.view(source.name, query(source.query))
         columns[source.name] = [c for c in engine.columns(source.name) if c[:2] == "c_"]

@@ -4,5 +4,5 @@
 select cluster as of_cluster, slot as of_slot, min(variant) <> max(variant) as is_mixed
 from dated
 cross join experiment
-where reason is null and in_period and cluster is not null and since_ms >= burn_in_ms
+where set_aside is null and in_period and cluster is not null and since_ms >= burn_in_ms
 group by cluster, slot

@@ -1,9 +1,10 @@
 -- grain: one row per impression, as a part of its cluster's slot: quarters of what follows the burn-in
--- reads: dated (impressions with cluster, slot, since_ms), slots, experiment (burn_in_ms, slot_ms)
+-- reads: dated (the rows of 1_log/seen, with cluster, slot, since_ms), slots, experiment (burn_in_ms, slot_ms)
 -- the burn-in of every slot: which slots switch is drawn, too, and what is left must not depend on it
 with placed as (
   select
-    columns(*),
+    columns('^([a-z]+|(time|since)_ms|own_.*|(impression|request|item)_id|score_.*|raw_.*|key_[123]|hour_ts|in_period)$'),
+    set_aside as set_aside_before,
     case
       when cluster is null then 'no_cluster'
       when is_mixed then 'mixed_slot'
@@ -18,8 +19,8 @@ with placed as (
   left join slots on cluster = of_cluster and slot = of_slot
 )
 select
-  columns(*),
+  columns('^([a-z]+|(time|since)_ms|own_.*|(impression|request|item)_id|score_.*|raw_.*|key_[123]|hour_ts|in_period)$'),
   coalesce(cluster, '') || '|' || coalesce(cast(slot as varchar), '') || '|' || part as unit_id,
-  coalesce(reason, case when part in ('no_cluster', 'mixed_slot', 'burn_in') then part end)
+  coalesce(set_aside_before, case when part in ('no_cluster', 'mixed_slot', 'burn_in') then part end)
     as set_aside
 from placed

@@ -1,8 +1,20 @@
 -- grain: one row per row of an outcome log, with the reason where it does not count
--- reads: outcome_log (logged_id, copies, time_ms, day, phase, v_ columns), unit_names, unit_entry
+-- reads: outcome_log (logged_id, copies, time_ms, ts, v_ columns), periods, unit_names, unit_entry
 -- (unit_id, exposed_ms, entry_day)
--- since_ms and age are the time and the local days since the unit's exposure; a row of the period from
--- before it does not count
+-- since_ms and age are the time and the local days since the unit's exposure, before which no row of the period counts
+with phased as (
+  select
+    logged_id, copies, time_ms, cast(ts as date) as day,
+    case
+      when time_ms is null then 1
+      when period_start is null or (ts >= period_start and ts < period_end) then 3
+      when ts >= before_start and ts < before_end then 2
+      else 0
+    end as phase,
+    columns('^v_')
+  from outcome_log
+  cross join periods
+)
 select
   o.copies, e.unit_id, o.phase = 3 as in_period, o.time_ms,
   o.time_ms - e.exposed_ms as since_ms,
@@ -10,11 +22,11 @@ select
   case
     when o.logged_id is null then 'null_unit'
     when e.unit_id is null then 'not_in_experiment'
-    when o.time_ms is null then 'null_time'
-    when o.phase < 2 then 'outside_period'
+    when o.phase = 1 then 'null_time'
+    when o.phase = 0 then 'outside_period'
     when o.phase = 3 and o.time_ms < e.exposed_ms then 'before_exposure'
   end as set_aside,
   columns('^v_')
-from outcome_log o
+from phased o
 left join unit_names n on o.logged_id = n.logged_id
 left join unit_entry e on n.unit_id = e.unit_id

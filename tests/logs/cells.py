@@ -14,7 +14,7 @@ from abeval.engines.duckdb import DuckDBEngine
 from abeval.engines.sql import query
 from abeval.experiment.load import parse_experiment
 from abeval.experiment.model import Experiment
-from abeval.logs.cells import IN_PERIOD, Cells, hashed_cells, read_cells
+from abeval.logs.cells import BEFORE, IN_PERIOD, NO_TIME, OUTSIDE, Cells, hashed_cells, read_cells
 from abeval.logs.duplicates import Repeats
 from abeval.logs.files import FileFacts
 from abeval.logs.mapping import map_columns
@@ -24,7 +24,7 @@ from abeval.logs.run import Run
 from abeval.logs.shape import LogShape, shape_of
 from abeval.logs.unit_arrays import NO_FIRST, NONE
 from abeval.logs.units import places_of_hashes, write_names
-from abeval.logs.views import set_aside
+from abeval.logs.views import not_compared
 from tests.relations import Row, relation
 
 HOUR = 3_600_000
@@ -64,16 +64,26 @@ class Where(NamedTuple):
 
 
 _SUMS = (
-    "unit_id varchar, phase bigint, variant varchar, is_exposed boolean, s_city varchar, "
+    "unit_id varchar, ts timestamp, variant varchar, is_exposed boolean, s_city varchar, "
     "hour bigint, first_ms bigint, last_ms bigint, c_1 bigint, c_2 bigint"
+)
+
+
+_TIMES = {OUTSIDE: "2025-01-01", BEFORE: "2026-01-01", IN_PERIOD: "2026-02-01"}
+"""A local time of each phase."""
+
+_PERIODS = (
+    "period_start timestamp, period_end timestamp, before_start timestamp, before_end timestamp",
+    ("2026-02-01", "2026-03-01", "2026-01-01", "2026-02-01"),
 )
 
 
 def _sums(shown: Shown) -> Row:
     hour = None if shown.first_ms is None else shown.first_ms // HOUR
     last = shown.first_ms if shown.last_ms is None else shown.last_ms
-    key = shown.unit, shown.phase, shown.variant, shown.is_exposed, shown.city
-    return (*key, hour, shown.first_ms, last, shown.impressions, shown.clicks)
+    key = shown.unit, _TIMES.get(shown.phase), shown.variant, shown.is_exposed, shown.city
+    first = None if shown.phase == NO_TIME else shown.first_ms
+    return (*key, hour, first, last, shown.impressions, shown.clicks)
 
 
 def plan(**entries: Any) -> Experiment:
@@ -178,16 +188,18 @@ def small_log(
     }
     shape = replace(shape_of(experiment, [], columns), segments={"city": "city"})
     with closing(DuckDBEngine()) as engine:
-        engine.table("dated_sums", relation(_SUMS, *map(_sums, shown)))
+        engine.table("sums", relation(_SUMS, *map(_sums, shown)))
+        engine.view("periods", relation(*_PERIODS))
         if exposures is not None:
             of_rows = "unit_id varchar, variant varchar, time_ms bigint, s_city varchar"
             engine.table("exposures", relation(of_rows, *exposures))
             engine.table("exposed", query("1_log/exposed"))
         # Where a salt assigns units, no variant of the log is set aside.
         by_log = experiment if only else plan(assignment={"salt": "s"})
-        reason = set_aside(by_log, shape)
-        engine.view("cells", f"select *, {reason} as set_aside from dated_sums")
-        engine.view("logged_cells", hashed_cells(engine, shape, "cells"))
+        none = "cast(null as varchar) as slot_aside"
+        engine.view("timed_sums", f"select *, {not_compared(by_log, shape)}, {none} from sums")
+        engine.view("dated_sums", query("2_units/dated_sums"))
+        engine.view("logged_cells", hashed_cells(engine, shape, "dated_sums"))
         cells = read_cells(engine, shape)
         write_names(engine, shape)
         rows = engine.rows("select unit_hash, logged_id from logged_names")

@@ -329,7 +329,7 @@ def test_units_of_equal_hashes_are_never_taken_for_one(
         engine, hash64 = log.run.engine, log.run.engine.hash64
         same = ["unit_id"] if twin == "hash(unit_id)" else ["unit_id", "1"]
         monkeypatch.setattr(engine, "hash64", lambda v: "7" if list(v) == same else hash64(v))
-        engine.view("logged_cells", hashed_cells(engine, log.shape, "cells"))
+        engine.view("logged_cells", hashed_cells(engine, log.shape, "dated_sums"))
         if same == ["unit_id"]:
             with pytest.raises(LogError, match="two units have the same hash"):
                 read_cells(engine, log.shape)
@@ -341,7 +341,7 @@ def test_kinds_of_equal_hashes_are_refused(monkeypatch: pytest.MonkeyPatch) -> N
     with small_log([Shown("u", "a", 10), Shown("v", "b", 10)]) as log:
         engine, hash64 = log.run.engine, log.run.engine.hash64
         monkeypatch.setattr(engine, "hash64", lambda v: "7" if v[0] == "phase" else hash64(v))
-        engine.view("logged_cells", hashed_cells(engine, log.shape, "cells"))
+        engine.view("logged_cells", hashed_cells(engine, log.shape, "dated_sums"))
         with pytest.raises(LogError, match="two kinds of impressions have the same hash"):
             read_cells(engine, log.shape)
 

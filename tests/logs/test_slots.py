@@ -8,7 +8,7 @@ import pytest
 from abeval.assignment.switchbacks import Schedule, turns
 from tests.relations import answer, relation
 
-DATED = "cluster, slot, since_ms, variant, reason, in_period"
+DATED = "cluster, slot, since_ms, variant, set_aside, in_period"
 SETTINGS = relation("slot_ms, burn_in_ms", (100, 20))
 
 ROWS = [
@@ -35,7 +35,7 @@ def test_a_slot_is_mixed_where_it_shows_both_variants_after_the_burn_in() -> Non
 def test_rows_of_a_slot_are_of_a_quarter_or_set_aside() -> None:
     slots = relation("of_cluster, of_slot, is_mixed", ("Rome", 0, False), ("Rome", 1, True))
     dated = relation(
-        "cluster, slot, since_ms, reason",
+        "cluster, slot, since_ms, set_aside",
         *[("Rome", 0, since, None) for since in (0, 19, 20, 39, 40, 79, 80)],
         ("Rome", 1, 19, None),
         ("Rome", 2, 70, None),
