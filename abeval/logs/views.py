@@ -185,8 +185,7 @@ def experiment_view(experiment: Experiment) -> str:
       cast({attribution} as bigint) as attribution_ms,
       cast({ITEM_GROUPS} as bigint) as item_groups,
       cast({"null" if turns is None else turns.slot_ms} as bigint) as slot_ms,
-      cast({"null" if turns is None else turns.burn_in_ms} as bigint) as burn_in_ms,
-      {str(experiment.cleaning.crossover == "exclude").lower()} as excludes
+      cast({"null" if turns is None else turns.burn_in_ms} as bigint) as burn_in_ms
     """
 
 
