@@ -299,8 +299,11 @@ PLAIN.remove("2_units/exposure_segments")
 _OF_ROWS = {"4_metrics/sessions", "4_metrics/page_views", "2_units/logged_sums", "4_metrics/reach"}
 _OF_SCORES = {"4_metrics/gauc", "4_metrics/auc", "4_metrics/unit_aucs", "4_metrics/served_ranking"}
 _OF_CLICKS = {f"1_log/{name}" for name in ("clicked_keys", "click_fate", "attributed")}
+_VIEWS = {"1_log/seen", "2_units/dated_sums"} | {
+    f"3_rows/{name}" for name in ("metric_rows", "scored", "valued", "shown_rows")
+}
 RUN = {
-    "sample": _OF_ROWS | _OF_SCORES | _OF_CLICKS | {"1_log/exposed", "4_metrics/quantile"},
+    "sample": _OF_ROWS | _OF_SCORES | _OF_CLICKS | _VIEWS | {"1_log/exposed", "4_metrics/quantile"},
     "events": {"3_rows/outcomes", "4_metrics/unit_events", "3_rows/impression_events"},
     "numbers": _OF_ROWS | _OF_SCORES | _OF_CLICKS | {"4_metrics/category_diversity"},
 }
