@@ -14,6 +14,7 @@ from abeval.engines.duckdb import DuckDBEngine
 from abeval.engines.sql import Engine, is_number, quoted, row_count
 from abeval.errors import ExperimentError, LogError
 from abeval.experiment.sources import LogSource
+from abeval.metrics import row_text
 from abeval.offline import candidates, metrics
 from abeval.offline.candidates import Accounts, Candidates, ItemNumber, Number, Units
 from abeval.offline.estimates import result_of
@@ -241,6 +242,22 @@ def _has(columns: Mapping[str, str]) -> str:
     return f"it has: {', '.join(columns)}"
 
 
+def row_sql(what: str, text: str, columns: Mapping[str, str], called: str) -> str:
+    """Write an expression over the columns of a frame; refuse one that reads others."""
+    if (sql := row_text.over_columns(text, columns)) is not None:
+        return sql
+    # Imported here: only errors need it.
+    from abeval.experiment.problems import near_miss
+
+    problem = row_text.expression_problem(text)
+    if problem is not None:
+        raise ExperimentError(f"{what}: expression {problem}", _has(columns))
+    lower = {column.lower() for column in columns}
+    name = next(column for column in row_text.columns_of(text) if column not in lower)
+    lacks = f"{called} has no column {name!r}{near_miss(name, columns)}"
+    raise LogError(lacks if name == text.lower() else f"{what}: {lacks}", _has(columns))
+
+
 def _add_runs(engine: Engine, runs: Mapping[str, object], truth: Mapping[str, str]) -> list[str]:
     """Make the relation `run_N` of each run; return SQL of their items."""
     for i, (model, frame) in enumerate(runs.items()):
@@ -326,7 +343,8 @@ def evaluate_log(
     """Score the models of one table of judged rows, without an experiment around it.
 
     `log` is a file, a glob or a folder (Parquet, CSV, JSON), or a frame. `scores` has the columns
-    of scores, or model → its column; the first is the control. `columns` names the other columns of
+    of scores, or model → its column, or an expression over a row's columns, such as
+    `0.3 * new + 0.7 * base`; the first is the control. `columns` names the other columns of
     the table; the options are those of `evaluate`.
 
     Raises:
@@ -384,11 +402,13 @@ def _name(
     """
     has = engine.columns("raw_log")
     request = columns.request or columns.unit
-    for name in (columns.unit, request, columns.item, columns.relevance, *scores):
+    for name in (columns.unit, request, columns.item, columns.relevance):
         if name not in has:
             raise LogError(f"the log has no column {name!r}", _has(has))
-    _check_numbers(engine, "the log", "raw_log", has, columns.relevance, *scores)
-    models = [f"{candidates.finite_sql(quoted(name))} as m_{i}" for i, name in enumerate(scores)]
+    plain = [name for name in scores if name in has]
+    _check_numbers(engine, "the log", "raw_log", has, columns.relevance, *plain)
+    sql = [row_sql(f"scores: {text!r}", text, has, "the log") for text in scores]
+    models = [f"{candidates.finite_sql(text)} as m_{i}" for i, text in enumerate(sql)]
     # Row numbers are slow, and only one order of ties needs them.
     position = "row_number() over ()" if ties == "position" else "cast(null as bigint)"
     unit, grade = quoted(columns.unit), quoted(columns.relevance)

@@ -3,10 +3,8 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from abeval.engines.sql import quoted
 from abeval.errors import LogError
 from abeval.experiment.model import Experiment
-from abeval.logs.mapping import own_name
 from abeval.logs.run import Run
 from abeval.logs.shape import LogShape
 from abeval.metrics.definition import Metric, Need, RowTerm
@@ -17,21 +15,11 @@ PLAIN_MODEL = "score"
 """The name of the model of a log with one plain `score` column."""
 
 
-def score_columns(experiment: Experiment) -> list[str]:
-    """Return the columns of the impressions that hold the models' scores."""
-    return list(dict.fromkeys(model.score for model in experiment.models.values()))
-
-
-def model_scores(
-    experiment: Experiment,
-    shape: LogShape,
-    kept_negatives: float | None,
-) -> dict[str, str]:
+def model_scores(shape: LogShape, kept_negatives: float | None) -> dict[str, str]:
     """Return model → SQL of its score, for models scored in the impressions."""
-    columns = score_columns(experiment)
-    of = {name: f"m_{columns.index(m.score)}" for name, m in experiment.models.items()}
+    of = {name: score.replace("score_", "m_") for name, score in shape.model_scores.items()}
     if not of and shape.scores:
-        of = {PLAIN_MODEL: "m_0"}
+        of = {PLAIN_MODEL: "m_1"}
     if kept_negatives is not None:
         # Undo negative sampling: q = p / (p + (1 − p) / w), w the share of negatives kept.
         of = {m: f"{p} / nullif({p} + (1 - {p}) / {kept_negatives!r}, 0)" for m, p in of.items()}
@@ -110,10 +98,9 @@ def write_impressions(run: Run, shape: LogShape, relevance: Relevance, where: st
     """
     experiment, engine = run.experiment, run.engine
     check_relevance(shape, relevance.name)
-    named = [quoted(own_name(column)) for column in score_columns(experiment)]
     # Without models there is one score, the plain `score` column, first in the view.
-    columns = named or [f"score_{i}" for i in range(1, len(shape.scores) + 1)]
-    scores = [f"{finite_sql(column)} as m_{i}" for i, column in enumerate(columns)]
+    columns = dict.fromkeys(shape.model_scores.values() or shape.scores.values())
+    scores = [f"{column} as {column.replace('score_', 'm_')}" for column in columns]
     item = "item_id" if "item_id" in shape.impressions else "position"
     request = "request_id" if "request_id" in shape.impressions else "unit_id"
     keys = ["unit_id", f"{request} as request_id", f"{item} as item_id", "position", "category"]

@@ -7,10 +7,10 @@ from typing import cast
 
 from abeval.bounds import MAX_BINS, MAX_CURVE, check_between
 from abeval.calls import explain_types
-from abeval.errors import ExperimentError, LogError
+from abeval.errors import ExperimentError, LogError, QueryError
 from abeval.experiment.model import Experiment
 from abeval.logs.mapping import LogColumns
-from abeval.logs.prepare import prepare
+from abeval.logs.prepare import faulty_expression, prepare
 from abeval.logs.run import Inputs, Run, opened
 from abeval.logs.shape import LogShape
 from abeval.offline import candidates, curves, impressions, metrics, other_logs
@@ -112,8 +112,7 @@ class ReplayRun:
         named = options.get("relevance", "click")
         metric = impressions.relevance_metric(experiment, named)
         if shape is None:
-            columns = impressions.score_columns(experiment)
-            shape = prepare(run, [] if metric is None else [metric], columns).shape
+            shape = prepare(run, [] if metric is None else [metric]).shape
         run.step("candidates")
         reader = other_logs.needs_vectors(scoring.metrics, named)
         if reader is not None:
@@ -131,15 +130,18 @@ class ReplayRun:
         Raises:
             LogError: There is no model, or nothing to replay.
         """
-        experiment, engine, shape = self.run.experiment, self.run.engine, self.shape
+        engine, shape = self.run.engine, self.shape
         units = impressions.write_impressions(self.run, shape, self.relevance, where)
-        scores = impressions.model_scores(experiment, shape, self.options.get("kept_negatives"))
+        scores = impressions.model_scores(shape, self.options.get("kept_negatives"))
         if not units.ids.size:
             what = "nothing to replay: no unit of a variant has an impression in the period"
             raise LogError(what, "check logs.impressions.path, [period], timezone and [variants]")
         beside = self._beside()
         sources = [*beside.values(), *([] if self.score_log is None else ["select * from scores"])]
-        request, item, accounts = candidates.write_rows(engine, sources, scoring.policy.ties)
+        try:
+            request, item, accounts = candidates.write_rows(engine, sources, scoring.policy.ties)
+        except QueryError as error:
+            raise faulty_expression(self.run, [], shape, error) from error
         if other_logs.needs_vectors(scoring.metrics, self.relevance.name):
             without = other_logs.number_vectors(engine, item)
             accounts.append(("rows_of_items_without_a_vector", without))
