@@ -42,6 +42,7 @@ ORDER = (
 
 OFFLINE = (
     ("replay", "evaluate"),
+    ("parts",),
     ("curves",),
     ("estimates",),
     ("groups",),

@@ -61,6 +61,18 @@ def _cutoffs(text: str) -> list[int]:
         raise ExperimentError(f"--k: {text!r} is not like 1,5,10") from None
 
 
+def _parts(texts: list[str] | None) -> dict[str, str] | None:
+    """Read `NAME: EXPRESSION` each."""
+    parts = {}
+    for text in texts or ():
+        name, colon, expression = (part.strip() for part in text.partition(":"))
+        if not colon or not name or not expression or expression.startswith(":"):
+            what = f"--where: {text!r} is not NAME: EXPRESSION"
+            raise ExperimentError(what, 'such as --where "random: is_random = 1"')
+        parts[name] = expression
+    return parts or None
+
+
 _metrics = partial(flag, "metric", list[str], to="metrics")
 
 power = twin(
@@ -213,6 +225,13 @@ replay = twin(
         "bins", int, "Number of bins of the calibration curve and error.", 10, min=1, max=MAX_BINS
     ),
     flag("curve", int, "Metrics at each k up to this one, with their elbow.", min=3, max=MAX_CURVE),
+    flag(
+        "where",
+        list[str],
+        'A part beside the whole, such as "random: is_random = 1"; repeat for more.',
+        read=_parts,
+        metavar="NAME: SQL",
+    ),
     *(ALL, JSON, REPORT),
     widened_by="metric",
 )

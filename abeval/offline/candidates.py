@@ -5,7 +5,8 @@ Each item is in a request once, and the rows of units are numbered from 0 by the
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import NamedTuple
@@ -13,8 +14,17 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from abeval.engines.sql import Engine, numbered, query, row_count, whole, whole_number
-from abeval.offline.metrics import Ties
+from abeval.engines.sql import (
+    Engine,
+    literal,
+    numbered,
+    query,
+    row_count,
+    whole,
+    whole_number,
+)
+from abeval.errors import ExperimentError, LogError, QueryError
+from abeval.offline.metrics import Ties, Where
 from abeval.results.replay import POOLED
 from abeval.stats.records import Bools, Integers
 
@@ -72,11 +82,33 @@ def write_units(engine: Engine, sql: str) -> Units:
     return Units(ids, group.astype(np.int64), names, traffic.astype(np.int64))
 
 
-def one_traffic(rows: str) -> str:
+def check_part(part: Where | None, rows: int) -> None:
+    """Refuse a part without a row."""
+    if part is not None and not rows:
+        what = f"where {part.name!r}: no row of a unit that is evaluated meets {part.text!r}"
+        raise LogError(what, "look at the values of its columns in the log, or leave it out")
+
+
+@contextmanager
+def explain_part(part: Where | None) -> Iterator[None]:
+    """Name the part whose expression the engine cannot compute."""
+    try:
+        yield
+    except QueryError as error:
+        if part is None or error.hint is not None:
+            raise
+        # Imported here: only errors need it.
+        from abeval.logs.run import reason_of
+
+        what = f"where {part.name!r}: {part.text!r} cannot be computed: {reason_of(error)}"
+        raise ExperimentError(what, "compare values of one type") from error
+
+
+def one_traffic(rows: str, name: str = "all") -> str:
     """Return SQL of `write_units` for the units of a relation without variants."""
     number = "row_number() over (order by unit_id)"
     return (
-        f"select unit_id, 'all' as traffic, {number} % {UNIT_GROUPS} as unit_group "
+        f"select unit_id, {literal(name)} as traffic, {number} % {UNIT_GROUPS} as unit_group "
         f"from (select distinct unit_id from {rows} where unit_id is not null) as u"
     )
 

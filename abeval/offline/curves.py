@@ -4,23 +4,9 @@ from collections.abc import Iterator, Sequence
 from itertools import groupby
 
 from abeval.offline.estimates import Estimates
-from abeval.offline.metrics import OfflineMetric, parse_metric
+from abeval.offline.metrics import OfflineMetric
 from abeval.results import replay
 from abeval.results.replay import CurvePoint
-
-_DEFAULT = ("precision@1", "recall@1", "map@1[min]", "ndcg@1[lin]")
-
-
-def curve_metrics(names: Sequence[str] | None, longest: int) -> tuple[OfflineMetric, ...]:
-    """Return the metrics of requests among some ids, or the default ones, at every cut-off.
-
-    Example:
-        >>> [m.id for m in curve_metrics(["recall@10", "auc"], 3)]
-        ['recall@1', 'recall@2', 'recall@3']
-    """
-    definitions = [parse_metric(name).definition for name in names or _DEFAULT]
-    cut = [d for d in dict.fromkeys(definitions) if d.family == "list" and d.cut != "none"]
-    return tuple(OfflineMetric(d, k) for d in cut for k in range(1, longest + 1))
 
 
 def curves(estimates: Estimates) -> Iterator[replay.Curve]:

@@ -7,7 +7,7 @@ import numpy as np
 
 from abeval.offline.groups import ByGroup, GroupValues, compare_groups, starts
 from abeval.offline.inference import Columns, Value, columns_of, compare, estimate
-from abeval.offline.metrics import HISTORY, UNCUT, OfflineMetric, Scoring
+from abeval.offline.metrics import HISTORY, UNCUT, OfflineMetric, Scoring, Where
 from abeval.offline.sums import SCALE, Sums
 from abeval.packaged import table_beside
 from abeval.results import replay
@@ -179,35 +179,48 @@ def pairs(estimates: Estimates, control: str | None) -> Iterator[replay.PairRow]
                 yield replay.PairRow(*pair, *numbers[:4], int(mask.sum()), numbers.reason)
 
 
+class PartSums(NamedTuple):
+    """A part, whose columns its expression reads, and its sums."""
+
+    part: Where
+    of: str
+    sums: Sums
+
+
 def result_of(
     sums: Sums,
     scoring: Scoring,
     *,
     name: str,
-    models: Sequence[replay.ReplayModel],
     control: str | None,
     accounting: Sequence[tuple[str, int]],
     notes: Sequence[str] = (),
+    parts: Sequence[PartSums] = (),
 ) -> replay.ReplayResult:
     """Make the result of a replay.
 
     The models are compared with that of `control`; `accounting` counts what was left out or merged
     before they were replayed.
     """
-    estimates = Estimates(sums, scoring)
+    every = [sums, *(part.sums for part in parts)]
+    estimates = [Estimates(own, scoring) for own in every]
     return replay.ReplayResult(
         schema_version=replay.REPLAY_SCHEMA_VERSION,
         name=name,
         alpha=scoring.alpha,
-        models=tuple(models),
+        models=tuple(map(replay.ReplayModel, sums.names)),
         definitions=tuple((m.id, m.definition.formula) for m in scoring.metrics),
         policy=tuple((name, choice) for name, choice in vars(scoring.policy).items() if choice),
-        rows=tuple(estimates.rows()),
-        pairs=tuple(pairs(estimates, control)),
+        rows=tuple(row for own in estimates for row in own.rows()),
+        pairs=tuple(pair for own in estimates for pair in pairs(own, control)),
         coverage=sums.coverage,
         accounting=(*accounting, ("requests_only_some_models_score", sums.uncompared)),
-        calibration=tuple(_calibration(sums, scoring.alpha)),
+        calibration=tuple(one for own in every for one in _calibration(own, scoring.alpha)),
         notes=(*notes, *_notes(sums)),
+        parts=tuple(
+            replay.ReplayPart(*part, of, own.units.ids.size, own.coverage)
+            for part, of, own in parts
+        ),
     )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from functools import cached_property
@@ -17,12 +17,19 @@ from abeval.experiment.sources import LogSource
 from abeval.metrics import row_text
 from abeval.offline import candidates, metrics
 from abeval.offline.candidates import Accounts, Candidates, ItemNumber, Number, Units
-from abeval.offline.estimates import result_of
 from abeval.offline.inference import columns_of
-from abeval.offline.metrics import EvaluationOptions, OfflineMetric, Policy, Scoring, Ties
+from abeval.offline.metrics import (
+    EvaluationOptions,
+    OfflineMetric,
+    Policy,
+    Scoring,
+    Ties,
+    Where,
+)
+from abeval.offline.parts import SumPart, evaluate_parts
 from abeval.offline.sums import Sums, run_models
 from abeval.progress import silent
-from abeval.results.replay import ReplayModel, ReplayResult
+from abeval.results.replay import ReplayResult
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -93,27 +100,23 @@ def _check_models(named: Mapping[str, object]) -> None:
 
 
 def _evaluated(
-    engine: Engine,
-    models: Mapping[str, object],
-    judged: Candidates,
-    units: Units,
-    accounts: Accounts,
+    models: Iterable[str],
+    sum_part: SumPart,
     scoring: Scoring,
+    of: Mapping[str, str] | None = None,
 ) -> Evaluation:
     """Evaluate candidates; the other models are compared with the first."""
+    result, sums = evaluate_parts(
+        sum_part, scoring, silent, name="offline evaluation", control=next(iter(models)), of=of
+    )
+    return Evaluation(result, sums, scoring.metrics, scoring.policy)
+
+
+def _check_units(units: Units, part: Where | None) -> None:
+    candidates.check_part(part, len(units.ids))
     if not len(units.ids):
         what = "nothing is left to evaluate: no request has an id and its unit"
         raise LogError(what, "check the ids of the truth, or of the log")
-    sums = run_models(engine, judged, units, scoring, silent)
-    result = result_of(
-        sums,
-        scoring,
-        name="offline evaluation",
-        models=[ReplayModel(model) for model in models],
-        control=next(iter(models), None),
-        accounting=accounts,
-    )
-    return Evaluation(result, sums, scoring.metrics, scoring.policy)
 
 
 @explain_types
@@ -135,7 +138,8 @@ def evaluate(
         alpha: Level of the intervals.
         history: A frame of `unit_id, item_id`, a row per earlier choice, for novelty.
         catalogue: A frame of `item_id`: items that could be listed besides those that were.
-        options: Metrics, cut-offs and policies: the keywords of `EvaluationOptions`.
+        options: Metrics, cut-offs, policies, parts: the keywords of `EvaluationOptions`. `where`
+            chooses judgements by columns of the truth, or items by columns of every run.
 
     Raises:
         ExperimentError: An unknown metric or preset.
@@ -167,21 +171,39 @@ def evaluate(
         sources = [f"select item_id from {name}_frame" for name in ("truth", *beside)]
         sources += _add_runs(engine, named, known)
         item = candidates.number_items(engine, sources, scoring.policy.ties)
-        unit = "unit_id" if "unit_id" in known else "request_id"
-        grade = candidates.finite_sql("grade") if "grade" in known else "1.0e0"
-        engine.view(
-            "judgements",
-            f"select {unit} as unit_id, request_id, item_id, {grade} as grade from truth_frame",
-        )
-        units = candidates.write_units(engine, candidates.one_traffic("judgements"))
-        request, accounts = _write_truth(engine, item)
-        lists = {}
-        for i, model in enumerate(named):
-            lists[model], left_out = _write_list(engine, i, model, request, item)
-            accounts += left_out
         numbered = candidates.number_sources(beside, item)
-        judged = Candidates(lists, numbered.get("history"), numbered.get("catalogue"))
-        return _evaluated(engine, named, judged, units, accounts, scoring)
+        of = {part.name: _read_by(engine, part, known, named) for part in scoring.parts}
+
+        def sum_part(wanted: Scoring, part: Where | None) -> tuple[Sums, Accounts]:
+            reads = "" if part is None else of[part.name]
+            with candidates.explain_part(part):
+                of_truth = part if reads == "truth" else None
+                judgements = _judgements(known, _where(of_truth, known, "truth"))
+                units, request, accounts = _write_truth(engine, judgements, item, part)
+                lists = {}
+                for i, model in enumerate(named):
+                    own = part if reads == "run" else None
+                    lists[model], left_out = _write_list(engine, i, model, request, item, own)
+                    accounts += left_out
+            judged = Candidates(lists, numbered.get("history"), numbered.get("catalogue"))
+            sums = run_models(engine, judged, units, wanted, silent)
+            candidates.check_part(part, len(sums.models))
+            return sums, accounts
+
+        return _evaluated(named, sum_part, scoring, of)
+
+
+def _read_by(engine: Engine, part: Where, truth: Mapping[str, str], models: Iterable[str]) -> str:
+    """Say whether a part reads columns of the truth or of every run, `truth` where of both."""
+    if row_text.over_columns(part.text, truth) is not None:
+        return "truth"
+    columns = [engine.columns(f"run_{i}_frame") for i, _ in enumerate(models)]
+    if all(row_text.over_columns(part.text, own) is not None for own in columns):
+        return "run"
+    every = {**truth, **{name: kind for own in columns for name, kind in own.items()}}
+    row_sql(f"where {part.name!r}: {part.text!r}", part.text, every, "truth, as every run,")
+    what = f"where {part.name!r}: {part.text!r} reads columns that truth and the runs have in part"
+    raise LogError(what, "name columns of the truth alone, or columns that every run has")
 
 
 def _add(
@@ -269,8 +291,30 @@ def _add_runs(engine: Engine, runs: Mapping[str, object], truth: Mapping[str, st
     return [f"select item_id from run_{i}_frame" for i in range(len(runs))]
 
 
-def _write_truth(engine: Engine, item: ItemNumber) -> tuple[Number, Accounts]:
-    """Make `truth_rows` of `judgements`, each item once; count what was merged."""
+def _where(part: Where | None, columns: Mapping[str, str], called: str) -> str:
+    """Write the condition of a part over a frame's columns; without a part, nothing."""
+    if part is None:
+        return ""
+    what = f"where {part.name!r}: {part.text!r}"
+    return f" where {row_sql(what, part.text, columns, called)}"
+
+
+def _judgements(columns: Mapping[str, str], where: str) -> str:
+    """Write the rows of the truth under canonical names."""
+    unit = "unit_id" if "unit_id" in columns else "request_id"
+    grade = candidates.finite_sql("grade") if "grade" in columns else "1.0e0"
+    named = f"select {unit} as unit_id, request_id, item_id, {grade} as grade"
+    return f"{named} from truth_frame{where}"
+
+
+def _write_truth(
+    engine: Engine, judgements: str, item: ItemNumber, part: Where | None
+) -> tuple[Units, Number, Accounts]:
+    """Make `truth_rows` of judgements, each item once; count what was merged."""
+    engine.view("judgements", judgements)
+    traffic = candidates.one_traffic("judgements", part.name if part else "all")
+    units = candidates.write_units(engine, traffic)
+    _check_units(units, part)
     engine.table(
         "truth_once",
         "select min(t.unit_id) as unit_id, request_id, item_id, max(grade) as grade "
@@ -286,14 +330,23 @@ def _write_truth(engine: Engine, item: ItemNumber) -> tuple[Number, Accounts]:
     )
     repeated = row_count(engine, "judgements") - row_count(engine, "truth_once")
     ungraded = "select count(*) - count(grade) from judgements"
-    return request, [
-        ("truth_duplicates", repeated),
-        *candidates.counted(engine, ungraded, "truth_without_usable_grade"),
-    ]
+    return (
+        units,
+        request,
+        [
+            ("truth_duplicates", repeated),
+            *candidates.counted(engine, ungraded, "truth_without_usable_grade"),
+        ],
+    )
 
 
 def _write_list(
-    engine: Engine, number: int, model: str, request: Number, item: ItemNumber
+    engine: Engine,
+    number: int,
+    model: str,
+    request: Number,
+    item: ItemNumber,
+    part: Where | None,
 ) -> tuple[str, Accounts]:
     """Return SQL of a run's candidates, and its rows that were left out or merged, counted."""
     columns, frame = engine.columns(f"run_{number}_frame"), f"run_{number}_frame"
@@ -305,6 +358,7 @@ def _write_list(
     # Row numbers are slow, and only one order of ties needs them.
     position = "row_number() over ()" if "position" in item.tie else "cast(null as bigint)"
     listed = f"select request_id, item_id, {score} as score, {position} as position from {frame}"
+    listed += _where(part, columns, model)
     sql, repeated = candidates.listed_candidates(engine, number, listed, request, item)
     unusable = candidates.counted(
         engine,
@@ -365,12 +419,19 @@ def evaluate_log(
     mapped, by = columns or JudgedColumns(), scoring.policy.ties
     with _engine(scoring) as engine:
         _open(engine, log, mapped)
-        accounts = _name(engine, mapped, list(named.values()), by)
-        units = candidates.write_units(engine, candidates.one_traffic("candidate_rows"))
-        *_, merged = candidates.write_rows(engine, [], by)
-        sql, points = candidates.shown_candidates(of_model), candidates.shown_points(of_model)
-        judged = Candidates(sql, points=points)
-        return _evaluated(engine, named, judged, units, accounts + merged, scoring)
+
+        def sum_part(wanted: Scoring, part: Where | None) -> tuple[Sums, Accounts]:
+            with candidates.explain_part(part):
+                accounts = _name(engine, mapped, list(named.values()), by, part)
+                traffic = candidates.one_traffic("candidate_rows", part.name if part else "all")
+                units = candidates.write_units(engine, traffic)
+                _check_units(units, part)
+                *_, merged = candidates.write_rows(engine, [], by)
+            sql, points = candidates.shown_candidates(of_model), candidates.shown_points(of_model)
+            judged = Candidates(sql, points=points)
+            return run_models(engine, judged, units, wanted, silent), accounts + merged
+
+        return _evaluated(named, sum_part, scoring)
 
 
 def _open(engine: DuckDBEngine, log: object, columns: JudgedColumns) -> None:
@@ -393,9 +454,13 @@ def _open(engine: DuckDBEngine, log: object, columns: JudgedColumns) -> None:
 
 
 def _name(
-    engine: DuckDBEngine, columns: JudgedColumns, scores: Sequence[str], ties: Ties
+    engine: DuckDBEngine,
+    columns: JudgedColumns,
+    scores: Sequence[str],
+    ties: Ties,
+    part: Where | None,
 ) -> Accounts:
-    """Make `candidate_rows` of the table.
+    """Make `candidate_rows` of the table, or of a part.
 
     Returns:
         Rows without a unit, which are left out, and without relevance, which count as 0.
@@ -416,15 +481,16 @@ def _name(
     grade = (
         grade if has[columns.relevance] in candidates.WHOLE_TYPES else candidates.finite_sql(grade)
     )
+    rows = "raw_log" + _where(part, has, "the log")
     candidates.name_rows(
         engine,
         f"select {unit} as unit_id, {quoted(request)} as request_id, "
         f"{quoted(columns.item)} as item_id, {position} as position, "
         f"cast(null as varchar) as category, "
-        f"{', '.join(models)}, coalesce({grade}, 0) as grade from raw_log",
+        f"{', '.join(models)}, coalesce({grade}, 0) as grade from {rows}",
     )
     return candidates.counted(
         engine,
-        f"select count(*) - count({unit}), count(*) - count({grade}) from raw_log",
+        f"select count(*) - count({unit}), count(*) - count({grade}) from {rows}",
         *("rows_without_unit", "rows_without_relevance"),
     )

@@ -3,12 +3,14 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from abeval.engines.sql import literal
 from abeval.errors import LogError
 from abeval.experiment.model import Experiment
 from abeval.logs.run import Run
-from abeval.logs.shape import LogShape
+from abeval.logs.shape import EXPRESSION_COLUMNS, LogShape, in_view_names
 from abeval.metrics.definition import Metric, Need, RowTerm
 from abeval.offline.candidates import UNIT_GROUPS, Units, finite_sql, name_rows, write_units
+from abeval.offline.metrics import Where
 from abeval.offline.other_logs import SIMILARITY, write_similar_items
 
 PLAIN_MODEL = "score"
@@ -91,12 +93,19 @@ def _grade(experiment: Experiment, shape: LogShape, relevance: Relevance) -> str
     return "cast(click as double)"
 
 
-def write_impressions(run: Run, shape: LogShape, relevance: Relevance, where: str) -> Units:
-    """Make `candidate_rows` and `traffic` of an experiment, and return its units.
+PART_COLUMNS = EXPRESSION_COLUMNS - {"score"}
+"""Canonical columns that the expression of a part may read; `score` is the log's own column."""
 
-    `where` is a condition on the impressions that count, over the views of `prepare`.
-    """
+
+def write_impressions(
+    run: Run, shape: LogShape, relevance: Relevance, part: Where | None = None
+) -> Units:
+    """Make `candidate_rows` and `traffic` of an experiment, or of a part; return its units."""
     experiment, engine = run.experiment, run.engine
+    where, own = "in_period", "select unit_id, variant as traffic"
+    if part is not None:
+        where = f"in_period and ({in_view_names(part.text, None, PART_COLUMNS)})"
+        own = f"select unit_id, {literal(part.name)} as traffic"
     check_relevance(shape, relevance.name)
     # Without models there is one score, the plain `score` column, first in the view.
     columns = dict.fromkeys(shape.model_scores.values() or shape.scores.values())
@@ -106,12 +115,13 @@ def write_impressions(run: Run, shape: LogShape, relevance: Relevance, where: st
     keys = ["unit_id", f"{request} as request_id", f"{item} as item_id", "position", "category"]
     shown, source = f"select {', '.join([*keys, *scores])}", "impressions"
     if relevance.name == SIMILARITY:
-        write_similar_items(engine, where)
+        write_similar_items(engine, "in_period")
         source = (
             "impressions left join (select unit_id as of_unit, item_id as of_item, similarity "
             "from similar_items) as s on unit_id = of_unit and item_id = of_item"
         )
     grade = _grade(experiment, shape, relevance)
     name_rows(engine, f"{shown}, {grade} as grade from {source} where {where}")
-    group = f"sub_bucket % {UNIT_GROUPS} as unit_group"
-    return write_units(engine, f"select unit_id, variant as traffic, {group} from units")
+    seen = "" if part is None else f" semi join (select unit_id from impressions where {where}) i"
+    on = seen and f"{seen} on u.unit_id = i.unit_id"
+    return write_units(engine, f"{own}, sub_bucket % {UNIT_GROUPS} as unit_group from units u{on}")

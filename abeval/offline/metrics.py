@@ -9,9 +9,18 @@ from dataclasses import dataclass, replace
 from numbers import Integral
 from typing import Any, Literal, NamedTuple, TypedDict, get_args
 
-from abeval.bounds import MAX_BINS, MAX_CUTOFF, MAX_VALUE, MIN_ALPHA, check_between
+from abeval.bounds import (
+    MAX_BINS,
+    MAX_CURVE,
+    MAX_CUTOFF,
+    MAX_VALUE,
+    MIN_ALPHA,
+    check_between,
+)
 from abeval.errors import ExperimentError
+from abeval.metrics.row_text import expression_problem
 from abeval.packaged import table_beside
+from abeval.results.replay import POOLED
 
 Family = Literal["list", "tied", "pairs", "auc", "point", "bins", "beyond", "catalogue"]
 Cut = Literal["required", "optional", "none"]
@@ -224,9 +233,45 @@ class Policy:
         return self.missing_in_ndcg or self.missing if name == "ndcg" else self.missing
 
 
+class Where(NamedTuple):
+    """A part of the rows: those for which an expression is true, and the name of the part."""
+
+    name: str
+    text: str
+
+
+def read_where(named: Mapping[str, str] | None) -> tuple[Where, ...]:
+    """Return the parts that an option names.
+
+    Example:
+        >>> read_where({"pooled": "is_random = 1"})
+        Traceback (most recent call last):
+        abeval.errors.ExperimentError: where: 'pooled' is the name of other traffic
+          hint: name the part otherwise
+    """
+    parts = {} if named is None else named
+    if not isinstance(parts, Mapping):
+        what = f"where: {parts!r} has no names"
+        raise ExperimentError(what, 'such as where={"random": "is_random = 1"}')
+    for name, text in parts.items():
+        if not isinstance(name, str) or not name.strip() or name != name.strip():
+            raise ExperimentError(f"where: {name!r} is no name of a part", "such as random")
+        if name in _TRAFFICS:
+            raise ExperimentError(
+                f"where: {name!r} is the name of other traffic", "name the part otherwise"
+            )
+        problem = expression_problem(text) if isinstance(text, str) else f"{text!r} is no text"
+        if problem is not None:
+            raise ExperimentError(f"where {name!r}: expression {problem}")
+    return tuple(Where(*part) for part in parts.items())
+
+
+_TRAFFICS = ("all", POOLED)
+
+
 @dataclass(frozen=True)
 class Scoring:
-    """Which metrics a run computes, and how.
+    """Which metrics a run computes, of which parts of the rows besides the whole, and how.
 
     Scores from `threshold` on predict a click; it is None without metrics that need it.
     """
@@ -236,6 +281,8 @@ class Scoring:
     alpha: float = 0.05
     threshold: float | None = None
     bins: int = 10
+    parts: tuple[Where, ...] = ()
+    curve: tuple[OfflineMetric, ...] = ()
 
     def __post_init__(self) -> None:
         check_between("alpha", self.alpha, MIN_ALPHA, 1 - MIN_ALPHA)
@@ -262,6 +309,9 @@ class EvaluationOptions(TypedDict, total=False):
             (`zero`) or one (`one`, nDCG and MAP only); without, that of `compat`, or `drop`.
         threshold: Scores from here on predict a click; needed by metrics at a threshold.
         bins: Bins of the calibration curve and of the calibration error, from 1; without, 10.
+        curve: Compute metrics at each k from 1 to this; without, no curves.
+        where: Name → expression: the same metrics of the rows for which it is true, beside the
+            whole, such as `{"random": "is_random = 1"}`.
     """
 
     k: Sequence[int]
@@ -271,6 +321,8 @@ class EvaluationOptions(TypedDict, total=False):
     no_relevant: NoRelevant | None
     threshold: float | None
     bins: int
+    curve: int | None
+    where: Mapping[str, str] | None
 
 
 def check_keywords(names: Iterable[str], known: Iterable[str]) -> None:
@@ -347,4 +399,33 @@ def choose_scoring(options: EvaluationOptions, alpha: float = 0.05) -> Scoring:
         no_relevant=options.get("no_relevant") or policy.no_relevant,
     )
     chosen = metrics_of(names) if names else metrics
-    return Scoring(chosen, policy, alpha, options.get("threshold"), options.get("bins", 10))
+    return Scoring(
+        chosen,
+        policy,
+        alpha,
+        options.get("threshold"),
+        options.get("bins", 10),
+        read_where(options.get("where")),
+        curve_metrics(names, options.get("curve")),
+    )
+
+
+_CURVES = ("precision@1", "recall@1", "map@1[min]", "ndcg@1[lin]")
+
+
+def curve_metrics(names: Sequence[str] | None, longest: int | None) -> tuple[OfflineMetric, ...]:
+    """Return the metrics of requests among some ids, or the default ones, at every cut-off.
+
+    Example:
+        >>> [m.id for m in curve_metrics(["recall@10", "auc"], 3)]
+        ['recall@1', 'recall@2', 'recall@3']
+    """
+    if longest is None:
+        return ()
+    check_between("curve", longest, 1, MAX_CURVE)
+    definitions = dict.fromkeys(m.definition for m in metrics_of(names or _CURVES))
+    cut = [d for d in definitions if d.family == "list" and d.cut != "none"]
+    if not cut:
+        what = "no metric has a cut-off k, so there is no curve"
+        raise ExperimentError(what, "name one, such as ndcg@10[lin], or name no metric")
+    return tuple(OfflineMetric(d, k) for d in cut for k in range(1, longest + 1))

@@ -93,12 +93,14 @@ class ModelSums:
 class Sums:
     """The sums of a replay: all that the statistics know of the log.
 
-    Models without any score are left out; `uncompared` counts requests that only some models score.
-    `longest` counts the items of the longest list with a relevant item, `catalogue` those that
-    could have been listed. `same_lists` says whether all models order the same items of a request.
+    `names` are those of all models; `models` lacks those without any score. `uncompared` counts
+    requests that only some models score. `longest` counts the items of the longest list with a
+    relevant item, `catalogue` those that could have been listed. `same_lists` says whether all
+    models order the same items of a request.
     """
 
     units: Units
+    names: Sequence[str]
     models: Mapping[str, ModelSums]
     coverage: tuple[ModelCoverage, ...]
     uncompared: int
@@ -134,6 +136,7 @@ def run_models(
         _add_metrics(engine, models[model], scoring)
     return Sums(
         units=units,
+        names=[*candidates.sql],
         models=models,
         coverage=coverage,
         uncompared=uncompared,

@@ -1,10 +1,10 @@
-"""Write `vectors/sample.json`: what scikit-learn and ir_measures find on the sample's rows.
+"""Write what scikit-learn and ir_measures find on the sample: `tests/offline/vectors/sample.json`.
 
 It reads the logs by itself, with SQL that knows nothing of abeval. To make it again:
 
     python -m venv /tmp/ir
     /tmp/ir/bin/pip install ir_measures pytrec_eval-terrier scikit-learn duckdb pandas
-    /tmp/ir/bin/python tests/offline/vectors_of_sample.py
+    /tmp/ir/bin/python benchmarks/sample_vectors.py
 """
 # mypy: ignore-errors
 
@@ -17,7 +17,8 @@ import pandas as pd
 from ir_measures import AP, RR, P, R, nDCG
 from sklearn.metrics import log_loss, ndcg_score, roc_auc_score
 
-ROOT = Path(__file__).parents[2] / "sample_logs"
+HOME = Path(__file__).parents[1]
+ROOT = HOME / "sample_logs"
 VIEWPORT = {"phone": 5, "tablet": 8, "desktop": 10}
 PARTS = {
     "phone": lambda rows: rows.device == "phone",
@@ -112,7 +113,8 @@ def main() -> None:
         "parts": parts,
         "viewport": {s: by_viewport(rows, s) for s in whole},
     }
-    (Path(__file__).parent / "vectors" / "sample.json").write_text(json.dumps(found, indent=1))
+    file = HOME / "tests" / "offline" / "vectors" / "sample.json"
+    file.write_text(json.dumps(found, indent=1))
 
 
 if __name__ == "__main__":
