@@ -52,6 +52,7 @@ OFFLINE = (
     ("other_logs",),
     ("candidates",),
     ("metrics",),
+    ("expressions",),
 )
 
 SHARED = {

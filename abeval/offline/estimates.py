@@ -5,9 +5,10 @@ from typing import NamedTuple
 
 import numpy as np
 
+from abeval.offline.expressions import Expression
 from abeval.offline.groups import ByGroup, GroupValues, compare_groups, starts
 from abeval.offline.inference import Columns, Value, columns_of, compare, estimate
-from abeval.offline.metrics import HISTORY, UNCUT, OfflineMetric, Scoring, Where
+from abeval.offline.metrics import HISTORY, UNCUT, OfflineMetric, Scoring
 from abeval.offline.sums import SCALE, Sums
 from abeval.packaged import table_beside
 from abeval.results import replay
@@ -121,7 +122,7 @@ class Estimates:
         sums, definition = self._sums, metric.definition
         if model not in sums.models:
             return "no_scores"
-        if definition.same and sums.same_lists and metric.cutoff >= sums.longest > 0:
+        if definition.same and sums.same_lists and sums.least_cutoff(metric) >= sums.longest > 0:
             return "k_covers_list"
         if definition.name in _OF_PROBABILITIES and not sums.models[model].probabilities:
             return "not_probabilities"
@@ -182,7 +183,7 @@ def pairs(estimates: Estimates, control: str | None) -> Iterator[replay.PairRow]
 class PartSums(NamedTuple):
     """A part, whose columns its expression reads, and its sums."""
 
-    part: Where
+    part: Expression
     of: str
     sums: Sums
 

@@ -14,17 +14,16 @@ from abeval.engines.duckdb import DuckDBEngine
 from abeval.engines.sql import Engine, is_number, quoted, row_count
 from abeval.errors import ExperimentError, LogError
 from abeval.experiment.sources import LogSource
-from abeval.metrics import row_text
+from abeval.metrics.row_text import over_columns
 from abeval.offline import candidates, metrics
 from abeval.offline.candidates import Accounts, Candidates, ItemNumber, Number, Units
+from abeval.offline.expressions import Expression, check_part, explain, has_columns, row_sql
 from abeval.offline.inference import columns_of
 from abeval.offline.metrics import (
     EvaluationOptions,
     OfflineMetric,
     Policy,
     Scoring,
-    Ties,
-    Where,
 )
 from abeval.offline.parts import SumPart, evaluate_parts
 from abeval.offline.sums import Sums, run_models
@@ -112,8 +111,8 @@ def _evaluated(
     return Evaluation(result, sums, scoring.metrics, scoring.policy)
 
 
-def _check_units(units: Units, part: Where | None) -> None:
-    candidates.check_part(part, len(units.ids))
+def _check_units(units: Units, part: Expression | None) -> None:
+    check_part(part, len(units.ids))
     if not len(units.ids):
         what = "nothing is left to evaluate: no request has an id and its unit"
         raise LogError(what, "check the ids of the truth, or of the log")
@@ -174,31 +173,35 @@ def evaluate(
         numbered = candidates.number_sources(beside, item)
         of = {part.name: _read_by(engine, part, known, named) for part in scoring.parts}
 
-        def sum_part(wanted: Scoring, part: Where | None) -> tuple[Sums, Accounts]:
+        def sum_part(wanted: Scoring, part: Expression | None) -> tuple[Sums, Accounts]:
             reads = "" if part is None else of[part.name]
-            with candidates.explain_part(part):
+            with explain(part, wanted.cutoffs):
                 of_truth = part if reads == "truth" else None
-                judgements = _judgements(known, _where(of_truth, known, "truth"))
+                judgements = _judgements(known, wanted.cutoffs, _where(of_truth, known, "truth"))
                 units, request, accounts = _write_truth(engine, judgements, item, part)
+                cutoffs = candidates.write_cutoffs(engine, wanted.cutoffs, "judgements", request)
                 lists = {}
                 for i, model in enumerate(named):
                     own = part if reads == "run" else None
                     lists[model], left_out = _write_list(engine, i, model, request, item, own)
                     accounts += left_out
-            judged = Candidates(lists, numbered.get("history"), numbered.get("catalogue"))
+            history, listable = numbered.get("history"), numbered.get("catalogue")
+            judged = Candidates(lists, history, listable, cutoffs=cutoffs)
             sums = run_models(engine, judged, units, wanted, silent)
-            candidates.check_part(part, len(sums.models))
+            check_part(part, len(sums.models))
             return sums, accounts
 
         return _evaluated(named, sum_part, scoring, of)
 
 
-def _read_by(engine: Engine, part: Where, truth: Mapping[str, str], models: Iterable[str]) -> str:
+def _read_by(
+    engine: Engine, part: Expression, truth: Mapping[str, str], models: Iterable[str]
+) -> str:
     """Say whether a part reads columns of the truth or of every run, `truth` where of both."""
-    if row_text.over_columns(part.text, truth) is not None:
+    if over_columns(part.text, truth) is not None:
         return "truth"
     columns = [engine.columns(f"run_{i}_frame") for i, _ in enumerate(models)]
-    if all(row_text.over_columns(part.text, own) is not None for own in columns):
+    if all(over_columns(part.text, own) is not None for own in columns):
         return "run"
     every = {**truth, **{name: kind for own in columns for name, kind in own.items()}}
     row_sql(f"where {part.name!r}: {part.text!r}", part.text, every, "truth, as every run,")
@@ -218,7 +221,7 @@ def _add(
     columns = engine.columns(f"{name}_frame")
     for column in needed:
         if column not in columns:
-            raise LogError(f"{called}: the frame has no column `{column}`", _has(columns))
+            raise LogError(f"{called}: the frame has no column `{column}`", has_columns(columns))
     return columns
 
 
@@ -260,38 +263,20 @@ def _check_numbers(
             raise LogError(what, hint)
 
 
-def _has(columns: Mapping[str, str]) -> str:
-    return f"it has: {', '.join(columns)}"
-
-
-def row_sql(what: str, text: str, columns: Mapping[str, str], called: str) -> str:
-    """Write an expression over the columns of a frame; refuse one that reads others."""
-    if (sql := row_text.over_columns(text, columns)) is not None:
-        return sql
-    # Imported here: only errors need it.
-    from abeval.experiment.problems import near_miss
-
-    problem = row_text.expression_problem(text)
-    if problem is not None:
-        raise ExperimentError(f"{what}: expression {problem}", _has(columns))
-    lower = {column.lower() for column in columns}
-    name = next(column for column in row_text.columns_of(text) if column not in lower)
-    lacks = f"{called} has no column {name!r}{near_miss(name, columns)}"
-    raise LogError(lacks if name == text.lower() else f"{what}: {lacks}", _has(columns))
-
-
 def _add_runs(engine: Engine, runs: Mapping[str, object], truth: Mapping[str, str]) -> list[str]:
     """Make the relation `run_N` of each run; return SQL of their items."""
     for i, (model, frame) in enumerate(runs.items()):
         columns = _add(engine, f"run_{i}", model, frame)
         if "score" not in columns and "rank" not in columns:
-            raise LogError(f"{model}: the frame has neither `score` nor `rank`", _has(columns))
+            raise LogError(
+                f"{model}: the frame has neither `score` nor `rank`", has_columns(columns)
+            )
         _check_ids(model, columns, truth)
         _check_numbers(engine, model, f"run_{i}_frame", columns, "score", "rank")
     return [f"select item_id from run_{i}_frame" for i in range(len(runs))]
 
 
-def _where(part: Where | None, columns: Mapping[str, str], called: str) -> str:
+def _where(part: Expression | None, columns: Mapping[str, str], called: str) -> str:
     """Write the condition of a part over a frame's columns; without a part, nothing."""
     if part is None:
         return ""
@@ -299,16 +284,24 @@ def _where(part: Where | None, columns: Mapping[str, str], called: str) -> str:
     return f" where {row_sql(what, part.text, columns, called)}"
 
 
-def _judgements(columns: Mapping[str, str], where: str) -> str:
+def _own_cutoffs(cutoffs: Sequence[Expression], columns: Mapping[str, str], called: str) -> str:
+    """Write named cut-offs over a frame's columns."""
+    sql = (row_sql(f"k {one.name!r}: {one.text!r}", one.text, columns, called) for one in cutoffs)
+    return "".join(
+        f", {candidates.finite_sql(f'({text})')} as k_{i}" for i, text in enumerate(sql, start=1)
+    )
+
+
+def _judgements(columns: Mapping[str, str], cutoffs: Sequence[Expression], where: str) -> str:
     """Write the rows of the truth under canonical names."""
     unit = "unit_id" if "unit_id" in columns else "request_id"
     grade = candidates.finite_sql("grade") if "grade" in columns else "1.0e0"
     named = f"select {unit} as unit_id, request_id, item_id, {grade} as grade"
-    return f"{named} from truth_frame{where}"
+    return f"{named}{_own_cutoffs(cutoffs, columns, 'truth')} from truth_frame{where}"
 
 
 def _write_truth(
-    engine: Engine, judgements: str, item: ItemNumber, part: Where | None
+    engine: Engine, judgements: str, item: ItemNumber, part: Expression | None
 ) -> tuple[Units, Number, Accounts]:
     """Make `truth_rows` of judgements, each item once; count what was merged."""
     engine.view("judgements", judgements)
@@ -346,7 +339,7 @@ def _write_list(
     model: str,
     request: Number,
     item: ItemNumber,
-    part: Where | None,
+    part: Expression | None,
 ) -> tuple[str, Accounts]:
     """Return SQL of a run's candidates, and its rows that were left out or merged, counted."""
     columns, frame = engine.columns(f"run_{number}_frame"), f"run_{number}_frame"
@@ -420,16 +413,16 @@ def evaluate_log(
     with _engine(scoring) as engine:
         _open(engine, log, mapped)
 
-        def sum_part(wanted: Scoring, part: Where | None) -> tuple[Sums, Accounts]:
-            with candidates.explain_part(part):
-                accounts = _name(engine, mapped, list(named.values()), by, part)
+        def sum_part(wanted: Scoring, part: Expression | None) -> tuple[Sums, Accounts]:
+            with explain(part, wanted.cutoffs):
+                accounts = _name(engine, mapped, list(named.values()), wanted, part)
                 traffic = candidates.one_traffic("candidate_rows", part.name if part else "all")
                 units = candidates.write_units(engine, traffic)
                 _check_units(units, part)
-                *_, merged = candidates.write_rows(engine, [], by)
+                rows = candidates.write_rows(engine, [], by, wanted.cutoffs)
             sql, points = candidates.shown_candidates(of_model), candidates.shown_points(of_model)
-            judged = Candidates(sql, points=points)
-            return run_models(engine, judged, units, wanted, silent), accounts + merged
+            judged = Candidates(sql, points=points, cutoffs=rows.cutoffs)
+            return run_models(engine, judged, units, wanted, silent), accounts + rows.accounts
 
         return _evaluated(named, sum_part, scoring)
 
@@ -457,8 +450,8 @@ def _name(
     engine: DuckDBEngine,
     columns: JudgedColumns,
     scores: Sequence[str],
-    ties: Ties,
-    part: Where | None,
+    wanted: Scoring,
+    part: Expression | None,
 ) -> Accounts:
     """Make `candidate_rows` of the table, or of a part.
 
@@ -469,13 +462,15 @@ def _name(
     request = columns.request or columns.unit
     for name in (columns.unit, request, columns.item, columns.relevance):
         if name not in has:
-            raise LogError(f"the log has no column {name!r}", _has(has))
+            raise LogError(f"the log has no column {name!r}", has_columns(has))
     plain = [name for name in scores if name in has]
     _check_numbers(engine, "the log", "raw_log", has, columns.relevance, *plain)
     sql = [row_sql(f"scores: {text!r}", text, has, "the log") for text in scores]
     models = [f"{candidates.finite_sql(text)} as m_{i}" for i, text in enumerate(sql)]
     # Row numbers are slow, and only one order of ties needs them.
-    position = "row_number() over ()" if ties == "position" else "cast(null as bigint)"
+    position = (
+        "row_number() over ()" if wanted.policy.ties == "position" else "cast(null as bigint)"
+    )
     unit, grade = quoted(columns.unit), quoted(columns.relevance)
     # Whole numbers stay as they are, which is less to keep.
     grade = (
@@ -487,7 +482,8 @@ def _name(
         f"select {unit} as unit_id, {quoted(request)} as request_id, "
         f"{quoted(columns.item)} as item_id, {position} as position, "
         f"cast(null as varchar) as category, "
-        f"{', '.join(models)}, coalesce({grade}, 0) as grade from {rows}",
+        f"{', '.join(models)}, coalesce({grade}, 0) as grade"
+        f"{_own_cutoffs(wanted.cutoffs, has, 'the log')} from {rows}",
     )
     return candidates.counted(
         engine,

@@ -1,6 +1,6 @@
 """Make candidates of an experiment's impressions: models, scores and relevance."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from abeval.engines.sql import literal
@@ -10,7 +10,7 @@ from abeval.logs.run import Run
 from abeval.logs.shape import EXPRESSION_COLUMNS, LogShape, in_view_names
 from abeval.metrics.definition import Metric, Need, RowTerm
 from abeval.offline.candidates import UNIT_GROUPS, Units, finite_sql, name_rows, write_units
-from abeval.offline.metrics import Where
+from abeval.offline.expressions import Expression
 from abeval.offline.other_logs import SIMILARITY, write_similar_items
 
 PLAIN_MODEL = "score"
@@ -98,7 +98,11 @@ PART_COLUMNS = EXPRESSION_COLUMNS - {"score"}
 
 
 def write_impressions(
-    run: Run, shape: LogShape, relevance: Relevance, part: Where | None = None
+    run: Run,
+    shape: LogShape,
+    relevance: Relevance,
+    part: Expression | None = None,
+    cutoffs: Sequence[Expression] = (),
 ) -> Units:
     """Make `candidate_rows` and `traffic` of an experiment, or of a part; return its units."""
     experiment, engine = run.experiment, run.engine
@@ -113,7 +117,11 @@ def write_impressions(
     item = "item_id" if "item_id" in shape.impressions else "position"
     request = "request_id" if "request_id" in shape.impressions else "unit_id"
     keys = ["unit_id", f"{request} as request_id", f"{item} as item_id", "position", "category"]
-    shown, source = f"select {', '.join([*keys, *scores])}", "impressions"
+    own_k = [
+        f"{finite_sql(f'({in_view_names(cutoff.text, None, PART_COLUMNS)})')} as k_{i}"
+        for i, cutoff in enumerate(cutoffs, start=1)
+    ]
+    shown, source = f"select {', '.join([*keys, *scores, *own_k])}", "impressions"
     if relevance.name == SIMILARITY:
         write_similar_items(engine, "in_period")
         source = (

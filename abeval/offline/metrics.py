@@ -6,21 +6,18 @@ An id carries its definition: `map@10[min]`, `gauc[impressions]`.
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from numbers import Integral
 from typing import Any, Literal, NamedTuple, TypedDict, get_args
 
 from abeval.bounds import (
     MAX_BINS,
     MAX_CURVE,
-    MAX_CUTOFF,
     MAX_VALUE,
     MIN_ALPHA,
     check_between,
 )
 from abeval.errors import ExperimentError
-from abeval.metrics.row_text import expression_problem
+from abeval.offline.expressions import Expression, read_cutoffs, read_parts
 from abeval.packaged import table_beside
-from abeval.results.replay import POOLED
 
 Family = Literal["list", "tied", "pairs", "auc", "point", "bins", "beyond", "catalogue"]
 Cut = Literal["required", "optional", "none"]
@@ -68,6 +65,8 @@ class Definition(NamedTuple):
 class OfflineMetric(NamedTuple):
     """A definition with its cut-off `k`, which is None for the whole list.
 
+    A cut-off of its own for each request has a name, and a negative number in place of `k`.
+
     Example:
         >>> metric = OfflineMetric(DEFINITIONS["map", "min"], 10)
         >>> metric.id, metric.k, metric.definition.formula
@@ -76,11 +75,12 @@ class OfflineMetric(NamedTuple):
 
     definition: Definition
     k: int | None = None
+    named: str = ""
 
     @property
     def id(self) -> str:
         """Join name, cut-off and variant."""
-        cut = "" if self.k is None else f"@{self.k}"
+        cut = "" if self.k is None else f"@{self.named or self.k}"
         variant = f"[{self.definition.variant}]" if self.definition.variant else ""
         return f"{self.definition.name}{cut}{variant}"
 
@@ -139,7 +139,7 @@ def direction_of(metric: str) -> str:
     return "decrease" if name in _LESS_IS_BETTER else "increase"
 
 
-_ID = re.compile(r"^([a-z_0-9]+?)(?:@([1-9][0-9]{0,8}))?(?:\[([A-Za-z_,]+)\])?$")
+_ID = re.compile(r"^([a-z_0-9]+?)(?:@([1-9][0-9]{0,8}|[A-Za-z_]\w*))?(?:\[([A-Za-z_,]+)\])?$")
 
 _LIBRARIES = ("bin", "bin,list", "bin,k", "lin,ties")
 """Variants that only the numbers of some library need."""
@@ -148,8 +148,8 @@ _ON_REQUEST = ("threshold", "vectors")
 """Variants that need an option or a column."""
 
 
-def parse_metric(text: str) -> OfflineMetric:
-    """Return the metric of an id.
+def parse_metric(text: str, cutoffs: Sequence[Expression] = ()) -> OfflineMetric:
+    """Return the metric of an id, which may have one of named cut-offs.
 
     Raises:
         ExperimentError: There is no such metric, or the id leaves its definition open.
@@ -169,24 +169,44 @@ ndcg@10[lin,list], ndcg@10[exp,list], ndcg@10[bin,k], ndcg@10[lin,ties]
 
         known = dict.fromkeys(d.name for d in DEFINITIONS.values())
         raise ExperimentError(f"no offline metric is called {text!r}{suggestion(name, known)}")
-    cut = None if k is None else int(k)
+    cut, word = _cutoff(text, k, cutoffs)
     definition = DEFINITIONS.get((name, variant or ""))
     if definition is None:
         lacks = f"{text!r}: there is no definition [{variant}]"
         what = f"{text!r} has several definitions: choose one" if variant is None else lacks
-        raise ExperimentError(what, f"one of {', '.join(OfflineMetric(d, cut).id for d in named)}")
+        raise ExperimentError(
+            what, f"one of {', '.join(OfflineMetric(d, cut, word).id for d in named)}"
+        )
     if (definition.cut == "none" and k) or (definition.cut == "required" and k is None):
         wanted = "needs a cut-off, such as @10" if k is None else "has no cut-off"
         raise ExperimentError(f"{text!r}: {name} {wanted}")
-    return OfflineMetric(definition, cut)
+    if word and definition.family == "catalogue":
+        what = f"{text!r}: {name} is of all lists together, which need one cut-off"
+        raise ExperimentError(what, f"a number, such as {OfflineMetric(definition, 10).id}")
+    return OfflineMetric(definition, cut, word)
 
 
-def metrics_of(texts: Iterable[str]) -> tuple[OfflineMetric, ...]:
+def _cutoff(text: str, k: str | None, cutoffs: Sequence[Expression]) -> tuple[int | None, str]:
+    """Return the number of a cut-off, negative for one with a name, and this name."""
+    if k is None or k.isdecimal():
+        return None if k is None else int(k), ""
+    names = [one.name for one in cutoffs]
+    if k not in names:
+        what = f"{text!r}: no cut-off is called {k!r}"
+        raise ExperimentError(what, f'a number, or name one: k = ["{k}: EXPRESSION"]')
+    return -1 - names.index(k), k
+
+
+def metrics_of(
+    texts: Iterable[str], cutoffs: Sequence[Expression] = ()
+) -> tuple[OfflineMetric, ...]:
     """Return the metrics of some ids, each once."""
-    return tuple(dict.fromkeys(parse_metric(text) for text in texts))
+    return tuple(dict.fromkeys(parse_metric(text, cutoffs) for text in texts))
 
 
-def default_metrics(ks: Sequence[int]) -> tuple[OfflineMetric, ...]:
+def default_metrics(
+    ks: Sequence[int], cutoffs: Sequence[Expression] = ()
+) -> tuple[OfflineMetric, ...]:
     """Return the default metrics: those with a cut-off at each of `ks`, and those of scores.
 
     Example:
@@ -194,9 +214,11 @@ def default_metrics(ks: Sequence[int]) -> tuple[OfflineMetric, ...]:
         ['precision@5', 'recall@5', 'recall@5[cap]', 'f1@5']
     """
     cut = [d for d in RANKING if d.cut != "none" and d.variant not in _LIBRARIES]
-    at_k = [OfflineMetric(d, k) for k in ks for d in cut]
+    at = [*((k, "") for k in ks), *((-1 - i, one.name) for i, one in enumerate(cutoffs))]
+    at_k = [OfflineMetric(d, *k) for k in at for d in cut]
     whole = [OfflineMetric(d) for d in SCORES if d.variant not in _ON_REQUEST]
-    lists = [OfflineMetric(d, k) for k in ks for d in BEYOND if d.variant not in _ON_REQUEST]
+    held = [d for d in BEYOND if d.variant not in _ON_REQUEST]
+    lists = [OfflineMetric(d, *k) for k in at for d in held if d.family == "beyond" or not k[1]]
     return (*at_k, *whole, *lists)
 
 
@@ -233,47 +255,12 @@ class Policy:
         return self.missing_in_ndcg or self.missing if name == "ndcg" else self.missing
 
 
-class Where(NamedTuple):
-    """A part of the rows: those for which an expression is true, and the name of the part."""
-
-    name: str
-    text: str
-
-
-def read_where(named: Mapping[str, str] | None) -> tuple[Where, ...]:
-    """Return the parts that an option names.
-
-    Example:
-        >>> read_where({"pooled": "is_random = 1"})
-        Traceback (most recent call last):
-        abeval.errors.ExperimentError: where: 'pooled' is the name of other traffic
-          hint: name the part otherwise
-    """
-    parts = {} if named is None else named
-    if not isinstance(parts, Mapping):
-        what = f"where: {parts!r} has no names"
-        raise ExperimentError(what, 'such as where={"random": "is_random = 1"}')
-    for name, text in parts.items():
-        if not isinstance(name, str) or not name.strip() or name != name.strip():
-            raise ExperimentError(f"where: {name!r} is no name of a part", "such as random")
-        if name in _TRAFFICS:
-            raise ExperimentError(
-                f"where: {name!r} is the name of other traffic", "name the part otherwise"
-            )
-        problem = expression_problem(text) if isinstance(text, str) else f"{text!r} is no text"
-        if problem is not None:
-            raise ExperimentError(f"where {name!r}: expression {problem}")
-    return tuple(Where(*part) for part in parts.items())
-
-
-_TRAFFICS = ("all", POOLED)
-
-
 @dataclass(frozen=True)
 class Scoring:
     """Which metrics a run computes, of which parts of the rows besides the whole, and how.
 
-    Scores from `threshold` on predict a click; it is None without metrics that need it.
+    `curve` has metrics at every cut-off, `cutoffs` those that each request has of its own. Scores
+    from `threshold` on predict a click; it is None without metrics that need it.
     """
 
     metrics: tuple[OfflineMetric, ...]
@@ -281,8 +268,9 @@ class Scoring:
     alpha: float = 0.05
     threshold: float | None = None
     bins: int = 10
-    parts: tuple[Where, ...] = ()
+    parts: tuple[Expression, ...] = ()
     curve: tuple[OfflineMetric, ...] = ()
+    cutoffs: tuple[Expression, ...] = ()
 
     def __post_init__(self) -> None:
         check_between("alpha", self.alpha, MIN_ALPHA, 1 - MIN_ALPHA)
@@ -299,7 +287,9 @@ class EvaluationOptions(TypedDict, total=False):
     """Keywords of `evaluate` and `evaluate_log`; a replay has them too.
 
     Attributes:
-        k: Cut-offs of metrics such as `ndcg@k[lin]`, from 1; without, 1, 5 and 10.
+        k: Cut-offs of metrics such as `ndcg@k[lin]`, from 1; without, 1, 5 and 10. A text
+            `viewport: case when device = 'phone' then 5 else 10 end` is a cut-off of its own for
+            each request, of `ndcg@viewport[lin]`.
         metrics: Ids of metrics to compute, such as `ndcg@10[exp]`; without, the default ones.
         compat: Library whose metrics and policies to use: `trec`, `ranx`, `rectools`,
             `recommenders`, `sklearn` or `xgboost`; without, abeval's own.
@@ -314,7 +304,7 @@ class EvaluationOptions(TypedDict, total=False):
             whole, such as `{"random": "is_random = 1"}`.
     """
 
-    k: Sequence[int]
+    k: Sequence[int | str]
     metrics: Sequence[str] | None
     compat: str | None
     ties: Ties | None
@@ -347,10 +337,13 @@ class Preset(NamedTuple):
     whole: str
     policy: Policy
 
-    def metrics(self, ks: Sequence[int]) -> tuple[OfflineMetric, ...]:
-        """Return the metrics at the cut-offs `ks`."""
-        at_k = [text.format(k) for k in ks for text in self.at_k.split()]
-        return metrics_of([*at_k, *self.whole.split()])
+    def metrics(
+        self, ks: Sequence[int], cutoffs: Sequence[Expression] = ()
+    ) -> tuple[OfflineMetric, ...]:
+        """Return the metrics at the cut-offs `ks`, and at named ones."""
+        at = [*ks, *(one.name for one in cutoffs)]
+        at_k = [text.format(k) for k in at for text in self.at_k.split()]
+        return metrics_of([*at_k, *self.whole.split()], cutoffs)
 
 
 PRESETS: Mapping[str, Preset] = {
@@ -375,15 +368,11 @@ def choose_scoring(options: EvaluationOptions, alpha: float = 0.05) -> Scoring:
         (['precision@3', 'map@3[min]', 'ndcg@3[exp]', 'ndcg[exp]'], 'one')
     """
     ks, compat, names = options.get("k", CUTS), options.get("compat"), options.get("metrics")
-    are_numbers = isinstance(ks, Iterable) and all(isinstance(k, Integral) for k in ks)
-    if not are_numbers or not ks or not all(1 <= k <= MAX_CUTOFF for k in ks):
-        what = f"k must be one or more whole numbers from 1 to {MAX_CUTOFF:,}"
-        raise ExperimentError(what, "such as 1, 5, 10")
-    cuts = list(dict.fromkeys(ks))
+    numbers, cutoffs = read_cutoffs(ks)
     if compat is None:
-        metrics, policy = default_metrics(cuts), Policy()
+        metrics, policy = default_metrics(numbers, cutoffs), Policy()
     elif compat in PRESETS:
-        metrics, policy = PRESETS[compat].metrics(cuts), PRESETS[compat].policy
+        metrics, policy = PRESETS[compat].metrics(numbers, cutoffs), PRESETS[compat].policy
     else:
         from abeval.experiment.problems import suggestion
 
@@ -398,22 +387,25 @@ def choose_scoring(options: EvaluationOptions, alpha: float = 0.05) -> Scoring:
         ties=options.get("ties") or policy.ties,
         no_relevant=options.get("no_relevant") or policy.no_relevant,
     )
-    chosen = metrics_of(names) if names else metrics
+    chosen = metrics_of(names, cutoffs) if names else metrics
     return Scoring(
         chosen,
         policy,
         alpha,
         options.get("threshold"),
         options.get("bins", 10),
-        read_where(options.get("where")),
-        curve_metrics(names, options.get("curve")),
+        read_parts(options.get("where")),
+        curve_metrics(names, options.get("curve"), cutoffs),
+        cutoffs,
     )
 
 
 _CURVES = ("precision@1", "recall@1", "map@1[min]", "ndcg@1[lin]")
 
 
-def curve_metrics(names: Sequence[str] | None, longest: int | None) -> tuple[OfflineMetric, ...]:
+def curve_metrics(
+    names: Sequence[str] | None, longest: int | None, cutoffs: Sequence[Expression] = ()
+) -> tuple[OfflineMetric, ...]:
     """Return the metrics of requests among some ids, or the default ones, at every cut-off.
 
     Example:
@@ -423,7 +415,7 @@ def curve_metrics(names: Sequence[str] | None, longest: int | None) -> tuple[Off
     if longest is None:
         return ()
     check_between("curve", longest, 1, MAX_CURVE)
-    definitions = dict.fromkeys(m.definition for m in metrics_of(names or _CURVES))
+    definitions = dict.fromkeys(m.definition for m in metrics_of(names or _CURVES, cutoffs))
     cut = [d for d in definitions if d.family == "list" and d.cut != "none"]
     if not cut:
         what = "no metric has a cut-off k, so there is no curve"

@@ -6,12 +6,13 @@ from dataclasses import replace
 from abeval.offline.candidates import Accounts
 from abeval.offline.curves import curves
 from abeval.offline.estimates import Estimates, PartSums, result_of
-from abeval.offline.metrics import Scoring, Where
+from abeval.offline.expressions import Expression
+from abeval.offline.metrics import Scoring
 from abeval.offline.sums import Sums
 from abeval.progress import Step
 from abeval.results.replay import ReplayResult
 
-SumPart = Callable[[Scoring, Where | None], tuple[Sums, Accounts]]
+SumPart = Callable[[Scoring, Expression | None], tuple[Sums, Accounts]]
 """Sums metrics of a part, or of the whole for None; counts what was left out."""
 
 

@@ -13,9 +13,10 @@ from abeval.logs.prepare import faulty_expression, prepare
 from abeval.logs.run import Inputs, Run, opened
 from abeval.logs.shape import LogShape, own_columns_of
 from abeval.offline import candidates, impressions, metrics, other_logs
-from abeval.offline.candidates import Accounts, check_part, explain_part
+from abeval.offline.candidates import Accounts
 from abeval.offline.estimates import NOTES
-from abeval.offline.metrics import EvaluationOptions, Scoring, Where
+from abeval.offline.expressions import Expression, check_part, explain
+from abeval.offline.metrics import EvaluationOptions, Scoring
 from abeval.offline.parts import evaluate_parts
 from abeval.offline.sums import Sums, run_models
 from abeval.results.replay import ReplayResult
@@ -104,7 +105,7 @@ class ReplayRun:
         named = options.get("relevance", "click")
         metric = impressions.relevance_metric(experiment, named)
         if shape is None:
-            texts = [part.text for part in scoring.parts]
+            texts = [one.text for one in (*scoring.parts, *scoring.cutoffs)]
             shape = prepare(
                 run,
                 [] if metric is None else [metric],
@@ -123,15 +124,17 @@ class ReplayRun:
         log = other_logs.open_scores(run)
         return cls(run, shape, log, relevance, options, scoring, control)
 
-    def sums(self, scoring: Scoring, part: Where | None = None) -> tuple[Sums, Accounts]:
+    def sums(self, scoring: Scoring, part: Expression | None = None) -> tuple[Sums, Accounts]:
         """Sum the impressions of the period, or a part, of every model; count what was left out.
 
         Raises:
             LogError: There is no model, or nothing to replay.
         """
         engine, shape = self.run.engine, self.shape
-        with explain_part(part):
-            units = impressions.write_impressions(self.run, shape, self.relevance, part)
+        with explain(part, scoring.cutoffs):
+            units = impressions.write_impressions(
+                self.run, shape, self.relevance, part, scoring.cutoffs
+            )
         scores = impressions.model_scores(shape, self.options.get("kept_negatives"))
         check_part(part, units.ids.size)
         if not units.ids.size:
@@ -140,9 +143,11 @@ class ReplayRun:
         beside = self._beside()
         sources = [*beside.values(), *([] if self.score_log is None else ["select * from scores"])]
         try:
-            request, item, accounts = candidates.write_rows(engine, sources, scoring.policy.ties)
+            with explain(part, scoring.cutoffs):
+                rows = candidates.write_rows(engine, sources, scoring.policy.ties, scoring.cutoffs)
         except QueryError as error:
             raise faulty_expression(self.run, [], shape, error) from error
+        request, item, accounts, cutoffs = rows
         if other_logs.needs_vectors(scoring.metrics, self.relevance.name):
             without = other_logs.number_vectors(engine, item)
             accounts.append(("rows_of_items_without_a_vector", without))
@@ -158,7 +163,7 @@ class ReplayRun:
         # Models of a scores log have one score for an item of a request; so have all, beside them.
         points = {} if listed else candidates.shown_points(scores)
         numbered = candidates.number_sources(beside, item)
-        judged = candidates.Candidates(sql, **numbered, points=points)
+        judged = candidates.Candidates(sql, **numbered, points=points, cutoffs=cutoffs)
         return run_models(engine, judged, units, scoring, self.run.step), accounts + left_out
 
     def _beside(self) -> dict[str, str]:

@@ -81,8 +81,23 @@ class ModelSums:
             self.columns[family, name.removeprefix("v_"), k] = sums
 
     def add_cuts(self, engine: Engine, family: Family, sql: str, ks: Sequence[int]) -> None:
-        """Add the sums of values per request; `sql` has `unit_id, k` and values `v_…`."""
-        engine.view("wanted_values", sql)
+        """Add the sums of values at cut-offs; `sql` has `request_id, unit_id, k`, values `v_…`.
+
+        A negative cut-off is a named one: of each request the value at its own.
+        """
+        named = [str(k) for k in ks if k < 0]
+        engine.view("cut_values", sql)
+        wanted = "select * from cut_values"
+        if named:
+            columns = [name for name in engine.columns("cut_values") if name.startswith("v_")]
+            values = ", ".join(f"v.{name}" for name in columns)
+            wanted = (
+                f"select v.unit_id, v.k, {values} from cut_values v union all "
+                f"select v.unit_id, c.cutoff as k, {values} from cut_values v join request_cutoffs "
+                "c on v.request_id = c.request_id and v.k = c.k "
+                f"where c.cutoff in ({', '.join(named)})"
+            )
+        engine.view("wanted_values", wanted)
         rows = engine.arrays(query("offline/unit_values"))
         for k in ks:
             of_cut = rows["k"] == k
@@ -109,6 +124,11 @@ class Sums:
     has_history: bool
     largest_grade: float
     same_lists: bool
+    cutoffs: Mapping[int, Sequence[int]] = field(default_factory=dict)
+
+    def least_cutoff(self, metric: OfflineMetric) -> int:
+        """Return the cut-off of a metric, of a named one the least."""
+        return min(self.cutoffs.get(metric.cutoff, [metric.cutoff]))
 
 
 def run_models(
@@ -133,7 +153,7 @@ def run_models(
         step(f"metrics of {model}")
         _open(engine, candidates, model, uncompared > 0)
         models[model] = _start_sums(engine, units)
-        _add_metrics(engine, models[model], scoring)
+        _add_metrics(engine, models[model], scoring, candidates.cutoffs)
     return Sums(
         units=units,
         names=[*candidates.sql],
@@ -145,6 +165,7 @@ def run_models(
         has_history=candidates.history is not None,
         largest_grade=largest,
         same_lists=bool(candidates.points),
+        cutoffs=candidates.cutoffs,
     )
 
 
@@ -245,7 +266,9 @@ def _start_sums(engine: Engine, units: Units) -> ModelSums:
     return sums
 
 
-def _add_metrics(engine: Engine, sums: ModelSums, scoring: Scoring) -> None:
+def _add_metrics(
+    engine: Engine, sums: ModelSums, scoring: Scoring, cutoffs: Mapping[int, Sequence[int]]
+) -> None:
     """Add what the metrics sum of `model_items`, `requests`, `scored_rows` and `traffic_rows`."""
     of: dict[Family, list[OfflineMetric]] = {}
     for metric in scoring.metrics:
@@ -253,11 +276,11 @@ def _add_metrics(engine: Engine, sums: ModelSums, scoring: Scoring) -> None:
     lists = [*of.get("list", ()), *of.get("tied", ())]
     held = [*of.get("beyond", ()), *of.get("catalogue", ())]
     if lists or held:
-        _rank_items(engine, held)
+        _rank_items(engine, _values_of(held, cutoffs))
     if lists:
-        _add_lists(engine, lists, sums)
+        _add_lists(engine, lists, sums, _values_of(lists, cutoffs))
     if held:
-        _add_held(engine, held, sums)
+        _add_held(engine, held, sums, _values_of(held, cutoffs))
     if "pairs" in of:
         engine.view("unit_pairs", query("offline/pairs"))
         sums.add("pairs", engine.arrays(query("offline/pair_values")))
@@ -274,11 +297,17 @@ def _add_metrics(engine: Engine, sums: ModelSums, scoring: Scoring) -> None:
         sums.curve = engine.arrays(query("offline/calibration"))
 
 
-def _rank_items(engine: Engine, held: Sequence[OfflineMetric]) -> None:
-    """Make `places` of relevant items, and of the first ones where metrics of lists need them."""
+def _values_of(wanted: Sequence[OfflineMetric], cutoffs: Mapping[int, Sequence[int]]) -> list[int]:
+    """List the cut-offs of metrics, and all values of named ones."""
+    every = {metric.cutoff for metric in wanted}
+    return sorted(every.union(*(cutoffs.get(k, ()) for k in every)))
+
+
+def _rank_items(engine: Engine, held: Sequence[int]) -> None:
+    """Make `places` of relevant items, and of the first ones up to the largest of cut-offs."""
     kept, ranked = "grade > 0", "select * from model_items"
     if held:
-        kept += f" or place <= {max(metric.cutoff for metric in held)}"
+        kept += f" or place <= {max(held)}"
     else:
         relevant = "select request_id from requests where relevant > 0"
         ranked = f"select m.* from model_items m semi join ({relevant}) r "
@@ -287,13 +316,15 @@ def _rank_items(engine: Engine, held: Sequence[OfflineMetric]) -> None:
     engine.table("places", f"select * from ({query('offline/places')}) as p where {kept}")
 
 
-def _add_lists(engine: Engine, wanted: Sequence[OfflineMetric], sums: ModelSums) -> None:
+def _add_lists(
+    engine: Engine, wanted: Sequence[OfflineMetric], sums: ModelSums, ks: Sequence[int]
+) -> None:
     """Add the sums of ranking metrics: places → columns per request → values → sums."""
     engine.view("hits", query("offline/hits"))
-    ks = _write_cutoffs(engine, wanted)
+    _write_cutoffs(engine, ks)
     engine.view("list_values", query("offline/list_values"))
     if values := dict.fromkeys(value_sql(m.definition) for m in wanted if m.definition.above):
-        sql = f"select unit_id, k, {', '.join(values)} from list_values"
+        sql = f"select request_id, unit_id, k, {', '.join(values)} from list_values"
         sums.add_cuts(engine, "list", sql, ks)
     if any(metric.definition.family == "tied" for metric in wanted):
         last = min(whole_number(engine, "select max(items) from requests"), max(ks))
@@ -318,14 +349,12 @@ def value_sql(definition: Definition) -> str:
     return f"{value} as v_{definition.column}"
 
 
-def _write_cutoffs(engine: Engine, wanted: Sequence[OfflineMetric]) -> list[int]:
-    """Make `cutoffs` (`k`, `full_ideal`: DCG of k relevant items in 1e-12), and return each k."""
-    ks = sorted({metric.cutoff for metric in wanted})
-    ideals = ("null" if ideal is None else repr(ideal) for ideal in map(full_ideal, ks))
-    pairs = zip(ks, ideals, strict=True)
-    rows = ", ".join(f"(cast({k} as bigint), cast({ideal} as double))" for k, ideal in pairs)
+def _write_cutoffs(engine: Engine, ks: Sequence[int]) -> None:
+    """Make `cutoffs` (`k`, `full_ideal`: DCG of k relevant items in 1e-12) of those from 1."""
+    pairs = ((k, full_ideal(k)) for k in ks if k > 0)
+    texts = ((k, "null" if ideal is None else repr(ideal)) for k, ideal in pairs)
+    rows = ", ".join(f"(cast({k} as bigint), cast({ideal} as double))" for k, ideal in texts)
     engine.view("cutoffs", f"select * from (values {rows}) as v (k, full_ideal)")
-    return ks
 
 
 def full_ideal(k: int) -> float | None:
@@ -367,9 +396,12 @@ def _add_auc(engine: Engine, sums: ModelSums) -> None:
         sums.add(f"auc_{by}", columns | {"units": rows["c_scored_units"]})
 
 
-def _add_held(engine: Engine, wanted: Sequence[OfflineMetric], sums: ModelSums) -> None:
+def _add_held(
+    engine: Engine, wanted: Sequence[OfflineMetric], sums: ModelSums, ks: Sequence[int]
+) -> None:
     """Add novelty, serendipity and diversity of lists, and in how many lists each item is."""
-    ks, above = _write_cutoffs(engine, wanted), {m.definition.above for m in wanted}
+    _write_cutoffs(engine, ks)
+    above = {m.definition.above for m in wanted}
     engine.view("top_items", f"select * from places where place <= {max(ks)}")
     queries: Mapping[str, frozenset[str]] = {
         "beyond_values": metrics.HISTORY,

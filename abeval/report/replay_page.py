@@ -49,7 +49,7 @@ def split_id(text: str) -> tuple[str, str, str]:
         >>> split_id("map@10[min]"), split_id("auc")
         (('map', '10', 'min'), ('auc', '', ''))
     """
-    name, k, definition = re.findall(r"([^@\[]*)(?:@(\d+))?@?\[?(.*?)\]?$", text)[0]
+    name, k, definition = re.findall(r"([^@\[]*)(?:@(\w+))?@?\[?(.*?)\]?$", text)[0]
     return name, k, definition
 
 

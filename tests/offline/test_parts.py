@@ -99,8 +99,8 @@ def test_lists_are_split_by_columns_of_the_truth_or_of_every_run() -> None:
         ({"part": "scene > 3"}, "where 'part': 'scene > 3' cannot be computed"),
         ({"part": "sum(base) > 3"}, "where 'part': expression .* holds an aggregate"),
         ({"y": "base > 0.5"}, "'y' is the name of a variant"),
-        ({"pooled": "base > 0.5"}, "'pooled' is the name of other traffic"),
-        ({" ": "base > 0.5"}, "is no name of a part"),
+        ({"pooled": "base > 0.5"}, "'pooled' means something else"),
+        ({" ": "base > 0.5"}, "where: ' ' is no name"),
         ("base > 0.5", "has no names"),
     ],
 )
