@@ -109,7 +109,8 @@ def write_cutoffs(
     engine.table("request_cutoffs", query("offline/request_cutoffs"))
     wrong = engine.rows(
         "select cutoff, named_request, k, largest, rows_without from request_cutoffs "
-        f"where rows_without > 0 or k <> largest or k < 1 or k > {MAX_CUTOFF} or k <> floor(k) order by 1 desc, 2 limit 1"
+        f"where rows_without > 0 or k <> largest or k < 1 or k > {MAX_CUTOFF} or k <> floor(k) "
+        "order by 1 desc, 2 limit 1"
     )
     for number, named, low, high, without in wrong:
         name, text = wanted[-1 - whole(number)]

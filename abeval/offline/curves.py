@@ -13,10 +13,12 @@ def curves(estimates: Estimates) -> Iterator[replay.Curve]:
     """Yield the curve of each model, traffic and definition; the metrics are of `curve_metrics`."""
     by_curve = groupby(estimates.places(), key=lambda place: (*place[:2], place[2].definition))
     for (model, traffic, definition), keys in by_curve:
-        points = tuple(CurvePoint(key[2].cutoff, *estimates.cell(*key).value) for key in keys)
+        cells = [(key[2].cutoff, estimates.cell(*key)) for key in keys]
+        points = tuple(CurvePoint(k, *cell.value) for k, cell in cells)
         name = OfflineMetric(definition).id
         known = [(p.k, p.value) for p in points if p.value is not None]
-        yield replay.Curve(model, traffic, name, points, elbow(known))
+        mean = estimates.mean([cell for _, cell in cells], traffic)
+        yield replay.Curve(model, traffic, name, points, elbow(known), *mean)
 
 
 def elbow(points: Sequence[tuple[int, float]]) -> int | None:

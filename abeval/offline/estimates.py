@@ -103,6 +103,14 @@ class Estimates:
             return Difference(known, None, None, None, effect)
         return Difference(effect.difference, effect.low, effect.high, effect.p_value, None)
 
+    def mean(self, cells: Sequence[Cell], traffic: str) -> Value:
+        """Return the mean of metrics over the same requests, such as of DCG at 1 … k (MDCG)."""
+        columns = [cell.basis for cell in cells if isinstance(cell.basis, Columns)]
+        if len(columns) < len(cells):
+            return next(cell.value for cell in cells if not isinstance(cell.basis, Columns))
+        above = sum((one.above for one in columns), np.zeros(1)) / len(columns)
+        return estimate(Columns(above, columns[0].below), self.masks[traffic], self.alpha)
+
     def _cell(self, model: str, traffic: str, metric: OfflineMetric) -> Cell:
         reason = self._refusal(model, metric)
         if reason is not None:

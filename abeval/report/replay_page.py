@@ -318,7 +318,9 @@ def curves(result: ReplayResult) -> Iterator[tuple[str, str, list[replay.Curve]]
         elbows = (
             f"{c.model} has none" if c.elbow is None else f"{c.model} at {c.elbow}" for c in own
         )
+        means = [f"{c.model} {c.mean:.5g}" for c in own if c.mean is not None]
         said = f"Elbow (further places add less): {'; '.join(elbows)}."
+        said += f" Mean over every k: {', '.join(means)}." if means else ""
         yield f"{metric}, traffic of {traffic}", said, own
 
 

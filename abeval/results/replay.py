@@ -144,11 +144,16 @@ class CurvePoint(Frozen):
 class Curve(OfModel):
     """A metric, by its id without a cut-off, at every cut-off from 1 on.
 
-    `elbow` is the cut-off after which the gain levels off; None without one.
+    `elbow` is the cut-off after which the gain levels off; None without one. `mean` is that of the
+    points, with its interval; of DCG it is MDCG.
     """
 
     points: tuple[CurvePoint, ...]
     elbow: int | None
+    mean: float | None = None
+    mean_low: float | None = None
+    mean_high: float | None = None
+    mean_reason: str | None = None
 
 
 class ReplayResult(Tabled[ReplayRow], DrawnRecord):
