@@ -3,19 +3,29 @@
 It reads the logs by itself, with SQL that knows nothing of abeval. To make it again:
 
     python -m venv /tmp/ir
-    /tmp/ir/bin/pip install ir_measures pytrec_eval-terrier scikit-learn duckdb pandas
+    /tmp/ir/bin/pip install ir_measures cwl-eval pytrec_eval-terrier scikit-learn duckdb pandas
     /tmp/ir/bin/python benchmarks/sample_vectors.py
+
+`judged.json` beside it has lists of which many items were not judged, and scores of a regression.
 """
 # mypy: ignore-errors
 
 import json
+import random
 from pathlib import Path
 
 import duckdb
 import ir_measures
 import pandas as pd
-from ir_measures import AP, RR, P, R, nDCG
-from sklearn.metrics import log_loss, ndcg_score, roc_auc_score
+from ir_measures import AP, ERR, RBP, RR, Bpref, Judged, P, R, nDCG
+from sklearn.metrics import (
+    log_loss,
+    mean_absolute_error,
+    mean_absolute_percentage_error,
+    mean_squared_error,
+    r2_score,
+    roc_auc_score,
+)
 
 HOME = Path(__file__).parents[1]
 ROOT = HOME / "sample_logs"
@@ -89,18 +99,48 @@ def by_viewport(rows: pd.DataFrame, score: str) -> dict[str, float]:
     return {f"{n}@viewport{variant.get(n, '')}": t / requests for n, t in total.items()}
 
 
-def tied_ndcg(rows: pd.DataFrame, score: str, k: int) -> float:
-    """Mean of scikit-learn's nDCG over lists whose items all have scores."""
-    values = [
-        ndcg_score([one.click], [one[score]], k=k)
-        for _, one in rows.groupby("request_id")
-        if one[score].notna().all()
-    ]
-    return sum(values) / len(values)
+def judged_lists() -> dict[str, object]:
+    """Lists of 40 items, of which 16 are judged; per request, by ir_measures and its providers."""
+    rng, qrels, run = random.Random(5), {}, {}  # noqa: S311 (a fixed seed)
+    for query in map(str, range(101, 113)):
+        items = [f"d{i:03}" for i in range(40)]
+        listed = rng.sample(items, rng.choice([6, 15, 25]))
+        run[query] = {d: round(10 - i + rng.random() / 2, 6) for i, d in enumerate(listed)}
+        qrels[query] = {d: rng.choice([0, 0, 0, 1, 2, 4]) for d in rng.sample(items, 16)}
+    ours = {"judged@5": Judged @ 5, "judged@10": Judged @ 10, "bpref": Bpref}
+    ours |= {"err@5": ERR @ 5, "err@20": ERR @ 20}  # gdeval.pl, which prints 5 decimals
+    ours |= {f"rbp[{p}]": RBP(p=p, rel=1) for p in (0.5, 0.8, 0.95)}
+    for prefix, only in (("", {}), ("condensed ", {"judged_only": True})):
+        named = {"precision@5": P(**only) @ 5, "ndcg@10[lin]": nDCG(**only) @ 10}
+        named |= {"map[R]": AP(**only), "mrr": RR(**only)}
+        ours |= {prefix + name: measure for name, measure in named.items()}
+    found = {
+        name: {one.query_id: one.value for one in ir_measures.iter_calc([measure], qrels, run)}
+        for name, measure in ours.items()
+    }
+    return {"run": run, "qrels": qrels, "per_query": found}
+
+
+def regression() -> dict[str, object]:
+    """Ratings and what was predicted, by scikit-learn."""
+    rng = random.Random(11)  # noqa: S311 (a fixed seed)
+    truth = [rng.choice([1, 2, 3, 4, 5]) for _ in range(400)]
+    scores = [round(y + rng.gauss(0, 1), 4) for y in truth]
+    found = {
+        "mse": mean_squared_error(truth, scores),
+        "r2": r2_score(truth, scores),
+        "mape": mean_absolute_percentage_error(truth, scores),
+        "mae": mean_absolute_error(truth, scores),
+        "rmse": mean_squared_error(truth, scores) ** 0.5,
+    }
+    return {"truth": truth, "scores": scores, "values": found}
 
 
 def main() -> None:
     """Compute every number, and write them."""
+    vectors = HOME / "tests" / "offline" / "vectors"
+    judged = judged_lists() | {"regression": regression()}
+    (vectors / "judged.json").write_text(json.dumps(judged, indent=1))
     rows = sample_rows()
     whole = {s: of_scores(rows, s) | of_lists(rows, s) for s in ("score_baseline", "blend")}
     parts = {
@@ -113,8 +153,7 @@ def main() -> None:
         "parts": parts,
         "viewport": {s: by_viewport(rows, s) for s in whole},
     }
-    file = HOME / "tests" / "offline" / "vectors" / "sample.json"
-    file.write_text(json.dumps(found, indent=1))
+    (vectors / "sample.json").write_text(json.dumps(found, indent=1))
 
 
 if __name__ == "__main__":

@@ -142,8 +142,9 @@ class Candidates:
     """The candidates of every model, as SQL over relations of the engine.
 
     Attributes:
-        sql: Model → SQL of `unit_id, request_id, item_id, score, tie, grade, category`, all ids
-            numbers; of equal scores the larger `tie` ranks higher.
+        sql: Model → SQL of `unit_id, request_id, item_id, score, tie, grade, category, judged`, all
+            ids numbers; of equal scores the larger `tie` ranks higher. `judged` is 1 of an item
+            whose relevance is known, else 0.
         history: SQL of `unit_id, item_id`, one row per item clicked before the period;
             None where unknown.
         catalogue: SQL of `item_id`, items that could be listed besides those that were.
@@ -293,8 +294,8 @@ _COUNTS = (
 def shown_candidates(scores: Mapping[str, str]) -> dict[str, str]:
     """Return model → SQL of its candidates, from the SQL of its score over `replay_rows`."""
     return {
-        name: f"select unit_id, request_id, item_id, {score} as score, tie, grade, category "
-        "from replay_rows"
+        name: f"select unit_id, request_id, item_id, {score} as score, tie, grade, category, "
+        "1 as judged from replay_rows"
         for name, score in scores.items()
     }
 

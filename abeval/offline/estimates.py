@@ -134,12 +134,16 @@ class Estimates:
             return "k_covers_list"
         if definition.name in _OF_PROBABILITIES and not sums.models[model].probabilities:
             return "not_probabilities"
-        if "exp" in definition.variant and sums.largest_grade > _LARGEST_EXPONENT:
+        is_exponential = "exp" in definition.variant or definition.name == "err"
+        if is_exponential and sums.largest_grade > _LARGEST_EXPONENT:
             return "gain_too_large"
         if definition.above in HISTORY and not sums.has_history:
             return "no_history"
-        is_summed = ("point", "rows", UNCUT) in sums.models[model].columns
-        return "scores_too_large" if definition.family == "point" and not is_summed else None
+        family, columns = definition.family, sums.models[model].columns
+        if family in ("point", "regression") and (family, "rows", UNCUT) not in columns:
+            return "scores_too_large"
+        is_share = definition.name == "mape"
+        return "zero_truth" if is_share and columns[family, "zero_rows", UNCUT].any() else None
 
     def _left_out(
         self, model: str, traffic: str, metric: OfflineMetric
@@ -225,7 +229,13 @@ def result_of(
         coverage=sums.coverage,
         accounting=(*accounting, ("requests_only_some_models_score", sums.uncompared)),
         calibration=tuple(one for own in every for one in _calibration(own, scoring.alpha)),
-        notes=(*notes, *_notes(sums)),
+        notes=(*notes, *_notes(sums, scoring.policy.unjudged == "drop")),
+        judged=tuple(
+            replay.JudgedShare(model, name, own.items, own.unjudged)
+            for name, sums_of in zip(["", *(p.part.name for p in parts)], every, strict=True)
+            for model, own in sums_of.models.items()
+            if own.items
+        ),
         parts=tuple(
             replay.ReplayPart(*part, of, own.units.ids.size, own.coverage)
             for part, of, own in parts
@@ -233,15 +243,20 @@ def result_of(
     )
 
 
-def _notes(sums: Sums) -> Iterator[str]:
-    """Note unusual scores."""
+def _notes(sums: Sums, is_condensed: bool) -> Iterator[str]:
+    """Note unusual scores, and how much of the lists nobody judged."""
     if sums.uncompared:
         yield NOTES["uncompared"].format(requests=sums.uncompared)
     for covered in sums.coverage:
         model = sums.models.get(covered.model)
         if model is None:
             yield NOTES["no_scores"].format(model=covered.model)
-        elif model.low == model.high:
+            continue
+        if model.items:
+            share = model.unjudged / model.items
+            key = "judged" if not model.unjudged else "condensed" if is_condensed else "unjudged"
+            yield NOTES[key].format(model=covered.model, share=share, items=model.items)
+        if model.low == model.high:
             yield NOTES["one_score"].format(model=covered.model, score=model.low)
 
 

@@ -19,9 +19,12 @@ from abeval.errors import ExperimentError
 from abeval.offline.expressions import Expression, read_cutoffs, read_parts
 from abeval.packaged import table_beside
 
-Family = Literal["list", "tied", "pairs", "auc", "point", "bins", "beyond", "catalogue"]
+Family = Literal[
+    "list", "tied", "cascade", "bpref", "judged", "pairs", "auc", "point", "regression", "bins",
+    "beyond", "catalogue",
+]  # fmt: skip
 Cut = Literal["required", "optional", "none"]
-Form = Literal["ratio", "root", "total", "entropy", "information"]
+Form = Literal["ratio", "root", "total", "entropy", "information", "explained"]
 
 UNCUT = 1_000_000_000
 """The cut-off that stands for the whole list."""
@@ -38,7 +41,9 @@ class Definition(NamedTuple):
             (`fine` says that `above` counts multiples of 1e-12).
         same: Whether every order of a list has the same value once k covers the list.
         form: What is computed of the sums over units: their ratio, its square root, the numerator
-            only, the ratio over the entropy of the click rate, or one minus that.
+            only, the ratio over the entropy of the click rate, or one minus that, or the share of
+            the spread of relevance that errors leave.
+        on_request: Whether it is computed only where it is named.
     """
 
     name: str
@@ -50,11 +55,12 @@ class Definition(NamedTuple):
     formula: str
     same: bool = False
     form: Form = "ratio"
+    on_request: bool = False
 
     @property
     def of_requests(self) -> bool:
         """Return whether it is a mean over requests."""
-        return self.family in ("list", "tied")
+        return self.family in _OF_REQUESTS
 
     @property
     def column(self) -> str:
@@ -92,8 +98,9 @@ class OfflineMetric(NamedTuple):
 
 _ROW = re.compile(r"(\w+)(@k\??)?(?:\[(.+)\])?")
 _CUTS: Mapping[str | None, Cut] = {"@k": "required", "@k?": "optional", None: "none"}
-_MEANS = {"list": "mean over requests of ", "tied": "mean over requests of "}
-_MEANS |= {"beyond": "mean over lists of "}
+_OF_REQUESTS = ("list", "tied", "cascade", "bpref")
+_MEANS = dict.fromkeys(_OF_REQUESTS, "mean over requests of ")
+_MEANS |= dict.fromkeys(("beyond", "judged"), "mean over lists of ")
 
 
 def _row(pattern: str, family: Family, formula: str, sums: str = "", **own: Any) -> Definition:  # noqa: ANN401
@@ -123,7 +130,9 @@ HISTORY = frozenset({"self_information", "miuf", "popularity", "serendipity"})
 GRADED = frozenset({"concordant", "won_graded"})
 """Sums of FCP (`above`): pairs of unequal relevance, whatever its levels."""
 
-_LESS_IS_BETTER = ("log_loss", "ne", "brier", "mae", "rmse", "ece", "gini", "popularity")
+_LESS_IS_BETTER = frozenset(
+    {"log_loss", "ne", "brier", "mae", "mse", "rmse", "mape", "ece", "gini", "popularity"}
+)
 
 
 def direction_of(metric: str) -> str:
@@ -139,7 +148,7 @@ def direction_of(metric: str) -> str:
     return "decrease" if name in _LESS_IS_BETTER else "increase"
 
 
-_ID = re.compile(r"^([a-z_0-9]+?)(?:@([1-9][0-9]{0,8}|[A-Za-z_]\w*))?(?:\[([A-Za-z_,]+)\])?$")
+_ID = re.compile(r"^([a-z_0-9]+?)(?:@([1-9][0-9]{0,8}|[A-Za-z_]\w*))?(?:\[([A-Za-z_,0-9.]+)\])?$")
 
 _LIBRARIES = ("bin", "bin,list", "bin,k", "lin,ties")
 """Variants that only the numbers of some library need."""
@@ -213,18 +222,22 @@ def default_metrics(
         >>> [m.id for m in default_metrics([5])][:4]
         ['precision@5', 'recall@5', 'recall@5[cap]', 'f1@5']
     """
-    cut = [d for d in RANKING if d.cut != "none" and d.variant not in _LIBRARIES]
+    ranking, scores, beyond = (
+        [d for d in every if not d.on_request and d.variant not in _ON_REQUEST]
+        for every in (RANKING, SCORES, BEYOND)
+    )
+    cut = [d for d in ranking if d.cut != "none" and d.variant not in _LIBRARIES]
     at = [*((k, "") for k in ks), *((-1 - i, one.name) for i, one in enumerate(cutoffs))]
     at_k = [OfflineMetric(d, *k) for k in at for d in cut]
-    whole = [OfflineMetric(d) for d in SCORES if d.variant not in _ON_REQUEST]
-    held = [d for d in BEYOND if d.variant not in _ON_REQUEST]
-    lists = [OfflineMetric(d, *k) for k in at for d in held if d.family == "beyond" or not k[1]]
+    whole = [OfflineMetric(d) for d in scores]
+    lists = [OfflineMetric(d, *k) for k in at for d in beyond if d.family == "beyond" or not k[1]]
     return (*at_k, *whole, *lists)
 
 
 Ties = Literal["item", "text", "position"]
 NoRelevant = Literal["drop", "zero", "one"]
 Missing = Literal["drop", "zero"]
+Unjudged = Literal["zero", "drop"]
 
 
 @dataclass(frozen=True)
@@ -238,12 +251,15 @@ class Policy:
             their nDCG and MAP are one, and their other metrics zero.
         missing: Requests without a score of the model are left out, or count as zero.
         missing_in_ndcg: The same for nDCG, where a library treats it differently.
+        unjudged: Items of a list that nobody judged are not relevant, as without it (`zero`), or
+            leave the list (`drop`): condensed lists (Sakai 2007).
     """
 
     ties: Ties = "item"
     no_relevant: NoRelevant = "drop"
     missing: Missing = "drop"
     missing_in_ndcg: Missing | None = None
+    unjudged: Unjudged | None = None
 
     def missing_for(self, name: str) -> Missing:
         """Return how the metric `name` treats requests without a score.
@@ -297,6 +313,8 @@ class EvaluationOptions(TypedDict, total=False):
             or the one shown first (`position`); without, that of `compat`, or `item`.
         no_relevant: Requests without a relevant item are left out (`drop`), or count as zero
             (`zero`) or one (`one`, nDCG and MAP only); without, that of `compat`, or `drop`.
+        unjudged: Items that nobody judged are not relevant, as without it (`zero`), or leave the
+            list (`drop`), whose metrics are then of judged items alone.
         threshold: Scores from here on predict a click; needed by metrics at a threshold.
         bins: Bins of the calibration curve and of the calibration error, from 1; without, 10.
         curve: Compute metrics at each k from 1 to this; without, no curves.
@@ -309,6 +327,7 @@ class EvaluationOptions(TypedDict, total=False):
     compat: str | None
     ties: Ties | None
     no_relevant: NoRelevant | None
+    unjudged: Unjudged | None
     threshold: float | None
     bins: int
     curve: int | None
@@ -378,7 +397,8 @@ def choose_scoring(options: EvaluationOptions, alpha: float = 0.05) -> Scoring:
 
         what = f"no preset is called {compat!r}{suggestion(compat, PRESETS)}"
         raise ExperimentError(what, f"one of {', '.join(PRESETS)}")
-    for option, choices in (("ties", Ties), ("no_relevant", NoRelevant)):
+    of = {"ties": Ties, "no_relevant": NoRelevant, "unjudged": Unjudged}
+    for option, choices in of.items():
         value = options.get(option)
         if value is not None and value not in get_args(choices):
             raise ExperimentError(f"{option}: {value!r} is none of {', '.join(get_args(choices))}")
@@ -386,6 +406,7 @@ def choose_scoring(options: EvaluationOptions, alpha: float = 0.05) -> Scoring:
         policy,
         ties=options.get("ties") or policy.ties,
         no_relevant=options.get("no_relevant") or policy.no_relevant,
+        unjudged=options.get("unjudged"),
     )
     chosen = metrics_of(names, cutoffs) if names else metrics
     return Scoring(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import accumulate
 from typing import TYPE_CHECKING
 
@@ -29,6 +29,9 @@ SCALE = 1e-9
 FINE = 1e-12
 """The same for values of lists."""
 
+LISTS: tuple[Family, ...] = ("list", "tied", "cascade")
+"""Families that are computed of the places of relevant items."""
+
 _LONGEST = 1_000_000
 """No list is longer."""
 
@@ -46,7 +49,8 @@ Key = tuple[str, str, int]
 class ModelSums:
     """The sums of one model; columns are added in place.
 
-    `longest` counts the items of its longest list with a relevant item. `curve`, by traffic and
+    `items` counts those in its lists, and `unjudged` those of them that nobody judged, where that
+    may be; `longest` the items of its longest list with a relevant item. `curve`, by traffic and
     group of units, and `listed`, the lists that hold each item by traffic, cut-off and group, are
     None unless a metric needs them.
     """
@@ -56,6 +60,8 @@ class ModelSums:
     high: float
     is_binary: bool
     longest: int
+    items: int
+    unjudged: int
     columns: dict[Key, Floats] = field(default_factory=dict)
     curve: Columns | None = None
     listed: Columns | None = None
@@ -140,6 +146,13 @@ def run_models(
     """
     step("requests")
     drop = scoring.policy.missing == "drop"
+    if scoring.policy.unjudged == "drop":
+        judged = {
+            m: f"select * from ({sql}) as j where judged = 1" for m, sql in candidates.sql.items()
+        }
+        every, candidates = candidates, replace(candidates, sql=judged)
+    else:
+        every = candidates
     coverage, largest, uncompared = _count_requests(engine, candidates, drop)
     if largest > _LARGEST_GRADE:
         raise LogError(
@@ -152,7 +165,9 @@ def run_models(
     for model in scored:
         step(f"metrics of {model}")
         _open(engine, candidates, model, uncompared > 0)
-        models[model] = _start_sums(engine, units)
+        engine.view("every_item", every.sql[model])
+        engine.view("largest", f"select cast({largest!r} as double) as grade")
+        models[model] = _start_sums(engine, units, has_unjudged=not every.points)
         _add_metrics(engine, models[model], scoring, candidates.cutoffs)
     return Sums(
         units=units,
@@ -252,7 +267,7 @@ def _open(engine: Engine, candidates: Candidates, model: str, is_filtered: bool)
     )
 
 
-def _start_sums(engine: Engine, units: Units) -> ModelSums:
+def _start_sums(engine: Engine, units: Units, *, has_unjudged: bool) -> ModelSums:
     """Count the requests of each unit, and look at the scores and the relevance."""
     ((low, high, *grades),) = engine.rows(
         "select min(score), max(score), min(case when grade > 0 then grade end), "
@@ -261,7 +276,20 @@ def _start_sums(engine: Engine, units: Units) -> ModelSums:
     )
     is_binary = grades[0] == grades[1] and grades[2] == grades[3]
     longest = whole_number(engine, "select max(items) from requests where relevant > 0")
-    sums = ModelSums(units.ids, float(low or 0), float(high or 0), is_binary, longest)
+    items = unjudged = 0
+    if has_unjudged:
+        listed = "from every_item where score is not null"
+        items = whole_number(engine, f"select count(*) {listed}")
+        unjudged = whole_number(engine, f"select count(*) {listed} and judged = 0")
+    sums = ModelSums(
+        units=units.ids,
+        low=float(low or 0),
+        high=float(high or 0),
+        is_binary=is_binary,
+        longest=longest,
+        items=items,
+        unjudged=unjudged,
+    )
     sums.add("requests", engine.arrays(query("offline/unit_requests")))
     return sums
 
@@ -273,7 +301,7 @@ def _add_metrics(
     of: dict[Family, list[OfflineMetric]] = {}
     for metric in scoring.metrics:
         of.setdefault(metric.definition.family, []).append(metric)
-    lists = [*of.get("list", ()), *of.get("tied", ())]
+    lists = [metric for family in LISTS for metric in of.get(family, ())]
     held = [*of.get("beyond", ()), *of.get("catalogue", ())]
     if lists or held:
         _rank_items(engine, _values_of(held, cutoffs))
@@ -281,6 +309,12 @@ def _add_metrics(
         _add_lists(engine, lists, sums, _values_of(lists, cutoffs))
     if held:
         _add_held(engine, held, sums, _values_of(held, cutoffs))
+    if judged := of.get("judged"):
+        _write_cutoffs(engine, ks := _values_of(judged, cutoffs))
+        sums.add_cuts(engine, "judged", query("offline/judged_values"), ks)
+    if "bpref" in of:
+        _write_cutoffs(engine, [UNCUT])
+        sums.add_cuts(engine, "bpref", query("offline/bpref_values"), [UNCUT])
     if "pairs" in of:
         engine.view("unit_pairs", query("offline/pairs"))
         sums.add("pairs", engine.arrays(query("offline/pair_values")))
@@ -292,6 +326,8 @@ def _add_metrics(
         cut = "null" if scoring.threshold is None else repr(scoring.threshold)
         engine.view("threshold", f"select cast({cut} as double) as threshold")
         sums.add("point", engine.arrays(query("offline/point_values")))
+    if "regression" in of and max(abs(sums.low), abs(sums.high)) <= _LARGEST_SCORE:
+        sums.add("regression", engine.arrays(query("offline/regression_values")), FINE)
     if "bins" in of and sums.probabilities:
         engine.view("bin_count", f"select cast({scoring.bins} as bigint) as bins")
         sums.curve = engine.arrays(query("offline/calibration"))
@@ -323,9 +359,12 @@ def _add_lists(
     engine.view("hits", query("offline/hits"))
     _write_cutoffs(engine, ks)
     engine.view("list_values", query("offline/list_values"))
-    if values := dict.fromkeys(value_sql(m.definition) for m in wanted if m.definition.above):
+    plain = [m.definition for m in wanted if m.definition.family == "list"]
+    if values := dict.fromkeys(map(value_sql, plain)):
         sql = f"select request_id, unit_id, k, {', '.join(values)} from list_values"
         sums.add_cuts(engine, "list", sql, ks)
+    if any(metric.definition.family == "cascade" for metric in wanted):
+        sums.add_cuts(engine, "cascade", query("offline/cascade_values"), ks)
     if any(metric.definition.family == "tied" for metric in wanted):
         last = min(whole_number(engine, "select max(items) from requests"), max(ks))
         totals = accumulate((1 / math.log2(1 + i) for i in range(1, last + 1)), initial=0.0)
@@ -392,8 +431,8 @@ def _add_auc(engine: Engine, sums: ModelSums) -> None:
     for by, variant in (("traffic", "traffic"), ("pooled", "0")):
         show_scored(engine, f"select {variant} as variant, unit_id, score, click from traffic_rows")
         rows = engine.arrays(query("units/auc"))
-        columns = {"unit_id": rows["unit_id"], "v_auc": rows["c_auc"]}
-        sums.add(f"auc_{by}", columns | {"units": rows["c_scored_units"]})
+        columns = {"unit_id": rows["unit_id"], "v_auc": rows["fine_auc"]}
+        sums.add(f"auc_{by}", columns | {"units": rows["c_scored_units"]}, FINE)
 
 
 def _add_held(

@@ -149,7 +149,7 @@ def family_of(metric: str) -> str:
     name, _, variant = split_id(metric)
     named = next((one for one in DEFINITIONS.values() if one.name == name), None)
     definition = DEFINITIONS.get((name, variant), named)
-    if definition is None or definition.of_requests:
+    if definition is None or definition.of_requests or definition.family == "judged":
         return "Ranking"
     if definition.family in ("beyond", "catalogue"):
         return "Beyond accuracy"

@@ -114,6 +114,15 @@ class ReplayPart(Frozen):
     coverage: tuple[ModelCoverage, ...]
 
 
+class JudgedShare(Frozen):
+    """How many items of a model's lists nobody judged, of the whole or of the part of this name."""
+
+    model: str
+    part: str
+    items: int
+    unjudged: int
+
+
 class CalibrationBin(Frozen):
     """A bin of the calibration curve: click rate against predicted score.
 
@@ -180,6 +189,7 @@ class ReplayResult(Tabled[ReplayRow], DrawnRecord):
     curves: tuple[Curve, ...] = ()
     questions: tuple[str, ...] = ()
     parts: tuple[ReplayPart, ...] = ()
+    judged: tuple[JudgedShare, ...] = ()
 
     def row(self, metric: str, model: str | None = None, traffic: str | None = None) -> ReplayRow:
         """Return the first row of a metric, and of a model and a traffic if they are named."""
