@@ -128,7 +128,7 @@ def test_intervals_of_few_hits_cover_the_truth():
     rng, covered, runs = np.random.default_rng(3), 0, 1000
     for hits in rng.random((runs, 40)) < 0.05:
         found = estimate(
-            Columns(hits.astype(float), np.ones(40), None, "ratio", True), EVERYONE[:40], 0.05
+            Columns(hits.astype(float), np.ones(40), (), "ratio", True), EVERYONE[:40], 0.05
         )
         covered += found.low <= 0.05 <= found.high
     assert covered / runs > 0.93
