@@ -24,6 +24,7 @@ from abeval.offline.metrics import (
     OfflineMetric,
     Policy,
     Scoring,
+    Unjudged,
 )
 from abeval.offline.parts import SumPart, evaluate_parts
 from abeval.offline.sums import Sums, run_models
@@ -78,9 +79,9 @@ class Evaluation:
         return pd.DataFrame(of_metric, index=sums.units)
 
 
-def _scoring(options: EvaluationOptions, alpha: float) -> Scoring:
+def _scoring(options: EvaluationOptions, alpha: float, unjudged: Unjudged | None = None) -> Scoring:
     metrics.check_keywords(options, EvaluationOptions.__annotations__)
-    return metrics.choose_scoring(options, alpha)
+    return metrics.choose_scoring(options, alpha, unjudged)
 
 
 def _engine(scoring: Scoring) -> closing[DuckDBEngine]:
@@ -126,6 +127,7 @@ def evaluate(
     alpha: float = 0.05,
     history: object | None = None,
     catalogue: object | None = None,
+    unjudged: Unjudged | None = None,
     **options: Unpack[EvaluationOptions],
 ) -> Evaluation:
     """Score ranked lists against a ground truth.
@@ -137,6 +139,8 @@ def evaluate(
         alpha: Level of the intervals.
         history: A frame of `unit_id, item_id`, a row per earlier choice, for novelty.
         catalogue: A frame of `item_id`: items that could be listed besides those that were.
+        unjudged: Items that nobody judged are not relevant, as without it (`zero`), or leave the
+            list (`drop`), whose metrics are then of judged items alone.
         options: Metrics, cut-offs, policies, parts: the keywords of `EvaluationOptions`. `where`
             chooses judgements by columns of the truth, or items by columns of every run.
 
@@ -152,7 +156,7 @@ def evaluate(
         >>> values["mrr@2"], round(values["ndcg@2[lin]"] or 0, 5)
         (0.5, 0.63093)
     """
-    scoring = _scoring(options, alpha)
+    scoring = _scoring(options, alpha, unjudged)
     named = runs if isinstance(runs, Mapping) else {"model": runs}
     _check_models(named)
     with _engine(scoring) as engine:

@@ -313,8 +313,6 @@ class EvaluationOptions(TypedDict, total=False):
             or the one shown first (`position`); without, that of `compat`, or `item`.
         no_relevant: Requests without a relevant item are left out (`drop`), or count as zero
             (`zero`) or one (`one`, nDCG and MAP only); without, that of `compat`, or `drop`.
-        unjudged: Items that nobody judged are not relevant, as without it (`zero`), or leave the
-            list (`drop`), whose metrics are then of judged items alone.
         threshold: Scores from here on predict a click; needed by metrics at a threshold.
         bins: Bins of the calibration curve and of the calibration error, from 1; without, 10.
         curve: Compute metrics at each k from 1 to this; without, no curves.
@@ -327,7 +325,6 @@ class EvaluationOptions(TypedDict, total=False):
     compat: str | None
     ties: Ties | None
     no_relevant: NoRelevant | None
-    unjudged: Unjudged | None
     threshold: float | None
     bins: int
     curve: int | None
@@ -372,7 +369,9 @@ PRESETS: Mapping[str, Preset] = {
 """Library → its metrics and policy."""
 
 
-def choose_scoring(options: EvaluationOptions, alpha: float = 0.05) -> Scoring:
+def choose_scoring(
+    options: EvaluationOptions, alpha: float = 0.05, unjudged: Unjudged | None = None
+) -> Scoring:
     """Return the metrics and the policy that options ask for, with intervals at level `alpha`.
 
     They are those of the library `compat`, or the default ones, unless metrics are named; `ties`
@@ -397,16 +396,16 @@ def choose_scoring(options: EvaluationOptions, alpha: float = 0.05) -> Scoring:
 
         what = f"no preset is called {compat!r}{suggestion(compat, PRESETS)}"
         raise ExperimentError(what, f"one of {', '.join(PRESETS)}")
-    of = {"ties": Ties, "no_relevant": NoRelevant, "unjudged": Unjudged}
-    for option, choices in of.items():
-        value = options.get(option)
+    asked = (options.get("ties"), options.get("no_relevant"), unjudged)
+    names_of = {"ties": Ties, "no_relevant": NoRelevant, "unjudged": Unjudged}
+    for value, (option, choices) in zip(asked, names_of.items(), strict=True):
         if value is not None and value not in get_args(choices):
             raise ExperimentError(f"{option}: {value!r} is none of {', '.join(get_args(choices))}")
     policy = replace(
         policy,
         ties=options.get("ties") or policy.ties,
         no_relevant=options.get("no_relevant") or policy.no_relevant,
-        unjudged=options.get("unjudged"),
+        unjudged=unjudged,
     )
     chosen = metrics_of(names, cutoffs) if names else metrics
     return Scoring(

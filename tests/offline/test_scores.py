@@ -85,7 +85,8 @@ def test_the_served_blend_is_what_the_variant_is_measured_by() -> None:
     offline = blend.replay(logs={"impressions": rows})
     for online, metric in (("auc", "auc"), ("gauc", "gauc[impressions]"), ("q_ctr", "q_ctr")):
         own = offline.row(metric, "blend", "y")
-        assert served[online].treatment == pytest.approx(own.value, abs=1e-11)
+        # Online, what each unit adds is rounded to 1e-9.
+        assert served[online].treatment == pytest.approx(own.value, abs=1e-9)
     agreed = blend.agree(logs={"impressions": rows})
     cell = next(c for c in agreed.matrix if (c.metric, c.model, c.traffic) == ("auc", "blend", "y"))
     assert cell.value == pytest.approx(offline.row("auc", "blend", "y").value, abs=1e-12)
