@@ -1,11 +1,12 @@
 -- grain: one row per request with a relevant item, and cut-off: metrics of a reader who goes down the list
 -- reads: hits (request_id, unit_id, place, grade), largest (grade: the largest of all), cutoffs (k)
 -- expected reciprocal rank (Chapelle et al. 2009): the reader stops at an item with (2^g - 1) / 2^largest;
+-- relevance stops at 20, as in hits; ERR of a larger one is refused
 -- rank-biased precision (Moffat and Zobel 2008): the reader goes on with p, whatever was seen
 with stops as (
   select
     h.request_id, h.unit_id, h.place,
-    (pow(2.0e0, h.grade) - 1) / nullif(pow(2.0e0, l.grade), 0) as stop
+    (pow(2.0e0, least(h.grade, 20)) - 1) / nullif(pow(2.0e0, least(l.grade, 20)), 0) as stop
   from hits h
   cross join largest l
 ),

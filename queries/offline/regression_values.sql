@@ -1,10 +1,10 @@
 -- grain: one row per unit: sums of errors and of relevance over its scored rows, multiples of 1e-12
 -- reads: scored_rows (unit_id, score, grade)
--- rows of relevance 0 have no share of it
+-- rows of relevance 0, or nearly so, have no share of it
 with compared as (
   select
     unit_id, grade, (score - grade) * (score - grade) as squared, grade * grade as grade_squared,
-    abs(score - grade) / nullif(abs(grade), 0) as error_share
+    case when abs(grade) > 1e-9 then abs(score - grade) / nullif(abs(grade), 0) end as error_share
   from scored_rows
 )
 select

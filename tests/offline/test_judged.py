@@ -148,9 +148,14 @@ def test_the_interval_of_r2_is_that_of_resampled_units() -> None:
 
 @pytest.mark.parametrize(
     ("grades", "metric", "reason"),
-    [([0, 2, 3], "mape", "zero_truth"), ([2, 2, 2], "r2", "empty_denominator")],
+    [
+        ([0, 2, 3], "mape", "zero_truth"),
+        ([1e-300, 2, 3], "mape", "zero_truth"),
+        ([2, 2, 2], "r2", "empty_denominator"),
+        ([0, 2000, 3], "err", "gain_too_large"),
+    ],
 )
-def test_what_cannot_be_divided_is_refused(grades: list[int], metric: str, reason: str) -> None:
+def test_what_cannot_be_computed_is_refused(grades: list[float], metric: str, reason: str) -> None:
     rows = {"unit_id": 1, "request_id": 1, "item_id": [1, 2, 3], "score": [0.3, 0.2, 0.1]}
     found = abeval.evaluate_log(
         pd.DataFrame({**rows, "grade": grades}), ["score"], metrics=[metric]
