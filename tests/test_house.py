@@ -42,6 +42,7 @@ ORDER = (
 
 OFFLINE = (
     ("replay", "evaluate"),
+    ("parts",),
     ("curves",),
     ("estimates",),
     ("groups",),
@@ -51,6 +52,7 @@ OFFLINE = (
     ("other_logs",),
     ("candidates",),
     ("metrics",),
+    ("expressions",),
 )
 
 SHARED = {

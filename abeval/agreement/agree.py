@@ -20,7 +20,7 @@ from abeval.logs.run import Run
 from abeval.logs.shape import LogShape
 from abeval.off_policy.log import PolicyChoice
 from abeval.off_policy.run import off_policy
-from abeval.offline.impressions import check_relevance, score_columns
+from abeval.offline.impressions import check_relevance
 from abeval.offline.replay import ReplayOptions
 from abeval.offline.replay import replay as replay_models
 from abeval.results.agreement import Agreement, Backtest
@@ -49,14 +49,12 @@ def joined(result: Result, offline: Offline, experiment: Experiment) -> Agreemen
 
 
 def offline_columns(experiment: Experiment) -> Extra:
-    """Choose the columns of the impressions that `read_offline` reads: scores, and others."""
+    """Choose the columns of the impressions that `read_offline` reads besides scores."""
 
     def columns(log: LogColumns) -> list[str]:
         if experiment.of_units:
             return []
-        has = {column.lower() for column in log.types}
-        scores = [column for column in score_columns(experiment) if column.lower() in has]
-        return list(dict.fromkeys([*scores, *own_columns(experiment, log)]))
+        return own_columns(experiment, log)
 
     return columns
 

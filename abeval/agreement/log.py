@@ -15,6 +15,7 @@ from abeval.logs import views
 from abeval.logs.mapping import SERVED_FLAGS, LogColumns, map_columns, own_name
 from abeval.logs.run import Run, open_log
 from abeval.logs.shape import EXPRESSION_COLUMNS, LogShape, in_view_names, own_columns_of
+from abeval.metrics.row_text import over_columns
 from abeval.offline.candidates import finite_sql
 
 if TYPE_CHECKING:
@@ -171,7 +172,8 @@ class AgreementLog:
                 f"from raw_training group by {item}, {policy}",
             )
             yield "training_policy"
-        score = _as_logged(self._score_name(variant), log.types)
+        text = self._score_name(variant)
+        score = None if text is None else over_columns(text, log.types)
         if score is not None and "click" in log:
             # Each unit of the training data is a cluster; without units, each row is one.
             cluster = "row_number() over (order by 1)"
@@ -201,8 +203,7 @@ class AgreementLog:
 
     def _score(self, variant: str) -> str | None:
         """Return the score of a variant's model by its name in the view of impressions."""
-        column = _as_logged(self._score_name(variant), self.shape.impressions.types)
-        return None if column is None else quoted(own_name(column))
+        return self.shape.model_scores.get(self.experiment.variants[variant].model or "")
 
     def _cast(self, column: str | None, kind: str) -> str:
         if column is not None and kind == "bigint":

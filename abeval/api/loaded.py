@@ -378,8 +378,8 @@ class LoadedExperiment:
         """Score every model offline, on this experiment's log, and compare them in pairs.
 
         The options are the keywords of `ReplayOptions` in `abeval.offline.replay`: `k`, `metrics`,
-        `compat`, `relevance`, `ties`, `no_relevant`, `threshold`, `kept_negatives`, `bins` and
-        `curve`; and `Inputs`.
+        `compat`, `relevance`, `ties`, `no_relevant`, `threshold`, `kept_negatives`, `bins`,
+        `curve` and `where`; and `Inputs`.
 
         Raises:
             ExperimentError: An unknown metric, preset or model.

@@ -61,6 +61,26 @@ def _cutoffs(text: str) -> list[int]:
         raise ExperimentError(f"--k: {text!r} is not like 1,5,10") from None
 
 
+def _all_cutoffs(texts: list[str] | None) -> list[int | str]:
+    """Read `1,5,10`, and `NAME: EXPRESSION` as it is."""
+    read: list[int | str] = []
+    for text in texts or ["1,5,10"]:
+        read += [text] if ":" in text else _cutoffs(text)
+    return read
+
+
+def _parts(texts: list[str] | None) -> dict[str, str] | None:
+    """Read `NAME: EXPRESSION` each."""
+    parts = {}
+    for text in texts or ():
+        name, colon, expression = (part.strip() for part in text.partition(":"))
+        if not colon or not name or not expression or expression.startswith(":"):
+            what = f"--where: {text!r} is not NAME: EXPRESSION"
+            raise ExperimentError(what, 'such as --where "random: is_random = 1"')
+        parts[name] = expression
+    return parts or None
+
+
 _metrics = partial(flag, "metric", list[str], to="metrics")
 
 power = twin(
@@ -176,10 +196,7 @@ off_policy = twin(
     *(ALL, JSON, REPORT),
 )
 
-_OFFLINE = (
-    flag("k", str, "Cut-offs, such as 1,5,10.", "1,5,10", read=_cutoffs),
-    _metrics("A metric, such as ndcg@10\\[exp]; repeat for more."),
-)
+_OFFLINE_METRICS = _metrics("A metric, such as ndcg@10\\[exp]; repeat for more.")
 
 replay = twin(
     "replay",
@@ -189,7 +206,14 @@ replay = twin(
     abeval replay experiment.toml --report replay.html
     abeval replay experiment.toml --k 1,5,10 --metric auc
     """,
-    *_OFFLINE,
+    flag(
+        "k",
+        list[str],
+        "Cut-offs, such as 1,5,10, or of a request: \"viewport: case when device = 'phone' then 5 "
+        'else 10 end"; repeat for both.  [default: 1,5,10]',
+        read=_all_cutoffs,
+    ),
+    _OFFLINE_METRICS,
     flag(
         "compat",
         str,
@@ -213,6 +237,13 @@ replay = twin(
         "bins", int, "Number of bins of the calibration curve and error.", 10, min=1, max=MAX_BINS
     ),
     flag("curve", int, "Metrics at each k up to this one, with their elbow.", min=3, max=MAX_CURVE),
+    flag(
+        "where",
+        list[str],
+        'A part beside the whole, such as "random: is_random = 1"; repeat for more.',
+        read=_parts,
+        metavar="NAME: SQL",
+    ),
     *(ALL, JSON, REPORT),
     widened_by="metric",
 )
@@ -225,6 +256,7 @@ agree = twin(
     abeval agree experiment.toml --report agreement.html
     abeval agree experiment.toml --all --json agreement.json
     """,
-    *(*_OFFLINE, ALL, JSON, REPORT),
+    flag("k", str, "Cut-offs, such as 1,5,10.", "1,5,10", read=_cutoffs),
+    *(_OFFLINE_METRICS, ALL, JSON, REPORT),
     widened_by="metric",
 )

@@ -320,9 +320,12 @@ class Variant(Section):
 
 
 class Model(Section):
-    """A ranking model; `score` is the impression column that logs what it predicted."""
+    """A ranking model; `score` is a column of the impressions, or an expression over their columns.
 
-    score: Name
+    A blend of two models is such an expression: `0.3 * new + 0.7 * base`.
+    """
+
+    score: Annotated[str, StringConstraints(min_length=1, max_length=10_000)]
 
 
 class ScheduledSplit(Section):

@@ -356,10 +356,18 @@ def _columns_besides(
 def faulty_expression(
     run: Run, metrics: Sequence[Metric], shape: LogShape, error: QueryError
 ) -> AbevalError:
-    """Return the error of a sum, with the metric, segment or cut whose expression causes it."""
+    """Return the error of a sum, with the model, metric, segment or cut whose text causes it."""
     experiment, engine = run.experiment, run.engine
     # An error with a hint, such as one about memory, already says what to do.
-    if error.hint is not None or _fails("select count(*) from seen", engine):
+    if error.hint is not None:
+        return error
+    without = replace(shape, scores={})
+    for text, name in shape.scores.items():
+        seen = views.seen_view(experiment, replace(without, scores={text: name}), engine, ())
+        if views.blended_scores(shape) and _fails(f"select max({name}) from ({seen}) as s", engine):
+            models = [m for m, column in shape.model_scores.items() if column == name]
+            return uncomputable(f"models.{models[0]}.score: {text!r}", error)
+    if _fails("select count(*) from seen", engine):
         return error
     for where, text, column, only in _expressions(experiment, metrics, shape):
         # By itself: a wrong type makes every query of all expressions fail.

@@ -7,6 +7,7 @@ import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
+from itertools import chain
 from types import MappingProxyType
 from typing import get_args
 
@@ -17,7 +18,7 @@ from abeval.experiment.problems import near_miss
 from abeval.experiment.sources import CANONICAL_COLUMNS, OUTCOME, ROW_UNIT
 from abeval.logs.mapping import SERVED_FLAGS, LogColumns, no_column, own_name
 from abeval.metrics import definition
-from abeval.metrics.row_text import columns_of, is_plain, renamed
+from abeval.metrics.row_text import columns_of, expression_problem, is_plain, renamed
 
 IMPRESSIONS, UNITS = "impressions", "units"
 """Logs of values since exposure, besides outcome logs."""
@@ -28,6 +29,10 @@ EXPRESSION_COLUMNS = frozenset({*CANONICAL_COLUMNS["impressions"], "dwell_ms"} -
 
 UNIT_COLUMNS, _OUTCOME_COLUMNS = frozenset({"unit_id"}), frozenset({"unit_id", "ts"})
 """The same of the row of a unit, and of an outcome log."""
+
+_NOT_IN_SCORES = {"click", "dwell", "dwell_ms", "score", "ts"}
+SCORE_COLUMNS = EXPRESSION_COLUMNS - _NOT_IN_SCORES
+"""The same of a model's score, which is known before anybody clicks."""
 
 _OF_SLOTS = {"design.slot": "cast(slot as varchar)", "design.part": "part"}
 """What the units of a switchback are parts of; `1_log/switched` has both."""
@@ -59,8 +64,9 @@ class LogShape:
     """Everything the views depend on: the logs' columns and the experiment's choices.
 
     Attributes:
-        scores: Impression columns with a model's score, each once.
-        score_of: Variant → the canonical `score_N` of the model that it serves.
+        scores: Each score once → its `score_N`: columns of the log, or expressions over a row.
+        score_of: Variant → the `score_N` of the model that it serves.
+        model_scores: Model → its `score_N`.
         components: SQL of what is summed → column; the first, `c_1`, counts impressions.
         segments: Name of each segment → its SQL.
         own_columns: The log's columns that expressions read under their own names.
@@ -74,8 +80,9 @@ class LogShape:
     clicks: LogColumns | None
     items: LogColumns | None
     exposures: LogColumns | None
-    scores: tuple[str, ...]
+    scores: Mapping[str, str]
     score_of: Mapping[str, str]
+    model_scores: Mapping[str, str]
     components: Mapping[str, str] = field(default_factory=dict)
     segments: Mapping[str, str] = field(default_factory=dict)
     cuts: Mapping[str, str] = field(default_factory=dict)
@@ -84,6 +91,11 @@ class LogShape:
     events: Mapping[str, str] = field(default_factory=dict)
     outcomes: Mapping[str, Computed] = field(default_factory=dict)
     table: Computed | None = None
+
+    @property
+    def blends(self) -> dict[str, str]:
+        """Return the scores that are expressions over a row, and no columns: text → `score_N`."""
+        return {t: n for t, n in self.scores.items() if t not in self.impressions.types}
 
     @property
     def names_variant(self) -> bool:
@@ -174,9 +186,13 @@ def shape_of(
     """
     log = logs[experiment.logs.rows_name]
     canonical = UNIT_COLUMNS if experiment.of_units else EXPRESSION_COLUMNS
-    scores, score_of = _served_scores(experiment, log)
+    of_variants, of_models = _score_texts(experiment, log)
+    scores = _numbered("score", [*of_variants.values(), *of_models.values()])
+    score_of, model_scores = (
+        {name: scores[text] for name, text in texts.items()} for texts in (of_variants, of_models)
+    )
     clicks, items, exposures = (logs.get(name) for name in ("clicks", "items", "exposures"))
-    shape = LogShape(log, clicks, items, exposures, scores, score_of)
+    shape = LogShape(log, clicks, items, exposures, scores, score_of, model_scores)
     met = [m for m in metrics if m.needs <= shape.needs_met(experiment.unit)]
     ranked = [term for metric in met for term in definition.event_terms(metric)]
     values = [value for metric in met for value in definition.row_values(metric)]
@@ -186,6 +202,7 @@ def shape_of(
     read: list[definition.RowTerm | definition.RowValue] = [*terms, *ranked, *own_values]
     texts = [term.expression for term in read]
     own = own_columns_of([*texts, *parts.values()], log, canonical)
+    extra = [*own_columns_of([*shape.blends], log, SCORE_COLUMNS), *extra]
     named = as_text(parts, canonical)
     served = list(dict.fromkeys(score_of.get(variant) for variant in experiment.variants))
     ranks = [value_sql(term, score) for term in ranked for score in served]
@@ -254,27 +271,52 @@ def _with_extra(own: tuple[str, ...], extra: Sequence[str], log: LogColumns) -> 
     return tuple(kept.values())
 
 
-def _served_scores(
-    experiment: Experiment, log: LogColumns
-) -> tuple[tuple[str, ...], dict[str, str]]:
-    """Find the score columns of the log, and the `score_N` that each variant serves."""
+def _as_logged(text: str, log: LogColumns) -> str:
+    """Return a score that names a column as the log writes it, and any other as it is."""
+    if text in log.types:
+        return text
+    return next((column for column in log.types if column.lower() == text.lower()), text)
+
+
+def _score_texts(experiment: Experiment, log: LogColumns) -> tuple[dict[str, str], dict[str, str]]:
+    """Find the score of each variant that has one, and of each model.
+
+    Raises:
+        LogError: A score is no number, or reads what the log does not have.
+    """
     for name, model in experiment.models.items():
-        column, kind = model.score, log.types.get(model.score)
-        if kind is None:
-            problem = f"the impressions have no column {column!r}{near_miss(column, log.types)}"
-        elif is_number(kind):
-            continue
-        else:
-            problem = f"column {column!r} is {kind}, but a score is a number"
-        what = f"models.{name}.score: {problem}"
-        raise LogError(what, "name the column with the model's predictions")
-    of_variant = {
-        name: log.mapped.get("score") if one.model is None else experiment.models[one.model].score
-        for name, one in experiment.variants.items()
+        if problem := _score_problem(model.score, log):
+            hint = "name the column with the model's predictions, or an expression over columns"
+            raise LogError(f"models.{name}.score: {problem}", hint)
+    of_models = {name: _as_logged(model.score, log) for name, model in experiment.models.items()}
+    of_variants = {
+        name: log.mapped.get("score") if variant.model is None else of_models[variant.model]
+        for name, variant in experiment.variants.items()
     }
-    columns = list(dict.fromkeys(column for column in of_variant.values() if column is not None))
-    served = {v: f"score_{columns.index(c) + 1}" for v, c in of_variant.items() if c is not None}
-    return tuple(columns), served
+    return {name: text for name, text in of_variants.items() if text is not None}, of_models
+
+
+def _score_problem(text: str, log: LogColumns) -> str | None:
+    """Say why the impressions have no such score; None where they have it."""
+    kind = log.types.get(_as_logged(text, log))
+    if kind is not None:
+        return None if is_number(kind) else f"column {text!r} is {kind}, but a score is a number"
+    problem = expression_problem(text)
+    if problem is not None or columns_of(text) == (text.lower(),):
+        lacks = f"the impressions have no column {text!r}{near_miss(text, log.types)}"
+        return (
+            lacks
+            if problem is None or re.fullmatch(r"\w+", text)
+            else f"{lacks}; as an expression {problem}"
+        )
+    known = {name.lower() for name in (*SCORE_COLUMNS & log.mapped.keys(), *log.types)}
+    for read in columns_of(text):
+        if read in ("click", "dwell", "dwell_ms"):
+            return f"{text!r} reads {read!r}, which is known only after the score"
+        if read not in known:
+            what = f"{text!r} reads {read!r}, which the impressions do not have"
+            return what + near_miss(read, log.types)
+    return None
 
 
 def columns_read(
@@ -286,9 +328,11 @@ def columns_read(
     texts = [*experiment.row_segments.values(), *experiment.cuts.values()]
     named = {name.lower() for text in texts for name in columns_of(text)}
     canonical = {"unit_id", "variant", "ts", "click", *needs, *named}
-    scores = shape.scores if "score" in needs else ()
+    served = {*shape.score_of.values()} if "score" in needs else set[str]()
+    scores = {text: [text] for text, name in shape.scores.items() if name in served}
+    scores |= {t: [*own_columns_of([t], log, SCORE_COLUMNS)] for t in shape.blends if t in scores}
     mapped = [column for name, column in log.mapped.items() if name in canonical]
-    return list(dict.fromkeys([*mapped, *scores, *shape.own_columns]))
+    return list(dict.fromkeys([*mapped, *chain(*scores.values()), *shape.own_columns]))
 
 
 def value_columns(
@@ -314,13 +358,23 @@ def own_columns_of(
     return tuple(own)
 
 
-def in_view_names(text: str, score: str | None, canonical: Collection[str]) -> str:
-    """Write an expression over the views' columns: the log's own get a prefix."""
+def in_view_names(
+    text: str,
+    score: str | None,
+    canonical: Collection[str],
+    renames: Mapping[str, str] = MappingProxyType({}),
+) -> str:
+    """Write an expression over the views' columns: the log's own get a prefix.
+
+    `renames` has canonical columns that the view calls otherwise.
+    """
 
     def name(column: str) -> str:
         """Return the column of the views; empty for the score of a variant without one."""
         if column.lower() not in canonical:
             return own_name(column)
+        if column.lower() in renames:
+            return renames[column.lower()]
         return column if column.lower() != "score" else score or ""
 
     if is_plain(text):

@@ -19,7 +19,15 @@ from abeval.logs.mapping import (
     compared_columns,
     own_name,
 )
-from abeval.logs.shape import UNIT_COLUMNS, Computed, LogShape, as_text, own_columns_of
+from abeval.logs.shape import (
+    SCORE_COLUMNS,
+    UNIT_COLUMNS,
+    Computed,
+    LogShape,
+    as_text,
+    in_view_names,
+    own_columns_of,
+)
 from abeval.metrics.row_text import never_fails
 
 ITEM_GROUPS = 64
@@ -122,9 +130,9 @@ def click(log: LogColumns) -> str:
     return f"case when {value} > 0 and {value} < 1e300 then 1 else 0 end"
 
 
-def score(name: str) -> str:
+def score(sql: str) -> str:
     """Write a score as a finite double, or null."""
-    value = f"cast({quoted(name)} as double)"
+    value = f"cast({sql} as double)"
     return f"case when abs({value}) < 1e300 then {value} end"
 
 
@@ -226,7 +234,11 @@ def impressions_view(
         f"{_dwell_ms(log, source)} as own_dwell_ms",
         f"{cast(log, 'propensity', 'double')} as propensity",
         *(f"{cast(log, n, 'double')} as {n}" for n in SERVED_FLAGS if n in log),
-        *(f"{score(name)} as score_{i}" for i, name in enumerate(shape.scores, start=1)),
+        *(
+            f"{score(quoted(text))} as {name}"
+            for text, name in shape.scores.items()
+            if text not in shape.blends
+        ),
         *own_columns(log, shape.kept_columns),
         *_click_keys(log, join, ms if "unit_id" in join else "0"),
     ]
@@ -249,6 +261,7 @@ def impressions_view(
     listed = [
         f"{_hour(experiment, log, engine)} as hour_ts",
         *slots,
+        *blended_scores(shape),
         not_compared(experiment, shape),
     ]
     return f"""
@@ -256,6 +269,14 @@ def impressions_view(
     select *, {", ".join(listed)}
     from {rows}
     """
+
+
+def blended_scores(shape: LogShape) -> list[str]:
+    """Write the scores that are expressions, over the columns of `named` in `impressions_view`."""
+    # The category of an item log comes later.
+    as_named = {"category": "own_category"}
+    sql = {t: in_view_names(t, None, SCORE_COLUMNS, as_named) for t in shape.blends}
+    return [f"{score(f'({sql[text]})')} as {name}" for text, name in shape.blends.items()]
 
 
 def _zone(experiment: Experiment, log: LogColumns) -> str:
@@ -343,13 +364,13 @@ LOGGED = (
 
 
 def score_columns(shape: LogShape) -> list[str]:
-    """List the columns of the models' scores."""
-    return [f"score_{i}" for i in range(1, len(shape.scores) + 1)]
+    """List the columns of the scores that variants serve."""
+    return list(dict.fromkeys(shape.score_of.values()))
 
 
 def _kept_columns(shape: LogShape) -> list[str]:
     """List the columns of scores, and the log's own."""
-    return [*score_columns(shape), *(quoted(own_name(name)) for name in shape.kept_columns)]
+    return [*shape.scores.values(), *(quoted(own_name(name)) for name in shape.kept_columns)]
 
 
 def _part_columns(shape: LogShape) -> list[str]:

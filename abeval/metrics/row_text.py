@@ -96,6 +96,25 @@ def columns_of(text: str) -> tuple[str, ...]:
     return tuple(expressions.columns_of(expressions.parse_expression(text)))
 
 
+def over_columns(text: str, columns: Iterable[str]) -> str | None:
+    """Write a column's name or an expression over a log's own columns, None where it lacks one.
+
+    Example:
+        >>> over_columns("0.3 * new + 0.7 * Base", ["new", "base"])
+        '0.3e0 * "new" + 0.7e0 * "base"'
+        >>> over_columns("score A", ["score A"]), over_columns("new", ["base"])
+        ('"score A"', None)
+    """
+    by_lower = {column.lower(): column for column in columns}
+    if text.lower() in by_lower:
+        return '"' + by_lower[text.lower()].replace('"', '""') + '"'
+    if expression_problem(text) is not None or not {*columns_of(text)} <= by_lower.keys():
+        return None
+    from abeval.metrics.expressions import with_columns
+
+    return with_columns(text, lambda column: by_lower[column.lower()])
+
+
 def never_fails(text: str) -> bool:
     """Say whether an expression over the views' columns surely raises no error.
 

@@ -13,7 +13,18 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from abeval.engines.sql import Engine, numbered, query, row_count, whole, whole_number
+from abeval.bounds import MAX_CUTOFF
+from abeval.engines.sql import (
+    Engine,
+    literal,
+    numbered,
+    query,
+    row_count,
+    whole,
+    whole_number,
+)
+from abeval.errors import LogError
+from abeval.offline.expressions import Expression
 from abeval.offline.metrics import Ties
 from abeval.results.replay import POOLED
 from abeval.stats.records import Bools, Integers
@@ -72,11 +83,56 @@ def write_units(engine: Engine, sql: str) -> Units:
     return Units(ids, group.astype(np.int64), names, traffic.astype(np.int64))
 
 
-def one_traffic(rows: str) -> str:
+_MOST_CUTOFFS = 50
+"""Metrics of lists are computed at each value of a cut-off."""
+
+
+def write_cutoffs(
+    engine: Engine, wanted: Sequence[Expression], rows: str, request: Number, also: str = ""
+) -> dict[int, tuple[int, ...]]:
+    """Make `request_cutoffs` of rows with `request_id`, as logged, and columns `k_1`, ….
+
+    Returns:
+        The number of each cut-off, which is negative, with its values.
+
+    Raises:
+        LogError: A cut-off is no whole number, or is not the same in all rows of a request.
+    """
+    if not wanted:
+        return {}
+    parts = [
+        f"select {request.sql} as request_id, r.request_id as named_request, {-i} as cutoff, "
+        f"r.k_{i} as k from {rows} r {request.join} {also} where r.request_id is not null"
+        for i in range(1, len(wanted) + 1)
+    ]
+    engine.view("cutoff_rows", " union all ".join(parts))
+    engine.table("request_cutoffs", query("offline/request_cutoffs"))
+    wrong = engine.rows(
+        "select cutoff, named_request, k, largest, rows_without from request_cutoffs "
+        f"where rows_without > 0 or k <> largest or k < 1 or k > {MAX_CUTOFF} or k <> floor(k) "
+        "order by 1 desc, 2 limit 1"
+    )
+    for number, named, low, high, without in wrong:
+        name, text = wanted[-1 - whole(number)]
+        values = [f"{value:g}" for value in dict.fromkeys((low, high)) if value is not None]
+        said = " to ".join(values) + (" and null" if values else "null") * bool(without)
+        what = f"k {name!r}: {text!r} is {said} in request {named!r}"
+        raise LogError(what, "a cut-off is one whole number from 1 in all rows of a request")
+    found: dict[int, list[int]] = {-1 - i: [] for i in range(len(wanted))}
+    for number, k in engine.rows("select distinct cutoff, k from request_cutoffs order by 1, 2"):
+        found[whole(number)].append(whole(k))
+    for number, values_of in found.items():
+        if len(values_of) > _MOST_CUTOFFS:
+            what = f"k {wanted[-1 - number].name!r} has {len(values_of):,} different values"
+            raise LogError(what, f"use at most {_MOST_CUTOFFS}: round it, or cap it")
+    return {number: tuple(values_of) for number, values_of in found.items()}
+
+
+def one_traffic(rows: str, name: str = "all") -> str:
     """Return SQL of `write_units` for the units of a relation without variants."""
     number = "row_number() over (order by unit_id)"
     return (
-        f"select unit_id, 'all' as traffic, {number} % {UNIT_GROUPS} as unit_group "
+        f"select unit_id, {literal(name)} as traffic, {number} % {UNIT_GROUPS} as unit_group "
         f"from (select distinct unit_id from {rows} where unit_id is not null) as u"
     )
 
@@ -86,8 +142,9 @@ class Candidates:
     """The candidates of every model, as SQL over relations of the engine.
 
     Attributes:
-        sql: Model → SQL of `unit_id, request_id, item_id, score, tie, grade, category`, all ids
-            numbers; of equal scores the larger `tie` ranks higher.
+        sql: Model → SQL of `unit_id, request_id, item_id, score, tie, grade, category, judged`, all
+            ids numbers; of equal scores the larger `tie` ranks higher. `judged` is 1 of an item
+            whose relevance is known, else 0.
         history: SQL of `unit_id, item_id`, one row per item clicked before the period;
             None where unknown.
         catalogue: SQL of `item_id`, items that could be listed besides those that were.
@@ -100,6 +157,7 @@ class Candidates:
     history: str | None = None
     catalogue: str | None = None
     points: Mapping[str, str] = field(default_factory=dict)
+    cutoffs: Mapping[int, Sequence[int]] = field(default_factory=dict)
 
 
 class Number(NamedTuple):
@@ -164,16 +222,22 @@ def number_sources(sources: Mapping[str, str], item: ItemNumber) -> dict[str, st
     }
 
 
+class Rows(NamedTuple):
+    """How requests and items of rows are numbered, what was left out, and named cut-offs."""
+
+    request: Number
+    item: ItemNumber
+    accounts: Accounts
+    cutoffs: Mapping[int, Sequence[int]]
+
+
 def write_rows(
-    engine: Engine, others: Sequence[str], ties: Ties
-) -> tuple[Number, ItemNumber, Accounts]:
+    engine: Engine, others: Sequence[str], ties: Ties, cutoffs: Sequence[Expression] = ()
+) -> Rows:
     """Make `every_row` of the view `candidate_rows`, and `replay_rows`, with each item once.
 
     Rows are those of the units of `traffic`, with numbers for ids, and a `tie`. `others` is SQL of
     `item_id` that needs numbers too.
-
-    Returns:
-        How requests and items are numbered, and rows and requests that were left out or merged.
     """
     columns = [name for name in engine.columns("candidate_rows") if name != "unit_id"]
     engine.table(
@@ -214,7 +278,8 @@ def write_rows(
         ("requests_shared_by_units", shared),
         ("items_repeated_in_a_request", repeated),
     ]
-    return request, item, accounts
+    found = write_cutoffs(engine, cutoffs, "kept_rows", request, same_unit)
+    return Rows(request, item, accounts, found)
 
 
 _KEYED = "select distinct unit_id, request_id from kept_rows where request_id is not null"
@@ -229,8 +294,8 @@ _COUNTS = (
 def shown_candidates(scores: Mapping[str, str]) -> dict[str, str]:
     """Return model → SQL of its candidates, from the SQL of its score over `replay_rows`."""
     return {
-        name: f"select unit_id, request_id, item_id, {score} as score, tie, grade, category "
-        "from replay_rows"
+        name: f"select unit_id, request_id, item_id, {score} as score, tie, grade, category, "
+        "1 as judged from replay_rows"
         for name, score in scores.items()
     }
 

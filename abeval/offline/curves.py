@@ -4,33 +4,21 @@ from collections.abc import Iterator, Sequence
 from itertools import groupby
 
 from abeval.offline.estimates import Estimates
-from abeval.offline.metrics import OfflineMetric, parse_metric
+from abeval.offline.metrics import OfflineMetric
 from abeval.results import replay
 from abeval.results.replay import CurvePoint
-
-_DEFAULT = ("precision@1", "recall@1", "map@1[min]", "ndcg@1[lin]")
-
-
-def curve_metrics(names: Sequence[str] | None, longest: int) -> tuple[OfflineMetric, ...]:
-    """Return the metrics of requests among some ids, or the default ones, at every cut-off.
-
-    Example:
-        >>> [m.id for m in curve_metrics(["recall@10", "auc"], 3)]
-        ['recall@1', 'recall@2', 'recall@3']
-    """
-    definitions = [parse_metric(name).definition for name in names or _DEFAULT]
-    cut = [d for d in dict.fromkeys(definitions) if d.family == "list" and d.cut != "none"]
-    return tuple(OfflineMetric(d, k) for d in cut for k in range(1, longest + 1))
 
 
 def curves(estimates: Estimates) -> Iterator[replay.Curve]:
     """Yield the curve of each model, traffic and definition; the metrics are of `curve_metrics`."""
     by_curve = groupby(estimates.places(), key=lambda place: (*place[:2], place[2].definition))
     for (model, traffic, definition), keys in by_curve:
-        points = tuple(CurvePoint(key[2].cutoff, *estimates.cell(*key).value) for key in keys)
+        cells = [(key[2].cutoff, estimates.cell(*key)) for key in keys]
+        points = tuple(CurvePoint(k, *cell.value) for k, cell in cells)
         name = OfflineMetric(definition).id
         known = [(p.k, p.value) for p in points if p.value is not None]
-        yield replay.Curve(model, traffic, name, points, elbow(known))
+        mean = estimates.mean([cell for _, cell in cells], traffic)
+        yield replay.Curve(model, traffic, name, points, elbow(known), *mean)
 
 
 def elbow(points: Sequence[tuple[int, float]]) -> int | None:

@@ -5,6 +5,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from abeval.offline.expressions import Expression
 from abeval.offline.groups import ByGroup, GroupValues, compare_groups, starts
 from abeval.offline.inference import Columns, Value, columns_of, compare, estimate
 from abeval.offline.metrics import HISTORY, UNCUT, OfflineMetric, Scoring
@@ -102,6 +103,14 @@ class Estimates:
             return Difference(known, None, None, None, effect)
         return Difference(effect.difference, effect.low, effect.high, effect.p_value, None)
 
+    def mean(self, cells: Sequence[Cell], traffic: str) -> Value:
+        """Return the mean of metrics over the same requests, such as of DCG at 1 … k (MDCG)."""
+        columns = [cell.basis for cell in cells if isinstance(cell.basis, Columns)]
+        if len(columns) < len(cells):
+            return next(cell.value for cell in cells if not isinstance(cell.basis, Columns))
+        above = sum((one.above for one in columns), np.zeros(1)) / len(columns)
+        return estimate(Columns(above, columns[0].below), self.masks[traffic], self.alpha)
+
     def _cell(self, model: str, traffic: str, metric: OfflineMetric) -> Cell:
         reason = self._refusal(model, metric)
         if reason is not None:
@@ -121,16 +130,20 @@ class Estimates:
         sums, definition = self._sums, metric.definition
         if model not in sums.models:
             return "no_scores"
-        if definition.same and sums.same_lists and metric.cutoff >= sums.longest > 0:
+        if definition.same and sums.same_lists and sums.least_cutoff(metric) >= sums.longest > 0:
             return "k_covers_list"
         if definition.name in _OF_PROBABILITIES and not sums.models[model].probabilities:
             return "not_probabilities"
-        if "exp" in definition.variant and sums.largest_grade > _LARGEST_EXPONENT:
+        is_exponential = "exp" in definition.variant or definition.name == "err"
+        if is_exponential and sums.largest_grade > _LARGEST_EXPONENT:
             return "gain_too_large"
         if definition.above in HISTORY and not sums.has_history:
             return "no_history"
-        is_summed = ("point", "rows", UNCUT) in sums.models[model].columns
-        return "scores_too_large" if definition.family == "point" and not is_summed else None
+        family, columns = definition.family, sums.models[model].columns
+        if family in ("point", "regression") and (family, "rows", UNCUT) not in columns:
+            return "scores_too_large"
+        is_share = definition.name == "mape"
+        return "zero_truth" if is_share and columns[family, "zero_rows", UNCUT].any() else None
 
     def _left_out(
         self, model: str, traffic: str, metric: OfflineMetric
@@ -179,47 +192,71 @@ def pairs(estimates: Estimates, control: str | None) -> Iterator[replay.PairRow]
                 yield replay.PairRow(*pair, *numbers[:4], int(mask.sum()), numbers.reason)
 
 
+class PartSums(NamedTuple):
+    """A part, whose columns its expression reads, and its sums."""
+
+    part: Expression
+    of: str
+    sums: Sums
+
+
 def result_of(
     sums: Sums,
     scoring: Scoring,
     *,
     name: str,
-    models: Sequence[replay.ReplayModel],
     control: str | None,
     accounting: Sequence[tuple[str, int]],
     notes: Sequence[str] = (),
+    parts: Sequence[PartSums] = (),
 ) -> replay.ReplayResult:
     """Make the result of a replay.
 
     The models are compared with that of `control`; `accounting` counts what was left out or merged
     before they were replayed.
     """
-    estimates = Estimates(sums, scoring)
+    every = [sums, *(part.sums for part in parts)]
+    estimates = [Estimates(own, scoring) for own in every]
     return replay.ReplayResult(
         schema_version=replay.REPLAY_SCHEMA_VERSION,
         name=name,
         alpha=scoring.alpha,
-        models=tuple(models),
+        models=tuple(map(replay.ReplayModel, sums.names)),
         definitions=tuple((m.id, m.definition.formula) for m in scoring.metrics),
         policy=tuple((name, choice) for name, choice in vars(scoring.policy).items() if choice),
-        rows=tuple(estimates.rows()),
-        pairs=tuple(pairs(estimates, control)),
+        rows=tuple(row for own in estimates for row in own.rows()),
+        pairs=tuple(pair for own in estimates for pair in pairs(own, control)),
         coverage=sums.coverage,
         accounting=(*accounting, ("requests_only_some_models_score", sums.uncompared)),
-        calibration=tuple(_calibration(sums, scoring.alpha)),
-        notes=(*notes, *_notes(sums)),
+        calibration=tuple(one for own in every for one in _calibration(own, scoring.alpha)),
+        notes=(*notes, *_notes(sums, scoring.policy.unjudged == "drop")),
+        judged=tuple(
+            replay.JudgedShare(model, name, own.items, own.unjudged)
+            for name, sums_of in zip(["", *(p.part.name for p in parts)], every, strict=True)
+            for model, own in sums_of.models.items()
+            if own.items
+        ),
+        parts=tuple(
+            replay.ReplayPart(*part, of, own.units.ids.size, own.coverage)
+            for part, of, own in parts
+        ),
     )
 
 
-def _notes(sums: Sums) -> Iterator[str]:
-    """Note unusual scores."""
+def _notes(sums: Sums, is_condensed: bool) -> Iterator[str]:
+    """Note unusual scores, and how much of the lists nobody judged."""
     if sums.uncompared:
         yield NOTES["uncompared"].format(requests=sums.uncompared)
     for covered in sums.coverage:
         model = sums.models.get(covered.model)
         if model is None:
             yield NOTES["no_scores"].format(model=covered.model)
-        elif model.low == model.high:
+            continue
+        if model.items:
+            share = model.unjudged / model.items
+            key = "judged" if not model.unjudged else "condensed" if is_condensed else "unjudged"
+            yield NOTES[key].format(model=covered.model, share=share, items=model.items)
+        if model.low == model.high:
             yield NOTES["one_score"].format(model=covered.model, score=model.low)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from functools import cached_property
@@ -14,14 +14,22 @@ from abeval.engines.duckdb import DuckDBEngine
 from abeval.engines.sql import Engine, is_number, quoted, row_count
 from abeval.errors import ExperimentError, LogError
 from abeval.experiment.sources import LogSource
+from abeval.metrics.row_text import over_columns
 from abeval.offline import candidates, metrics
 from abeval.offline.candidates import Accounts, Candidates, ItemNumber, Number, Units
-from abeval.offline.estimates import result_of
+from abeval.offline.expressions import Expression, check_part, explain, has_columns, row_sql
 from abeval.offline.inference import columns_of
-from abeval.offline.metrics import EvaluationOptions, OfflineMetric, Policy, Scoring, Ties
+from abeval.offline.metrics import (
+    EvaluationOptions,
+    OfflineMetric,
+    Policy,
+    Scoring,
+    Unjudged,
+)
+from abeval.offline.parts import SumPart, evaluate_parts
 from abeval.offline.sums import Sums, run_models
 from abeval.progress import silent
-from abeval.results.replay import ReplayModel, ReplayResult
+from abeval.results.replay import ReplayResult
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -71,9 +79,9 @@ class Evaluation:
         return pd.DataFrame(of_metric, index=sums.units)
 
 
-def _scoring(options: EvaluationOptions, alpha: float) -> Scoring:
+def _scoring(options: EvaluationOptions, alpha: float, unjudged: Unjudged | None = None) -> Scoring:
     metrics.check_keywords(options, EvaluationOptions.__annotations__)
-    return metrics.choose_scoring(options, alpha)
+    return metrics.choose_scoring(options, alpha, unjudged)
 
 
 def _engine(scoring: Scoring) -> closing[DuckDBEngine]:
@@ -92,27 +100,23 @@ def _check_models(named: Mapping[str, object]) -> None:
 
 
 def _evaluated(
-    engine: Engine,
-    models: Mapping[str, object],
-    judged: Candidates,
-    units: Units,
-    accounts: Accounts,
+    models: Iterable[str],
+    sum_part: SumPart,
     scoring: Scoring,
+    of: Mapping[str, str] | None = None,
 ) -> Evaluation:
     """Evaluate candidates; the other models are compared with the first."""
+    result, sums = evaluate_parts(
+        sum_part, scoring, silent, name="offline evaluation", control=next(iter(models)), of=of
+    )
+    return Evaluation(result, sums, scoring.metrics, scoring.policy)
+
+
+def _check_units(units: Units, part: Expression | None) -> None:
+    check_part(part, len(units.ids))
     if not len(units.ids):
         what = "nothing is left to evaluate: no request has an id and its unit"
         raise LogError(what, "check the ids of the truth, or of the log")
-    sums = run_models(engine, judged, units, scoring, silent)
-    result = result_of(
-        sums,
-        scoring,
-        name="offline evaluation",
-        models=[ReplayModel(model) for model in models],
-        control=next(iter(models), None),
-        accounting=accounts,
-    )
-    return Evaluation(result, sums, scoring.metrics, scoring.policy)
 
 
 @explain_types
@@ -123,6 +127,7 @@ def evaluate(
     alpha: float = 0.05,
     history: object | None = None,
     catalogue: object | None = None,
+    unjudged: Unjudged | None = None,
     **options: Unpack[EvaluationOptions],
 ) -> Evaluation:
     """Score ranked lists against a ground truth.
@@ -134,7 +139,10 @@ def evaluate(
         alpha: Level of the intervals.
         history: A frame of `unit_id, item_id`, a row per earlier choice, for novelty.
         catalogue: A frame of `item_id`: items that could be listed besides those that were.
-        options: Metrics, cut-offs and policies: the keywords of `EvaluationOptions`.
+        unjudged: Items that nobody judged are not relevant, as without it (`zero`), or leave the
+            list (`drop`), whose metrics are then of judged items alone.
+        options: Metrics, cut-offs, policies, parts: the keywords of `EvaluationOptions`. `where`
+            chooses judgements by columns of the truth, or items by columns of every run.
 
     Raises:
         ExperimentError: An unknown metric or preset.
@@ -148,7 +156,7 @@ def evaluate(
         >>> values["mrr@2"], round(values["ndcg@2[lin]"] or 0, 5)
         (0.5, 0.63093)
     """
-    scoring = _scoring(options, alpha)
+    scoring = _scoring(options, alpha, unjudged)
     named = runs if isinstance(runs, Mapping) else {"model": runs}
     _check_models(named)
     with _engine(scoring) as engine:
@@ -166,21 +174,43 @@ def evaluate(
         sources = [f"select item_id from {name}_frame" for name in ("truth", *beside)]
         sources += _add_runs(engine, named, known)
         item = candidates.number_items(engine, sources, scoring.policy.ties)
-        unit = "unit_id" if "unit_id" in known else "request_id"
-        grade = candidates.finite_sql("grade") if "grade" in known else "1.0e0"
-        engine.view(
-            "judgements",
-            f"select {unit} as unit_id, request_id, item_id, {grade} as grade from truth_frame",
-        )
-        units = candidates.write_units(engine, candidates.one_traffic("judgements"))
-        request, accounts = _write_truth(engine, item)
-        lists = {}
-        for i, model in enumerate(named):
-            lists[model], left_out = _write_list(engine, i, model, request, item)
-            accounts += left_out
         numbered = candidates.number_sources(beside, item)
-        judged = Candidates(lists, numbered.get("history"), numbered.get("catalogue"))
-        return _evaluated(engine, named, judged, units, accounts, scoring)
+        of = {part.name: _read_by(engine, part, known, named) for part in scoring.parts}
+
+        def sum_part(wanted: Scoring, part: Expression | None) -> tuple[Sums, Accounts]:
+            reads = "" if part is None else of[part.name]
+            with explain(part, wanted.cutoffs):
+                of_truth = part if reads == "truth" else None
+                judgements = _judgements(known, wanted.cutoffs, _where(of_truth, known, "truth"))
+                units, request, accounts = _write_truth(engine, judgements, item, part)
+                cutoffs = candidates.write_cutoffs(engine, wanted.cutoffs, "judgements", request)
+                lists = {}
+                for i, model in enumerate(named):
+                    own = part if reads == "run" else None
+                    lists[model], left_out = _write_list(engine, i, model, request, item, own)
+                    accounts += left_out
+            history, listable = numbered.get("history"), numbered.get("catalogue")
+            judged = Candidates(lists, history, listable, cutoffs=cutoffs)
+            sums = run_models(engine, judged, units, wanted, silent)
+            check_part(part, len(sums.models))
+            return sums, accounts
+
+        return _evaluated(named, sum_part, scoring, of)
+
+
+def _read_by(
+    engine: Engine, part: Expression, truth: Mapping[str, str], models: Iterable[str]
+) -> str:
+    """Say whether a part reads columns of the truth or of every run, `truth` where of both."""
+    if over_columns(part.text, truth) is not None:
+        return "truth"
+    columns = [engine.columns(f"run_{i}_frame") for i, _ in enumerate(models)]
+    if all(over_columns(part.text, own) is not None for own in columns):
+        return "run"
+    every = {**truth, **{name: kind for own in columns for name, kind in own.items()}}
+    row_sql(f"where {part.name!r}: {part.text!r}", part.text, every, "truth, as every run,")
+    what = f"where {part.name!r}: {part.text!r} reads columns that truth and the runs have in part"
+    raise LogError(what, "name columns of the truth alone, or columns that every run has")
 
 
 def _add(
@@ -195,7 +225,7 @@ def _add(
     columns = engine.columns(f"{name}_frame")
     for column in needed:
         if column not in columns:
-            raise LogError(f"{called}: the frame has no column `{column}`", _has(columns))
+            raise LogError(f"{called}: the frame has no column `{column}`", has_columns(columns))
     return columns
 
 
@@ -237,23 +267,51 @@ def _check_numbers(
             raise LogError(what, hint)
 
 
-def _has(columns: Mapping[str, str]) -> str:
-    return f"it has: {', '.join(columns)}"
-
-
 def _add_runs(engine: Engine, runs: Mapping[str, object], truth: Mapping[str, str]) -> list[str]:
     """Make the relation `run_N` of each run; return SQL of their items."""
     for i, (model, frame) in enumerate(runs.items()):
         columns = _add(engine, f"run_{i}", model, frame)
         if "score" not in columns and "rank" not in columns:
-            raise LogError(f"{model}: the frame has neither `score` nor `rank`", _has(columns))
+            raise LogError(
+                f"{model}: the frame has neither `score` nor `rank`", has_columns(columns)
+            )
         _check_ids(model, columns, truth)
         _check_numbers(engine, model, f"run_{i}_frame", columns, "score", "rank")
     return [f"select item_id from run_{i}_frame" for i in range(len(runs))]
 
 
-def _write_truth(engine: Engine, item: ItemNumber) -> tuple[Number, Accounts]:
-    """Make `truth_rows` of `judgements`, each item once; count what was merged."""
+def _where(part: Expression | None, columns: Mapping[str, str], called: str) -> str:
+    """Write the condition of a part over a frame's columns; without a part, nothing."""
+    if part is None:
+        return ""
+    what = f"where {part.name!r}: {part.text!r}"
+    return f" where {row_sql(what, part.text, columns, called)}"
+
+
+def _own_cutoffs(cutoffs: Sequence[Expression], columns: Mapping[str, str], called: str) -> str:
+    """Write named cut-offs over a frame's columns."""
+    sql = (row_sql(f"k {one.name!r}: {one.text!r}", one.text, columns, called) for one in cutoffs)
+    return "".join(
+        f", {candidates.finite_sql(f'({text})')} as k_{i}" for i, text in enumerate(sql, start=1)
+    )
+
+
+def _judgements(columns: Mapping[str, str], cutoffs: Sequence[Expression], where: str) -> str:
+    """Write the rows of the truth under canonical names."""
+    unit = "unit_id" if "unit_id" in columns else "request_id"
+    grade = candidates.finite_sql("grade") if "grade" in columns else "1.0e0"
+    named = f"select {unit} as unit_id, request_id, item_id, {grade} as grade"
+    return f"{named}{_own_cutoffs(cutoffs, columns, 'truth')} from truth_frame{where}"
+
+
+def _write_truth(
+    engine: Engine, judgements: str, item: ItemNumber, part: Expression | None
+) -> tuple[Units, Number, Accounts]:
+    """Make `truth_rows` of judgements, each item once; count what was merged."""
+    engine.view("judgements", judgements)
+    traffic = candidates.one_traffic("judgements", part.name if part else "all")
+    units = candidates.write_units(engine, traffic)
+    _check_units(units, part)
     engine.table(
         "truth_once",
         "select min(t.unit_id) as unit_id, request_id, item_id, max(grade) as grade "
@@ -269,14 +327,23 @@ def _write_truth(engine: Engine, item: ItemNumber) -> tuple[Number, Accounts]:
     )
     repeated = row_count(engine, "judgements") - row_count(engine, "truth_once")
     ungraded = "select count(*) - count(grade) from judgements"
-    return request, [
-        ("truth_duplicates", repeated),
-        *candidates.counted(engine, ungraded, "truth_without_usable_grade"),
-    ]
+    return (
+        units,
+        request,
+        [
+            ("truth_duplicates", repeated),
+            *candidates.counted(engine, ungraded, "truth_without_usable_grade"),
+        ],
+    )
 
 
 def _write_list(
-    engine: Engine, number: int, model: str, request: Number, item: ItemNumber
+    engine: Engine,
+    number: int,
+    model: str,
+    request: Number,
+    item: ItemNumber,
+    part: Expression | None,
 ) -> tuple[str, Accounts]:
     """Return SQL of a run's candidates, and its rows that were left out or merged, counted."""
     columns, frame = engine.columns(f"run_{number}_frame"), f"run_{number}_frame"
@@ -288,6 +355,7 @@ def _write_list(
     # Row numbers are slow, and only one order of ties needs them.
     position = "row_number() over ()" if "position" in item.tie else "cast(null as bigint)"
     listed = f"select request_id, item_id, {score} as score, {position} as position from {frame}"
+    listed += _where(part, columns, model)
     sql, repeated = candidates.listed_candidates(engine, number, listed, request, item)
     unusable = candidates.counted(
         engine,
@@ -326,7 +394,8 @@ def evaluate_log(
     """Score the models of one table of judged rows, without an experiment around it.
 
     `log` is a file, a glob or a folder (Parquet, CSV, JSON), or a frame. `scores` has the columns
-    of scores, or model → its column; the first is the control. `columns` names the other columns of
+    of scores, or model → its column, or an expression over a row's columns, such as
+    `0.3 * new + 0.7 * base`; the first is the control. `columns` names the other columns of
     the table; the options are those of `evaluate`.
 
     Raises:
@@ -347,12 +416,19 @@ def evaluate_log(
     mapped, by = columns or JudgedColumns(), scoring.policy.ties
     with _engine(scoring) as engine:
         _open(engine, log, mapped)
-        accounts = _name(engine, mapped, list(named.values()), by)
-        units = candidates.write_units(engine, candidates.one_traffic("candidate_rows"))
-        *_, merged = candidates.write_rows(engine, [], by)
-        sql, points = candidates.shown_candidates(of_model), candidates.shown_points(of_model)
-        judged = Candidates(sql, points=points)
-        return _evaluated(engine, named, judged, units, accounts + merged, scoring)
+
+        def sum_part(wanted: Scoring, part: Expression | None) -> tuple[Sums, Accounts]:
+            with explain(part, wanted.cutoffs):
+                accounts = _name(engine, mapped, list(named.values()), wanted, part)
+                traffic = candidates.one_traffic("candidate_rows", part.name if part else "all")
+                units = candidates.write_units(engine, traffic)
+                _check_units(units, part)
+                rows = candidates.write_rows(engine, [], by, wanted.cutoffs)
+            sql, points = candidates.shown_candidates(of_model), candidates.shown_points(of_model)
+            judged = Candidates(sql, points=points, cutoffs=rows.cutoffs)
+            return run_models(engine, judged, units, wanted, silent), accounts + rows.accounts
+
+        return _evaluated(named, sum_part, scoring)
 
 
 def _open(engine: DuckDBEngine, log: object, columns: JudgedColumns) -> None:
@@ -375,36 +451,46 @@ def _open(engine: DuckDBEngine, log: object, columns: JudgedColumns) -> None:
 
 
 def _name(
-    engine: DuckDBEngine, columns: JudgedColumns, scores: Sequence[str], ties: Ties
+    engine: DuckDBEngine,
+    columns: JudgedColumns,
+    scores: Sequence[str],
+    wanted: Scoring,
+    part: Expression | None,
 ) -> Accounts:
-    """Make `candidate_rows` of the table.
+    """Make `candidate_rows` of the table, or of a part.
 
     Returns:
         Rows without a unit, which are left out, and without relevance, which count as 0.
     """
     has = engine.columns("raw_log")
     request = columns.request or columns.unit
-    for name in (columns.unit, request, columns.item, columns.relevance, *scores):
+    for name in (columns.unit, request, columns.item, columns.relevance):
         if name not in has:
-            raise LogError(f"the log has no column {name!r}", _has(has))
-    _check_numbers(engine, "the log", "raw_log", has, columns.relevance, *scores)
-    models = [f"{candidates.finite_sql(quoted(name))} as m_{i}" for i, name in enumerate(scores)]
+            raise LogError(f"the log has no column {name!r}", has_columns(has))
+    plain = [name for name in scores if name in has]
+    _check_numbers(engine, "the log", "raw_log", has, columns.relevance, *plain)
+    sql = [row_sql(f"scores: {text!r}", text, has, "the log") for text in scores]
+    models = [f"{candidates.finite_sql(text)} as m_{i}" for i, text in enumerate(sql)]
     # Row numbers are slow, and only one order of ties needs them.
-    position = "row_number() over ()" if ties == "position" else "cast(null as bigint)"
+    position = (
+        "row_number() over ()" if wanted.policy.ties == "position" else "cast(null as bigint)"
+    )
     unit, grade = quoted(columns.unit), quoted(columns.relevance)
     # Whole numbers stay as they are, which is less to keep.
     grade = (
         grade if has[columns.relevance] in candidates.WHOLE_TYPES else candidates.finite_sql(grade)
     )
+    rows = "raw_log" + _where(part, has, "the log")
     candidates.name_rows(
         engine,
         f"select {unit} as unit_id, {quoted(request)} as request_id, "
         f"{quoted(columns.item)} as item_id, {position} as position, "
         f"cast(null as varchar) as category, "
-        f"{', '.join(models)}, coalesce({grade}, 0) as grade from raw_log",
+        f"{', '.join(models)}, coalesce({grade}, 0) as grade"
+        f"{_own_cutoffs(wanted.cutoffs, has, 'the log')} from {rows}",
     )
     return candidates.counted(
         engine,
-        f"select count(*) - count({unit}), count(*) - count({grade}) from raw_log",
+        f"select count(*) - count({unit}), count(*) - count({grade}) from {rows}",
         *("rows_without_unit", "rows_without_relevance"),
     )

@@ -1,37 +1,27 @@
 """Make candidates of an experiment's impressions: models, scores and relevance."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from abeval.engines.sql import quoted
+from abeval.engines.sql import literal
 from abeval.errors import LogError
 from abeval.experiment.model import Experiment
-from abeval.logs.mapping import own_name
 from abeval.logs.run import Run
-from abeval.logs.shape import LogShape
+from abeval.logs.shape import EXPRESSION_COLUMNS, LogShape, in_view_names
 from abeval.metrics.definition import Metric, Need, RowTerm
 from abeval.offline.candidates import UNIT_GROUPS, Units, finite_sql, name_rows, write_units
+from abeval.offline.expressions import Expression
 from abeval.offline.other_logs import SIMILARITY, write_similar_items
 
 PLAIN_MODEL = "score"
 """The name of the model of a log with one plain `score` column."""
 
 
-def score_columns(experiment: Experiment) -> list[str]:
-    """Return the columns of the impressions that hold the models' scores."""
-    return list(dict.fromkeys(model.score for model in experiment.models.values()))
-
-
-def model_scores(
-    experiment: Experiment,
-    shape: LogShape,
-    kept_negatives: float | None,
-) -> dict[str, str]:
+def model_scores(shape: LogShape, kept_negatives: float | None) -> dict[str, str]:
     """Return model → SQL of its score, for models scored in the impressions."""
-    columns = score_columns(experiment)
-    of = {name: f"m_{columns.index(m.score)}" for name, m in experiment.models.items()}
+    of = {name: score.replace("score_", "m_") for name, score in shape.model_scores.items()}
     if not of and shape.scores:
-        of = {PLAIN_MODEL: "m_0"}
+        of = {PLAIN_MODEL: "m_1"}
     if kept_negatives is not None:
         # Undo negative sampling: q = p / (p + (1 − p) / w), w the share of negatives kept.
         of = {m: f"{p} / nullif({p} + (1 - {p}) / {kept_negatives!r}, 0)" for m, p in of.items()}
@@ -103,28 +93,43 @@ def _grade(experiment: Experiment, shape: LogShape, relevance: Relevance) -> str
     return "cast(click as double)"
 
 
-def write_impressions(run: Run, shape: LogShape, relevance: Relevance, where: str) -> Units:
-    """Make `candidate_rows` and `traffic` of an experiment, and return its units.
+PART_COLUMNS = EXPRESSION_COLUMNS - {"score"}
+"""Canonical columns that the expression of a part may read; `score` is the log's own column."""
 
-    `where` is a condition on the impressions that count, over the views of `prepare`.
-    """
+
+def write_impressions(
+    run: Run,
+    shape: LogShape,
+    relevance: Relevance,
+    part: Expression | None = None,
+    cutoffs: Sequence[Expression] = (),
+) -> Units:
+    """Make `candidate_rows` and `traffic` of an experiment, or of a part; return its units."""
     experiment, engine = run.experiment, run.engine
+    where, own = "in_period", "select unit_id, variant as traffic"
+    if part is not None:
+        where = f"in_period and ({in_view_names(part.text, None, PART_COLUMNS)})"
+        own = f"select unit_id, {literal(part.name)} as traffic"
     check_relevance(shape, relevance.name)
-    named = [quoted(own_name(column)) for column in score_columns(experiment)]
     # Without models there is one score, the plain `score` column, first in the view.
-    columns = named or [f"score_{i}" for i in range(1, len(shape.scores) + 1)]
-    scores = [f"{finite_sql(column)} as m_{i}" for i, column in enumerate(columns)]
+    columns = dict.fromkeys(shape.model_scores.values() or shape.scores.values())
+    scores = [f"{column} as {column.replace('score_', 'm_')}" for column in columns]
     item = "item_id" if "item_id" in shape.impressions else "position"
     request = "request_id" if "request_id" in shape.impressions else "unit_id"
     keys = ["unit_id", f"{request} as request_id", f"{item} as item_id", "position", "category"]
-    shown, source = f"select {', '.join([*keys, *scores])}", "impressions"
+    own_k = [
+        f"{finite_sql(f'({in_view_names(cutoff.text, None, PART_COLUMNS)})')} as k_{i}"
+        for i, cutoff in enumerate(cutoffs, start=1)
+    ]
+    shown, source = f"select {', '.join([*keys, *scores, *own_k])}", "impressions"
     if relevance.name == SIMILARITY:
-        write_similar_items(engine, where)
+        write_similar_items(engine, "in_period")
         source = (
             "impressions left join (select unit_id as of_unit, item_id as of_item, similarity "
             "from similar_items) as s on unit_id = of_unit and item_id = of_item"
         )
     grade = _grade(experiment, shape, relevance)
     name_rows(engine, f"{shown}, {grade} as grade from {source} where {where}")
-    group = f"sub_bucket % {UNIT_GROUPS} as unit_group"
-    return write_units(engine, f"select unit_id, variant as traffic, {group} from units")
+    seen = "" if part is None else f" semi join (select unit_id from impressions where {where}) i"
+    on = seen and f"{seen} on u.unit_id = i.unit_id"
+    return write_units(engine, f"{own}, sub_bucket % {UNIT_GROUPS} as unit_group from units u{on}")

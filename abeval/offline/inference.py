@@ -1,6 +1,7 @@
 """Estimate a metric from sums per unit, with its interval, and compare two models."""
 
 import math
+from collections.abc import Mapping
 from typing import NamedTuple
 
 import numpy as np
@@ -27,21 +28,19 @@ _REASONS = {"zero_denominator": "empty_denominator", "not_applicable": "one_clas
 class Columns(NamedTuple):
     """A metric's variables per unit.
 
-    `clicks` is None unless the metric needs their entropy; `is_share` says whether what is averaged
-    is 0 or 1 by definition, whatever the data.
+    `others` are what a form reads besides: clicks for their entropy, relevance and its square for
+    its spread. `is_share` says whether what is averaged is 0 or 1 by definition, whatever the data.
     """
 
     above: Floats
     below: Floats
-    clicks: Floats | None = None
+    others: tuple[Floats, ...] = ()
     form: Form = "ratio"
     is_share: bool = False
 
     def stacked(self, of: Bools) -> list[Floats]:
         """Return the variables of some units."""
-        columns = [self.above, self.below]
-        if self.clicks is not None:
-            columns.append(self.clicks)
+        columns = [self.above, self.below, *self.others]
         return columns if of.all() else [column[of] for column in columns]
 
 
@@ -65,12 +64,18 @@ def columns_of(metric: OfflineMetric, sums: ModelSums, policy: Policy, by: str) 
     if definition.of_requests:
         return _of_requests(metric, sums, policy)
     family = f"auc_{by}" if definition.family == "auc" else definition.family
-    k = metric.cutoff if definition.family == "beyond" else UNCUT
-    above, below = (sums.column(family, name, k) for name in (definition.above, definition.below))
-    needs_clicks = definition.form in ("entropy", "information")
-    return Columns(
-        above, below, sums.column(family, "clicks") if needs_clicks else None, definition.form
-    )
+    k = metric.cutoff if definition.family in ("beyond", "judged") else UNCUT
+    names = (definition.above, definition.below, *_OTHERS.get(definition.form, ()))
+    above, below, *others = (sums.column(family, name, k) for name in names)
+    return Columns(above, below, tuple(others), definition.form)
+
+
+_OTHERS: Mapping[Form, tuple[str, ...]] = {
+    "entropy": ("clicks",),
+    "information": ("clicks",),
+    "explained": ("grade", "grade_squared"),
+}
+"""What a form reads besides numerator and denominator."""
 
 
 def _of_requests(metric: OfflineMetric, sums: ModelSums, policy: Policy) -> Columns:
@@ -166,7 +171,7 @@ def compare(control: Columns, model: Columns, of: Bools, alpha: float) -> Effect
 def smooth(form: Form, at: int, units: int) -> means.Smooth:
     """Return a form as a function of the means over `units`, with its derivative.
 
-    `at` is the index of the numerator, which the denominator and the clicks follow.
+    `at` is the index of the numerator, which the denominator and other variables follow.
 
     Example:
         >>> value, _ = smooth("root", 0, 5)(np.array([8.0, 2.0]))
@@ -180,6 +185,8 @@ def smooth(form: Form, at: int, units: int) -> means.Smooth:
         if form in ("entropy", "information"):
             value, slope = _entropy(mean, at)
             return (value, slope) if form == "entropy" else (1 - value, -slope)
+        if form == "explained":
+            return _explained(mean, at)
         value, slope = means.ratio(at, at + 1)(mean)
         if form == "ratio":
             return value, slope
@@ -198,3 +205,16 @@ def _entropy(mean: Floats, at: int) -> tuple[float, Floats]:
     entropy = -rate * math.log(rate) - (1 - rate) * math.log(1 - rate)
     slope_of_entropy = math.log((1 - rate) / rate) * rate_slope
     return loss / entropy, loss_slope / entropy - loss / entropy**2 * slope_of_entropy
+
+
+def _explained(mean: Floats, at: int) -> tuple[float, Floats]:
+    """Return 1 − squared errors / squared deviations of relevance (R²); its derivative too."""
+    errors, rows, grade, squared = (float(one) for one in mean[at : at + 4])
+    spread = squared - grade**2 / rows if rows > 0 else 0.0
+    if spread <= _ROUNDING * squared:
+        raise Refusal("zero_denominator", "all relevance is the same, so there is no spread")
+    share, slope = errors / spread, np.zeros_like(mean)
+    slope[at : at + 4] = np.array(
+        [-1, share * grade**2 / rows**2, -2 * share * grade / rows, share]
+    )
+    return 1 - share, slope / spread

@@ -6,16 +6,25 @@ An id carries its definition: `map@10[min]`, `gauc[impressions]`.
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from numbers import Integral
 from typing import Any, Literal, NamedTuple, TypedDict, get_args
 
-from abeval.bounds import MAX_BINS, MAX_CUTOFF, MAX_VALUE, MIN_ALPHA, check_between
+from abeval.bounds import (
+    MAX_BINS,
+    MAX_CURVE,
+    MAX_VALUE,
+    MIN_ALPHA,
+    check_between,
+)
 from abeval.errors import ExperimentError
+from abeval.offline.expressions import Expression, read_cutoffs, read_parts
 from abeval.packaged import table_beside
 
-Family = Literal["list", "tied", "pairs", "auc", "point", "bins", "beyond", "catalogue"]
+Family = Literal[
+    "list", "tied", "cascade", "bpref", "judged", "pairs", "auc", "point", "regression", "bins",
+    "beyond", "catalogue",
+]  # fmt: skip
 Cut = Literal["required", "optional", "none"]
-Form = Literal["ratio", "root", "total", "entropy", "information"]
+Form = Literal["ratio", "root", "total", "entropy", "information", "explained"]
 
 UNCUT = 1_000_000_000
 """The cut-off that stands for the whole list."""
@@ -32,7 +41,9 @@ class Definition(NamedTuple):
             (`fine` says that `above` counts multiples of 1e-12).
         same: Whether every order of a list has the same value once k covers the list.
         form: What is computed of the sums over units: their ratio, its square root, the numerator
-            only, the ratio over the entropy of the click rate, or one minus that.
+            only, the ratio over the entropy of the click rate, or one minus that, or the share of
+            the spread of relevance that errors leave.
+        on_request: Whether it is computed only where it is named.
     """
 
     name: str
@@ -44,11 +55,12 @@ class Definition(NamedTuple):
     formula: str
     same: bool = False
     form: Form = "ratio"
+    on_request: bool = False
 
     @property
     def of_requests(self) -> bool:
         """Return whether it is a mean over requests."""
-        return self.family in ("list", "tied")
+        return self.family in _OF_REQUESTS
 
     @property
     def column(self) -> str:
@@ -59,6 +71,8 @@ class Definition(NamedTuple):
 class OfflineMetric(NamedTuple):
     """A definition with its cut-off `k`, which is None for the whole list.
 
+    A cut-off of its own for each request has a name, and a negative number in place of `k`.
+
     Example:
         >>> metric = OfflineMetric(DEFINITIONS["map", "min"], 10)
         >>> metric.id, metric.k, metric.definition.formula
@@ -67,11 +81,12 @@ class OfflineMetric(NamedTuple):
 
     definition: Definition
     k: int | None = None
+    named: str = ""
 
     @property
     def id(self) -> str:
         """Join name, cut-off and variant."""
-        cut = "" if self.k is None else f"@{self.k}"
+        cut = "" if self.k is None else f"@{self.named or self.k}"
         variant = f"[{self.definition.variant}]" if self.definition.variant else ""
         return f"{self.definition.name}{cut}{variant}"
 
@@ -83,8 +98,9 @@ class OfflineMetric(NamedTuple):
 
 _ROW = re.compile(r"(\w+)(@k\??)?(?:\[(.+)\])?")
 _CUTS: Mapping[str | None, Cut] = {"@k": "required", "@k?": "optional", None: "none"}
-_MEANS = {"list": "mean over requests of ", "tied": "mean over requests of "}
-_MEANS |= {"beyond": "mean over lists of "}
+_OF_REQUESTS = ("list", "tied", "cascade", "bpref")
+_MEANS = dict.fromkeys(_OF_REQUESTS, "mean over requests of ")
+_MEANS |= dict.fromkeys(("beyond", "judged"), "mean over lists of ")
 
 
 def _row(pattern: str, family: Family, formula: str, sums: str = "", **own: Any) -> Definition:  # noqa: ANN401
@@ -114,7 +130,9 @@ HISTORY = frozenset({"self_information", "miuf", "popularity", "serendipity"})
 GRADED = frozenset({"concordant", "won_graded"})
 """Sums of FCP (`above`): pairs of unequal relevance, whatever its levels."""
 
-_LESS_IS_BETTER = ("log_loss", "ne", "brier", "mae", "rmse", "ece", "gini", "popularity")
+_LESS_IS_BETTER = frozenset(
+    {"log_loss", "ne", "brier", "mae", "mse", "rmse", "mape", "ece", "gini", "popularity"}
+)
 
 
 def direction_of(metric: str) -> str:
@@ -130,7 +148,7 @@ def direction_of(metric: str) -> str:
     return "decrease" if name in _LESS_IS_BETTER else "increase"
 
 
-_ID = re.compile(r"^([a-z_0-9]+?)(?:@([1-9][0-9]{0,8}))?(?:\[([A-Za-z_,]+)\])?$")
+_ID = re.compile(r"^([a-z_0-9]+?)(?:@([1-9][0-9]{0,8}|[A-Za-z_]\w*))?(?:\[([A-Za-z_,0-9.]+)\])?$")
 
 _LIBRARIES = ("bin", "bin,list", "bin,k", "lin,ties")
 """Variants that only the numbers of some library need."""
@@ -139,8 +157,8 @@ _ON_REQUEST = ("threshold", "vectors")
 """Variants that need an option or a column."""
 
 
-def parse_metric(text: str) -> OfflineMetric:
-    """Return the metric of an id.
+def parse_metric(text: str, cutoffs: Sequence[Expression] = ()) -> OfflineMetric:
+    """Return the metric of an id, which may have one of named cut-offs.
 
     Raises:
         ExperimentError: There is no such metric, or the id leaves its definition open.
@@ -160,40 +178,66 @@ ndcg@10[lin,list], ndcg@10[exp,list], ndcg@10[bin,k], ndcg@10[lin,ties]
 
         known = dict.fromkeys(d.name for d in DEFINITIONS.values())
         raise ExperimentError(f"no offline metric is called {text!r}{suggestion(name, known)}")
-    cut = None if k is None else int(k)
+    cut, word = _cutoff(text, k, cutoffs)
     definition = DEFINITIONS.get((name, variant or ""))
     if definition is None:
         lacks = f"{text!r}: there is no definition [{variant}]"
         what = f"{text!r} has several definitions: choose one" if variant is None else lacks
-        raise ExperimentError(what, f"one of {', '.join(OfflineMetric(d, cut).id for d in named)}")
+        raise ExperimentError(
+            what, f"one of {', '.join(OfflineMetric(d, cut, word).id for d in named)}"
+        )
     if (definition.cut == "none" and k) or (definition.cut == "required" and k is None):
         wanted = "needs a cut-off, such as @10" if k is None else "has no cut-off"
         raise ExperimentError(f"{text!r}: {name} {wanted}")
-    return OfflineMetric(definition, cut)
+    if word and definition.family == "catalogue":
+        what = f"{text!r}: {name} is of all lists together, which need one cut-off"
+        raise ExperimentError(what, f"a number, such as {OfflineMetric(definition, 10).id}")
+    return OfflineMetric(definition, cut, word)
 
 
-def metrics_of(texts: Iterable[str]) -> tuple[OfflineMetric, ...]:
+def _cutoff(text: str, k: str | None, cutoffs: Sequence[Expression]) -> tuple[int | None, str]:
+    """Return the number of a cut-off, negative for one with a name, and this name."""
+    if k is None or k.isdecimal():
+        return None if k is None else int(k), ""
+    names = [one.name for one in cutoffs]
+    if k not in names:
+        what = f"{text!r}: no cut-off is called {k!r}"
+        raise ExperimentError(what, f'a number, or name one: k = ["{k}: EXPRESSION"]')
+    return -1 - names.index(k), k
+
+
+def metrics_of(
+    texts: Iterable[str], cutoffs: Sequence[Expression] = ()
+) -> tuple[OfflineMetric, ...]:
     """Return the metrics of some ids, each once."""
-    return tuple(dict.fromkeys(parse_metric(text) for text in texts))
+    return tuple(dict.fromkeys(parse_metric(text, cutoffs) for text in texts))
 
 
-def default_metrics(ks: Sequence[int]) -> tuple[OfflineMetric, ...]:
+def default_metrics(
+    ks: Sequence[int], cutoffs: Sequence[Expression] = ()
+) -> tuple[OfflineMetric, ...]:
     """Return the default metrics: those with a cut-off at each of `ks`, and those of scores.
 
     Example:
         >>> [m.id for m in default_metrics([5])][:4]
         ['precision@5', 'recall@5', 'recall@5[cap]', 'f1@5']
     """
-    cut = [d for d in RANKING if d.cut != "none" and d.variant not in _LIBRARIES]
-    at_k = [OfflineMetric(d, k) for k in ks for d in cut]
-    whole = [OfflineMetric(d) for d in SCORES if d.variant not in _ON_REQUEST]
-    lists = [OfflineMetric(d, k) for k in ks for d in BEYOND if d.variant not in _ON_REQUEST]
+    ranking, scores, beyond = (
+        [d for d in every if not d.on_request and d.variant not in _ON_REQUEST]
+        for every in (RANKING, SCORES, BEYOND)
+    )
+    cut = [d for d in ranking if d.cut != "none" and d.variant not in _LIBRARIES]
+    at = [*((k, "") for k in ks), *((-1 - i, one.name) for i, one in enumerate(cutoffs))]
+    at_k = [OfflineMetric(d, *k) for k in at for d in cut]
+    whole = [OfflineMetric(d) for d in scores]
+    lists = [OfflineMetric(d, *k) for k in at for d in beyond if d.family == "beyond" or not k[1]]
     return (*at_k, *whole, *lists)
 
 
 Ties = Literal["item", "text", "position"]
 NoRelevant = Literal["drop", "zero", "one"]
 Missing = Literal["drop", "zero"]
+Unjudged = Literal["zero", "drop"]
 
 
 @dataclass(frozen=True)
@@ -207,12 +251,15 @@ class Policy:
             their nDCG and MAP are one, and their other metrics zero.
         missing: Requests without a score of the model are left out, or count as zero.
         missing_in_ndcg: The same for nDCG, where a library treats it differently.
+        unjudged: Items of a list that nobody judged are not relevant, as without it (`zero`), or
+            leave the list (`drop`): condensed lists (Sakai 2007).
     """
 
     ties: Ties = "item"
     no_relevant: NoRelevant = "drop"
     missing: Missing = "drop"
     missing_in_ndcg: Missing | None = None
+    unjudged: Unjudged | None = None
 
     def missing_for(self, name: str) -> Missing:
         """Return how the metric `name` treats requests without a score.
@@ -226,9 +273,10 @@ class Policy:
 
 @dataclass(frozen=True)
 class Scoring:
-    """Which metrics a run computes, and how.
+    """Which metrics a run computes, of which parts of the rows besides the whole, and how.
 
-    Scores from `threshold` on predict a click; it is None without metrics that need it.
+    `curve` has metrics at every cut-off, `cutoffs` those that each request has of its own. Scores
+    from `threshold` on predict a click; it is None without metrics that need it.
     """
 
     metrics: tuple[OfflineMetric, ...]
@@ -236,6 +284,9 @@ class Scoring:
     alpha: float = 0.05
     threshold: float | None = None
     bins: int = 10
+    parts: tuple[Expression, ...] = ()
+    curve: tuple[OfflineMetric, ...] = ()
+    cutoffs: tuple[Expression, ...] = ()
 
     def __post_init__(self) -> None:
         check_between("alpha", self.alpha, MIN_ALPHA, 1 - MIN_ALPHA)
@@ -252,7 +303,9 @@ class EvaluationOptions(TypedDict, total=False):
     """Keywords of `evaluate` and `evaluate_log`; a replay has them too.
 
     Attributes:
-        k: Cut-offs of metrics such as `ndcg@k[lin]`, from 1; without, 1, 5 and 10.
+        k: Cut-offs of metrics such as `ndcg@k[lin]`, from 1; without, 1, 5 and 10. A text
+            `viewport: case when device = 'phone' then 5 else 10 end` is a cut-off of its own for
+            each request, of `ndcg@viewport[lin]`.
         metrics: Ids of metrics to compute, such as `ndcg@10[exp]`; without, the default ones.
         compat: Library whose metrics and policies to use: `trec`, `ranx`, `rectools`,
             `recommenders`, `sklearn` or `xgboost`; without, abeval's own.
@@ -262,15 +315,20 @@ class EvaluationOptions(TypedDict, total=False):
             (`zero`) or one (`one`, nDCG and MAP only); without, that of `compat`, or `drop`.
         threshold: Scores from here on predict a click; needed by metrics at a threshold.
         bins: Bins of the calibration curve and of the calibration error, from 1; without, 10.
+        curve: Compute metrics at each k from 1 to this; without, no curves.
+        where: Name → expression: the same metrics of the rows for which it is true, beside the
+            whole, such as `{"random": "is_random = 1"}`.
     """
 
-    k: Sequence[int]
+    k: Sequence[int | str]
     metrics: Sequence[str] | None
     compat: str | None
     ties: Ties | None
     no_relevant: NoRelevant | None
     threshold: float | None
     bins: int
+    curve: int | None
+    where: Mapping[str, str] | None
 
 
 def check_keywords(names: Iterable[str], known: Iterable[str]) -> None:
@@ -295,10 +353,13 @@ class Preset(NamedTuple):
     whole: str
     policy: Policy
 
-    def metrics(self, ks: Sequence[int]) -> tuple[OfflineMetric, ...]:
-        """Return the metrics at the cut-offs `ks`."""
-        at_k = [text.format(k) for k in ks for text in self.at_k.split()]
-        return metrics_of([*at_k, *self.whole.split()])
+    def metrics(
+        self, ks: Sequence[int], cutoffs: Sequence[Expression] = ()
+    ) -> tuple[OfflineMetric, ...]:
+        """Return the metrics at the cut-offs `ks`, and at named ones."""
+        at = [*ks, *(one.name for one in cutoffs)]
+        at_k = [text.format(k) for k in at for text in self.at_k.split()]
+        return metrics_of([*at_k, *self.whole.split()], cutoffs)
 
 
 PRESETS: Mapping[str, Preset] = {
@@ -308,7 +369,9 @@ PRESETS: Mapping[str, Preset] = {
 """Library → its metrics and policy."""
 
 
-def choose_scoring(options: EvaluationOptions, alpha: float = 0.05) -> Scoring:
+def choose_scoring(
+    options: EvaluationOptions, alpha: float = 0.05, unjudged: Unjudged | None = None
+) -> Scoring:
     """Return the metrics and the policy that options ask for, with intervals at level `alpha`.
 
     They are those of the library `compat`, or the default ones, unless metrics are named; `ties`
@@ -323,28 +386,58 @@ def choose_scoring(options: EvaluationOptions, alpha: float = 0.05) -> Scoring:
         (['precision@3', 'map@3[min]', 'ndcg@3[exp]', 'ndcg[exp]'], 'one')
     """
     ks, compat, names = options.get("k", CUTS), options.get("compat"), options.get("metrics")
-    are_numbers = isinstance(ks, Iterable) and all(isinstance(k, Integral) for k in ks)
-    if not are_numbers or not ks or not all(1 <= k <= MAX_CUTOFF for k in ks):
-        what = f"k must be one or more whole numbers from 1 to {MAX_CUTOFF:,}"
-        raise ExperimentError(what, "such as 1, 5, 10")
-    cuts = list(dict.fromkeys(ks))
+    numbers, cutoffs = read_cutoffs(ks)
     if compat is None:
-        metrics, policy = default_metrics(cuts), Policy()
+        metrics, policy = default_metrics(numbers, cutoffs), Policy()
     elif compat in PRESETS:
-        metrics, policy = PRESETS[compat].metrics(cuts), PRESETS[compat].policy
+        metrics, policy = PRESETS[compat].metrics(numbers, cutoffs), PRESETS[compat].policy
     else:
         from abeval.experiment.problems import suggestion
 
         what = f"no preset is called {compat!r}{suggestion(compat, PRESETS)}"
         raise ExperimentError(what, f"one of {', '.join(PRESETS)}")
-    for option, choices in (("ties", Ties), ("no_relevant", NoRelevant)):
-        value = options.get(option)
+    asked = (options.get("ties"), options.get("no_relevant"), unjudged)
+    names_of = {"ties": Ties, "no_relevant": NoRelevant, "unjudged": Unjudged}
+    for value, (option, choices) in zip(asked, names_of.items(), strict=True):
         if value is not None and value not in get_args(choices):
             raise ExperimentError(f"{option}: {value!r} is none of {', '.join(get_args(choices))}")
     policy = replace(
         policy,
         ties=options.get("ties") or policy.ties,
         no_relevant=options.get("no_relevant") or policy.no_relevant,
+        unjudged=unjudged,
     )
-    chosen = metrics_of(names) if names else metrics
-    return Scoring(chosen, policy, alpha, options.get("threshold"), options.get("bins", 10))
+    chosen = metrics_of(names, cutoffs) if names else metrics
+    return Scoring(
+        chosen,
+        policy,
+        alpha,
+        options.get("threshold"),
+        options.get("bins", 10),
+        read_parts(options.get("where")),
+        curve_metrics(names, options.get("curve"), cutoffs),
+        cutoffs,
+    )
+
+
+_CURVES = ("precision@1", "recall@1", "map@1[min]", "ndcg@1[lin]")
+
+
+def curve_metrics(
+    names: Sequence[str] | None, longest: int | None, cutoffs: Sequence[Expression] = ()
+) -> tuple[OfflineMetric, ...]:
+    """Return the metrics of requests among some ids, or the default ones, at every cut-off.
+
+    Example:
+        >>> [m.id for m in curve_metrics(["recall@10", "auc"], 3)]
+        ['recall@1', 'recall@2', 'recall@3']
+    """
+    if longest is None:
+        return ()
+    check_between("curve", longest, 1, MAX_CURVE)
+    definitions = dict.fromkeys(m.definition for m in metrics_of(names or _CURVES, cutoffs))
+    cut = [d for d in definitions if d.family == "list" and d.cut != "none"]
+    if not cut:
+        what = "no metric has a cut-off k, so there is no curve"
+        raise ExperimentError(what, "name one, such as ndcg@10[lin], or name no metric")
+    return tuple(OfflineMetric(d, k) for d in cut for k in range(1, longest + 1))

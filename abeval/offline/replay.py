@@ -1,24 +1,25 @@
 """Replay an experiment's models on its own log."""
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import cast
 
-from abeval.bounds import MAX_BINS, MAX_CURVE, check_between
 from abeval.calls import explain_types
-from abeval.errors import ExperimentError, LogError
+from abeval.errors import ExperimentError, LogError, QueryError
 from abeval.experiment.model import Experiment
 from abeval.logs.mapping import LogColumns
-from abeval.logs.prepare import prepare
+from abeval.logs.prepare import faulty_expression, prepare
 from abeval.logs.run import Inputs, Run, opened
-from abeval.logs.shape import LogShape
-from abeval.offline import candidates, curves, impressions, metrics, other_logs
+from abeval.logs.shape import LogShape, own_columns_of
+from abeval.offline import candidates, impressions, metrics, other_logs
 from abeval.offline.candidates import Accounts
-from abeval.offline.estimates import NOTES, Estimates, result_of
-from abeval.offline.metrics import EvaluationOptions, OfflineMetric, Scoring
+from abeval.offline.estimates import NOTES
+from abeval.offline.expressions import Expression, check_part, explain
+from abeval.offline.metrics import EvaluationOptions, Scoring
+from abeval.offline.parts import evaluate_parts
 from abeval.offline.sums import Sums, run_models
-from abeval.results.replay import ReplayModel, ReplayResult
+from abeval.results.replay import ReplayResult
 
 _AT_THRESHOLD = ("precision[threshold]", "recall[threshold]", "f1[threshold]")
 
@@ -32,12 +33,10 @@ class ReplayOptions(EvaluationOptions, total=False):
             expression over the impression.
         kept_negatives: Share of non-clicks, in (0, 1], that the models were trained on; scores are
             corrected for it. Without, all were kept.
-        curve: Compute metrics at each k from 1 to this; without, no curves.
     """
 
     relevance: str
     kept_negatives: float | None
-    curve: int | None
 
 
 _OPTIONS = ReplayOptions.__annotations__
@@ -68,12 +67,6 @@ def _check_numbers(options: ReplayOptions) -> None:
     if threshold is not None and not math.isfinite(threshold):
         what = f"threshold {threshold} is not a finite number"
         raise ExperimentError(what, "such as threshold=0.5")
-    check_between("bins", options.get("bins", 10), 1, MAX_BINS)
-    if (curve := options.get("curve")) is not None:
-        check_between("curve", curve, 1, MAX_CURVE)
-        if not curves.curve_metrics(options.get("metrics"), curve):
-            what = "no metric has a cut-off k, so there is no curve"
-            raise ExperimentError(what, "name one, such as ndcg@10[lin], or name no metric")
 
 
 def notes_of(options: ReplayOptions, has_requests: bool) -> Iterator[str]:
@@ -112,8 +105,16 @@ class ReplayRun:
         named = options.get("relevance", "click")
         metric = impressions.relevance_metric(experiment, named)
         if shape is None:
-            columns = impressions.score_columns(experiment)
-            shape = prepare(run, [] if metric is None else [metric], columns).shape
+            texts = [one.text for one in (*scoring.parts, *scoring.cutoffs)]
+            shape = prepare(
+                run,
+                [] if metric is None else [metric],
+                lambda log: own_columns_of(texts, log, impressions.PART_COLUMNS),
+            ).shape
+        for part in scoring.parts:
+            if part.name in experiment.variants:
+                what = f"where: {part.name!r} is the name of a variant, whose traffic has rows"
+                raise ExperimentError(what, "name the part otherwise")
         run.step("candidates")
         reader = other_logs.needs_vectors(scoring.metrics, named)
         if reader is not None:
@@ -123,23 +124,30 @@ class ReplayRun:
         log = other_logs.open_scores(run)
         return cls(run, shape, log, relevance, options, scoring, control)
 
-    def sums(
-        self, scoring: Scoring, where: str = "in_period"
-    ) -> tuple[Sums, Accounts, tuple[ReplayModel, ...]]:
-        """Sum the impressions that meet a condition, of every model; count what was left out.
+    def sums(self, scoring: Scoring, part: Expression | None = None) -> tuple[Sums, Accounts]:
+        """Sum the impressions of the period, or a part, of every model; count what was left out.
 
         Raises:
             LogError: There is no model, or nothing to replay.
         """
-        experiment, engine, shape = self.run.experiment, self.run.engine, self.shape
-        units = impressions.write_impressions(self.run, shape, self.relevance, where)
-        scores = impressions.model_scores(experiment, shape, self.options.get("kept_negatives"))
+        engine, shape = self.run.engine, self.shape
+        with explain(part, scoring.cutoffs):
+            units = impressions.write_impressions(
+                self.run, shape, self.relevance, part, scoring.cutoffs
+            )
+        scores = impressions.model_scores(shape, self.options.get("kept_negatives"))
+        check_part(part, units.ids.size)
         if not units.ids.size:
             what = "nothing to replay: no unit of a variant has an impression in the period"
             raise LogError(what, "check logs.impressions.path, [period], timezone and [variants]")
         beside = self._beside()
         sources = [*beside.values(), *([] if self.score_log is None else ["select * from scores"])]
-        request, item, accounts = candidates.write_rows(engine, sources, scoring.policy.ties)
+        try:
+            with explain(part, scoring.cutoffs):
+                rows = candidates.write_rows(engine, sources, scoring.policy.ties, scoring.cutoffs)
+        except QueryError as error:
+            raise faulty_expression(self.run, [], shape, error) from error
+        request, item, accounts, cutoffs = rows
         if other_logs.needs_vectors(scoring.metrics, self.relevance.name):
             without = other_logs.number_vectors(engine, item)
             accounts.append(("rows_of_items_without_a_vector", without))
@@ -155,9 +163,8 @@ class ReplayRun:
         # Models of a scores log have one score for an item of a request; so have all, beside them.
         points = {} if listed else candidates.shown_points(scores)
         numbered = candidates.number_sources(beside, item)
-        judged = candidates.Candidates(sql, **numbered, points=points)
-        sums = run_models(engine, judged, units, scoring, self.run.step)
-        return sums, accounts + left_out, tuple(map(ReplayModel, sql))
+        judged = candidates.Candidates(sql, **numbered, points=points, cutoffs=cutoffs)
+        return run_models(engine, judged, units, scoring, self.run.step), accounts + left_out
 
     def _beside(self) -> dict[str, str]:
         """Return SQL of clicks of the pre-period and of the catalogue, where they are known."""
@@ -169,11 +176,6 @@ class ReplayRun:
             beside["catalogue"] = "select item_id from items"
         return beside
 
-    def estimates(self, wanted: Sequence[OfflineMetric], where: str = "in_period") -> Estimates:
-        """Estimate metrics over the impressions that meet a condition."""
-        scoring = replace(self.scoring, metrics=tuple(wanted))
-        return Estimates(self.sums(scoring, where)[0], scoring)
-
 
 @explain_types
 def replay(run: Run, options: ReplayOptions, shape: LogShape | None = None) -> ReplayResult:
@@ -182,21 +184,14 @@ def replay(run: Run, options: ReplayOptions, shape: LogShape | None = None) -> R
     A `shape` is that of logs that were prepared with the scores; without it they are opened.
     """
     prepared = ReplayRun.of(run, options, shape)
-    sums, accounts, models = prepared.sums(prepared.scoring)
-    run.step("inference")
-    result = result_of(
-        sums,
+    result, _ = evaluate_parts(
+        prepared.sums,
         prepared.scoring,
+        run.step,
         name=run.experiment.name,
-        models=models,
         control=prepared.control,
-        accounting=accounts,
         notes=tuple(notes_of(options, "request_id" in prepared.shape.impressions)),
     )
-    if (longest := options.get("curve")) is not None:
-        run.step("curves")
-        by_k = curves.curve_metrics(options.get("metrics"), longest)
-        result = replace(result, curves=tuple(curves.curves(prepared.estimates(by_k))))
     return replace(result, questions=tuple(run.experiment.questions))
 
 

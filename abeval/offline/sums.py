@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import accumulate
 from typing import TYPE_CHECKING
 
@@ -29,6 +29,9 @@ SCALE = 1e-9
 FINE = 1e-12
 """The same for values of lists."""
 
+LISTS: tuple[Family, ...] = ("list", "tied", "cascade")
+"""Families that are computed of the places of relevant items."""
+
 _LONGEST = 1_000_000
 """No list is longer."""
 
@@ -46,7 +49,8 @@ Key = tuple[str, str, int]
 class ModelSums:
     """The sums of one model; columns are added in place.
 
-    `longest` counts the items of its longest list with a relevant item. `curve`, by traffic and
+    `items` counts those in its lists, and `unjudged` those of them that nobody judged, where that
+    may be; `longest` the items of its longest list with a relevant item. `curve`, by traffic and
     group of units, and `listed`, the lists that hold each item by traffic, cut-off and group, are
     None unless a metric needs them.
     """
@@ -56,6 +60,8 @@ class ModelSums:
     high: float
     is_binary: bool
     longest: int
+    items: int
+    unjudged: int
     columns: dict[Key, Floats] = field(default_factory=dict)
     curve: Columns | None = None
     listed: Columns | None = None
@@ -81,8 +87,23 @@ class ModelSums:
             self.columns[family, name.removeprefix("v_"), k] = sums
 
     def add_cuts(self, engine: Engine, family: Family, sql: str, ks: Sequence[int]) -> None:
-        """Add the sums of values per request; `sql` has `unit_id, k` and values `v_…`."""
-        engine.view("wanted_values", sql)
+        """Add the sums of values at cut-offs; `sql` has `request_id, unit_id, k`, values `v_…`.
+
+        A negative cut-off is a named one: of each request the value at its own.
+        """
+        named = [str(k) for k in ks if k < 0]
+        engine.view("cut_values", sql)
+        wanted = "select * from cut_values"
+        if named:
+            columns = [name for name in engine.columns("cut_values") if name.startswith("v_")]
+            values = ", ".join(f"v.{name}" for name in columns)
+            wanted = (
+                f"select v.unit_id, v.k, {values} from cut_values v union all "
+                f"select v.unit_id, c.cutoff as k, {values} from cut_values v join request_cutoffs "
+                "c on v.request_id = c.request_id and v.k = c.k "
+                f"where c.cutoff in ({', '.join(named)})"
+            )
+        engine.view("wanted_values", wanted)
         rows = engine.arrays(query("offline/unit_values"))
         for k in ks:
             of_cut = rows["k"] == k
@@ -93,12 +114,14 @@ class ModelSums:
 class Sums:
     """The sums of a replay: all that the statistics know of the log.
 
-    Models without any score are left out; `uncompared` counts requests that only some models score.
-    `longest` counts the items of the longest list with a relevant item, `catalogue` those that
-    could have been listed. `same_lists` says whether all models order the same items of a request.
+    `names` are those of all models; `models` lacks those without any score. `uncompared` counts
+    requests that only some models score. `longest` counts the items of the longest list with a
+    relevant item, `catalogue` those that could have been listed. `same_lists` says whether all
+    models order the same items of a request.
     """
 
     units: Units
+    names: Sequence[str]
     models: Mapping[str, ModelSums]
     coverage: tuple[ModelCoverage, ...]
     uncompared: int
@@ -107,6 +130,11 @@ class Sums:
     has_history: bool
     largest_grade: float
     same_lists: bool
+    cutoffs: Mapping[int, Sequence[int]] = field(default_factory=dict)
+
+    def least_cutoff(self, metric: OfflineMetric) -> int:
+        """Return the cut-off of a metric, of a named one the least."""
+        return min(self.cutoffs.get(metric.cutoff, [metric.cutoff]))
 
 
 def run_models(
@@ -118,6 +146,13 @@ def run_models(
     """
     step("requests")
     drop = scoring.policy.missing == "drop"
+    if scoring.policy.unjudged == "drop":
+        judged = {
+            m: f"select * from ({sql}) as j where judged = 1" for m, sql in candidates.sql.items()
+        }
+        every, candidates = candidates, replace(candidates, sql=judged)
+    else:
+        every = candidates
     coverage, largest, uncompared = _count_requests(engine, candidates, drop)
     if largest > _LARGEST_GRADE:
         raise LogError(
@@ -130,10 +165,13 @@ def run_models(
     for model in scored:
         step(f"metrics of {model}")
         _open(engine, candidates, model, uncompared > 0)
-        models[model] = _start_sums(engine, units)
-        _add_metrics(engine, models[model], scoring)
+        engine.view("every_item", every.sql[model])
+        engine.view("largest", f"select cast({largest!r} as double) as grade")
+        models[model] = _start_sums(engine, units, has_unjudged=not every.points)
+        _add_metrics(engine, models[model], scoring, candidates.cutoffs)
     return Sums(
         units=units,
+        names=[*candidates.sql],
         models=models,
         coverage=coverage,
         uncompared=uncompared,
@@ -142,6 +180,7 @@ def run_models(
         has_history=candidates.history is not None,
         largest_grade=largest,
         same_lists=bool(candidates.points),
+        cutoffs=candidates.cutoffs,
     )
 
 
@@ -228,7 +267,7 @@ def _open(engine: Engine, candidates: Candidates, model: str, is_filtered: bool)
     )
 
 
-def _start_sums(engine: Engine, units: Units) -> ModelSums:
+def _start_sums(engine: Engine, units: Units, *, has_unjudged: bool) -> ModelSums:
     """Count the requests of each unit, and look at the scores and the relevance."""
     ((low, high, *grades),) = engine.rows(
         "select min(score), max(score), min(case when grade > 0 then grade end), "
@@ -237,24 +276,45 @@ def _start_sums(engine: Engine, units: Units) -> ModelSums:
     )
     is_binary = grades[0] == grades[1] and grades[2] == grades[3]
     longest = whole_number(engine, "select max(items) from requests where relevant > 0")
-    sums = ModelSums(units.ids, float(low or 0), float(high or 0), is_binary, longest)
+    items = unjudged = 0
+    if has_unjudged:
+        listed = "from every_item where score is not null"
+        items = whole_number(engine, f"select count(*) {listed}")
+        unjudged = whole_number(engine, f"select count(*) {listed} and judged = 0")
+    sums = ModelSums(
+        units=units.ids,
+        low=float(low or 0),
+        high=float(high or 0),
+        is_binary=is_binary,
+        longest=longest,
+        items=items,
+        unjudged=unjudged,
+    )
     sums.add("requests", engine.arrays(query("offline/unit_requests")))
     return sums
 
 
-def _add_metrics(engine: Engine, sums: ModelSums, scoring: Scoring) -> None:
+def _add_metrics(
+    engine: Engine, sums: ModelSums, scoring: Scoring, cutoffs: Mapping[int, Sequence[int]]
+) -> None:
     """Add what the metrics sum of `model_items`, `requests`, `scored_rows` and `traffic_rows`."""
     of: dict[Family, list[OfflineMetric]] = {}
     for metric in scoring.metrics:
         of.setdefault(metric.definition.family, []).append(metric)
-    lists = [*of.get("list", ()), *of.get("tied", ())]
+    lists = [metric for family in LISTS for metric in of.get(family, ())]
     held = [*of.get("beyond", ()), *of.get("catalogue", ())]
     if lists or held:
-        _rank_items(engine, held)
+        _rank_items(engine, _values_of(held, cutoffs))
     if lists:
-        _add_lists(engine, lists, sums)
+        _add_lists(engine, lists, sums, _values_of(lists, cutoffs))
     if held:
-        _add_held(engine, held, sums)
+        _add_held(engine, held, sums, _values_of(held, cutoffs))
+    if judged := of.get("judged"):
+        _write_cutoffs(engine, ks := _values_of(judged, cutoffs))
+        sums.add_cuts(engine, "judged", query("offline/judged_values"), ks)
+    if "bpref" in of:
+        _write_cutoffs(engine, [UNCUT])
+        sums.add_cuts(engine, "bpref", query("offline/bpref_values"), [UNCUT])
     if "pairs" in of:
         engine.view("unit_pairs", query("offline/pairs"))
         sums.add("pairs", engine.arrays(query("offline/pair_values")))
@@ -266,16 +326,24 @@ def _add_metrics(engine: Engine, sums: ModelSums, scoring: Scoring) -> None:
         cut = "null" if scoring.threshold is None else repr(scoring.threshold)
         engine.view("threshold", f"select cast({cut} as double) as threshold")
         sums.add("point", engine.arrays(query("offline/point_values")))
+    if "regression" in of and max(abs(sums.low), abs(sums.high)) <= _LARGEST_SCORE:
+        sums.add("regression", engine.arrays(query("offline/regression_values")), FINE)
     if "bins" in of and sums.probabilities:
         engine.view("bin_count", f"select cast({scoring.bins} as bigint) as bins")
         sums.curve = engine.arrays(query("offline/calibration"))
 
 
-def _rank_items(engine: Engine, held: Sequence[OfflineMetric]) -> None:
-    """Make `places` of relevant items, and of the first ones where metrics of lists need them."""
+def _values_of(wanted: Sequence[OfflineMetric], cutoffs: Mapping[int, Sequence[int]]) -> list[int]:
+    """List the cut-offs of metrics, and all values of named ones."""
+    every = {metric.cutoff for metric in wanted}
+    return sorted(every.union(*(cutoffs.get(k, ()) for k in every)))
+
+
+def _rank_items(engine: Engine, held: Sequence[int]) -> None:
+    """Make `places` of relevant items, and of the first ones up to the largest of cut-offs."""
     kept, ranked = "grade > 0", "select * from model_items"
     if held:
-        kept += f" or place <= {max(metric.cutoff for metric in held)}"
+        kept += f" or place <= {max(held)}"
     else:
         relevant = "select request_id from requests where relevant > 0"
         ranked = f"select m.* from model_items m semi join ({relevant}) r "
@@ -284,14 +352,19 @@ def _rank_items(engine: Engine, held: Sequence[OfflineMetric]) -> None:
     engine.table("places", f"select * from ({query('offline/places')}) as p where {kept}")
 
 
-def _add_lists(engine: Engine, wanted: Sequence[OfflineMetric], sums: ModelSums) -> None:
+def _add_lists(
+    engine: Engine, wanted: Sequence[OfflineMetric], sums: ModelSums, ks: Sequence[int]
+) -> None:
     """Add the sums of ranking metrics: places → columns per request → values → sums."""
     engine.view("hits", query("offline/hits"))
-    ks = _write_cutoffs(engine, wanted)
+    _write_cutoffs(engine, ks)
     engine.view("list_values", query("offline/list_values"))
-    if values := dict.fromkeys(value_sql(m.definition) for m in wanted if m.definition.above):
-        sql = f"select unit_id, k, {', '.join(values)} from list_values"
+    plain = [m.definition for m in wanted if m.definition.family == "list"]
+    if values := dict.fromkeys(map(value_sql, plain)):
+        sql = f"select request_id, unit_id, k, {', '.join(values)} from list_values"
         sums.add_cuts(engine, "list", sql, ks)
+    if any(metric.definition.family == "cascade" for metric in wanted):
+        sums.add_cuts(engine, "cascade", query("offline/cascade_values"), ks)
     if any(metric.definition.family == "tied" for metric in wanted):
         last = min(whole_number(engine, "select max(items) from requests"), max(ks))
         totals = accumulate((1 / math.log2(1 + i) for i in range(1, last + 1)), initial=0.0)
@@ -315,14 +388,12 @@ def value_sql(definition: Definition) -> str:
     return f"{value} as v_{definition.column}"
 
 
-def _write_cutoffs(engine: Engine, wanted: Sequence[OfflineMetric]) -> list[int]:
-    """Make `cutoffs` (`k`, `full_ideal`: DCG of k relevant items in 1e-12), and return each k."""
-    ks = sorted({metric.cutoff for metric in wanted})
-    ideals = ("null" if ideal is None else repr(ideal) for ideal in map(full_ideal, ks))
-    pairs = zip(ks, ideals, strict=True)
-    rows = ", ".join(f"(cast({k} as bigint), cast({ideal} as double))" for k, ideal in pairs)
+def _write_cutoffs(engine: Engine, ks: Sequence[int]) -> None:
+    """Make `cutoffs` (`k`, `full_ideal`: DCG of k relevant items in 1e-12) of those from 1."""
+    pairs = ((k, full_ideal(k)) for k in ks if k > 0)
+    texts = ((k, "null" if ideal is None else repr(ideal)) for k, ideal in pairs)
+    rows = ", ".join(f"(cast({k} as bigint), cast({ideal} as double))" for k, ideal in texts)
     engine.view("cutoffs", f"select * from (values {rows}) as v (k, full_ideal)")
-    return ks
 
 
 def full_ideal(k: int) -> float | None:
@@ -362,13 +433,16 @@ def _add_auc(engine: Engine, sums: ModelSums) -> None:
         asked |= {"variant": variant, "in_period": "true"}
         show_rows(engine, "scored", asked, "traffic_rows")
         rows = engine.arrays(query("4_metrics/auc"))
-        columns = {"unit_id": rows["unit_id"], "v_auc": rows["c_auc"]}
-        sums.add(f"auc_{by}", columns | {"units": rows["c_scored_units"]})
+        columns = {"unit_id": rows["unit_id"], "v_auc": rows["fine_auc"]}
+        sums.add(f"auc_{by}", columns | {"units": rows["c_scored_units"]}, FINE)
 
 
-def _add_held(engine: Engine, wanted: Sequence[OfflineMetric], sums: ModelSums) -> None:
+def _add_held(
+    engine: Engine, wanted: Sequence[OfflineMetric], sums: ModelSums, ks: Sequence[int]
+) -> None:
     """Add novelty, serendipity and diversity of lists, and in how many lists each item is."""
-    ks, above = _write_cutoffs(engine, wanted), {m.definition.above for m in wanted}
+    _write_cutoffs(engine, ks)
+    above = {m.definition.above for m in wanted}
     engine.view("top_items", f"select * from places where place <= {max(ks)}")
     queries: Mapping[str, frozenset[str]] = {
         "beyond_values": metrics.HISTORY,

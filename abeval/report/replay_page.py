@@ -9,13 +9,27 @@ from abeval.offline.metrics import DEFINITIONS
 from abeval.report import assets
 from abeval.report import figures as fig
 from abeval.report.figures import Block, Closed, FigureView
-from abeval.report.tables import Cell, Part, Tables, TextTable, full, rescale, spans, table, trim
+from abeval.report.tables import (
+    Cell,
+    Kind,
+    Part,
+    Tables,
+    TextTable,
+    full,
+    rescale,
+    spans,
+    table,
+    trim,
+)
 from abeval.results import codes, replay
 from abeval.results import format as fmt
 from abeval.results.replay import POOLED, CalibrationBin, Curve, PairRow, ReplayResult, ReplayRow
 
 ROWS = 12
 """Metrics a cut-off, and without one, that a short table shows; so many are all drawn."""
+
+_FEW = 6
+"""Metrics of which a short table has the parts beside the whole."""
 
 _FIRST = (
     *("ndcg", "map", "mrr", "recall", "precision", "hit", "f1", "mar", "ild", "novelty"),
@@ -35,7 +49,7 @@ def split_id(text: str) -> tuple[str, str, str]:
         >>> split_id("map@10[min]"), split_id("auc")
         (('map', '10', 'min'), ('auc', '', ''))
     """
-    name, k, definition = re.findall(r"([^@\[]*)(?:@(\d+))?@?\[?(.*?)\]?$", text)[0]
+    name, k, definition = re.findall(r"([^@\[]*)(?:@(\w+))?@?\[?(.*?)\]?$", text)[0]
     return name, k, definition
 
 
@@ -51,6 +65,7 @@ def tabulate_replay(result: ReplayResult, whole: bool) -> Tables:
     parts[:0] = () if whole else _turned(result, shown)
     if not whole and (hidden := len(metrics) - len(shown)):
         parts.append(f"{hidden} more metrics, and each variant's traffic: --all")
+    parts.extend(beside_parts(result, _quoted(shown)[:_FEW]))
     parts += [coverage(result), *(f"{name}. {said}" for name, said, _ in curves(result))]
     counts = (f"{codes.words(what)}: {count:,}" for what, count in result.accounting if count)
     return Tables(tuple(parts), (*counts, *result.notes))
@@ -60,7 +75,8 @@ def _turned(result: ReplayResult, shown: Sequence[str]) -> Iterator[str]:
     """Say on which traffic a quarter of the differences or more have the other sign, for sure."""
     main = main_traffic(result)
     whole = {(p.metric, p.model): p.difference or 0.0 for p in result.pairs if p.traffic == main}
-    for traffic in traffics(result):
+    named = {part.name for part in result.parts}
+    for traffic in (name for name in traffics(result) if name not in named):
         pairs = [p for p in result.pairs if p.traffic == traffic and p.metric in shown]
         sure = [p for p in pairs if (p.low or 0.0) * (p.high or 0.0) > 0]
         other = [p for p in sure if (p.difference or 0.0) * whole[p.metric, p.model] < 0]
@@ -133,7 +149,7 @@ def family_of(metric: str) -> str:
     name, _, variant = split_id(metric)
     named = next((one for one in DEFINITIONS.values() if one.name == name), None)
     definition = DEFINITIONS.get((name, variant), named)
-    if definition is None or definition.of_requests:
+    if definition is None or definition.of_requests or definition.family == "judged":
         return "Ranking"
     if definition.family in ("beyond", "catalogue"):
         return "Beyond accuracy"
@@ -142,7 +158,8 @@ def family_of(metric: str) -> str:
 
 def families(result: ReplayResult, traffic: str, metrics: Sequence[str]) -> Iterator[Family]:
     """Set the models beside each other on a traffic, a table for each family of metrics."""
-    where = "all traffic" if traffic == POOLED else f"traffic of {traffic}"
+    texts = {part.name: f"{part.name} ({part.where})" for part in result.parts}
+    where = texts.get(traffic, "all traffic" if traffic == POOLED else f"traffic of {traffic}")
     rows = {(row.metric, row.model): row for row in result.rows if row.traffic == traffic}
     pairs = {(one.metric, one.model): one for one in result.pairs if one.traffic == traffic}
     for title in dict.fromkeys(map(family_of, metrics)):
@@ -157,14 +174,43 @@ def families(result: ReplayResult, traffic: str, metrics: Sequence[str]) -> Iter
             yield Family(title, own, _tabulated(result, f"{title}, {where}", lines))
 
 
+def beside_parts(result: ReplayResult, metrics: Sequence[str]) -> Iterator[TextTable]:
+    """Set each part beside the whole: differences of two models, or one model's values."""
+    if not result.parts:
+        return
+    whole = main_traffic(result)
+    names = {whole: "all" if whole in (POOLED, "all") else whole}
+    names |= {part.name: part.name for part in result.parts}
+    rows = {(row.metric, row.model, row.traffic): row for row in result.rows}
+    pairs = {(one.metric, one.model, one.traffic): one for one in result.pairs}
+    rivals = rivals_of(result)
+
+    def cell(metric: str, model: str, traffic: str) -> str:
+        change = pairs.get((metric, model, traffic))
+        return _difference(change) if change else _value(rows[metric, model, traffic], 4, True)
+
+    lines = [
+        (*([model] if len(rivals) > 1 else []), metric, *(cell(metric, model, t) for t in names))
+        for metric in metrics
+        for _, model in rivals
+    ]
+    heads = [*(["model"] if len(rivals) > 1 else []), "metric", *names.values()]
+    first, model = rivals[0]
+    lead = f"{model} - {first}, paired by unit" if first and len(rivals) == 1 else "each model"
+    texts = (f"{p.name}: {p.where} ({fmt.count(p.units)} units)" for p in result.parts)
+    said = f"{lead}. {'; '.join(texts)}."
+    kinds: list[Kind] = ["number" if head in names.values() else "name" for head in heads]
+    yield TextTable("Parts beside the whole", said, tuple(heads), tuple(lines), tuple(kinds))
+
+
 def traffics(result: ReplayResult) -> list[str]:
-    """List the traffic of each variant, then all traffic together."""
+    """List the traffic of each variant, then all traffic together, then the parts."""
     return list(dict.fromkeys(row.traffic for row in result.rows))
 
 
 def main_traffic(result: ReplayResult) -> str:
     """Choose the traffic that a short table shows: all together."""
-    return next((name for name in traffics(result) if name == POOLED), traffics(result)[-1])
+    return next((name for name in traffics(result) if name == POOLED), traffics(result)[0])
 
 
 def rivals_of(result: ReplayResult) -> list[tuple[str, str]]:
@@ -272,7 +318,9 @@ def curves(result: ReplayResult) -> Iterator[tuple[str, str, list[replay.Curve]]
         elbows = (
             f"{c.model} has none" if c.elbow is None else f"{c.model} at {c.elbow}" for c in own
         )
+        means = [f"{c.model} {c.mean:.5g}" for c in own if c.mean is not None]
         said = f"Elbow (further places add less): {'; '.join(elbows)}."
+        said += f" Mean over every k: {', '.join(means)}." if means else ""
         yield f"{metric}, traffic of {traffic}", said, own
 
 
@@ -366,6 +414,7 @@ def offline_part(result: ReplayResult) -> Iterator[Block]:
         )
         if over_k:
             yield Closed(f"{title}: over k", over_k)
+    yield from beside_parts(result, shown)
     yield Closed("Definitions, coverage, rows set aside and policies", _accounts(result))
 
 

@@ -96,6 +96,33 @@ class ModelCoverage(Frozen):
     scored_units: int
 
 
+class ReplayPart(Frozen):
+    """A part of the log: rows for which an expression is true.
+
+    Attributes:
+        name: The `traffic` of its rows.
+        where: The expression.
+        of: Whose columns it reads: `log`, or of lists and a ground truth `truth` or `run`.
+        units: Units with such a row.
+        coverage: How much of the part has scores of each model.
+    """
+
+    name: str
+    where: str
+    of: str
+    units: int
+    coverage: tuple[ModelCoverage, ...]
+
+
+class JudgedShare(Frozen):
+    """How many items of a model's lists nobody judged, of the whole or of the part of this name."""
+
+    model: str
+    part: str
+    items: int
+    unjudged: int
+
+
 class CalibrationBin(Frozen):
     """A bin of the calibration curve: click rate against predicted score.
 
@@ -126,18 +153,23 @@ class CurvePoint(Frozen):
 class Curve(OfModel):
     """A metric, by its id without a cut-off, at every cut-off from 1 on.
 
-    `elbow` is the cut-off after which the gain levels off; None without one.
+    `elbow` is the cut-off after which the gain levels off; None without one. `mean` is that of the
+    points, with its interval; of DCG it is MDCG.
     """
 
     points: tuple[CurvePoint, ...]
     elbow: int | None
+    mean: float | None = None
+    mean_low: float | None = None
+    mean_high: float | None = None
+    mean_reason: str | None = None
 
 
 class ReplayResult(Tabled[ReplayRow], DrawnRecord):
     """The result of a replay.
 
     `definitions` are formulas by metric id; `policy` says how cases that they leave open were
-    treated.
+    treated. Rows and pairs of `parts` follow those of the whole log, with the part as `traffic`.
     """
 
     ROWS: ClassVar = ("rows", "metric", "model", "traffic")
@@ -156,6 +188,8 @@ class ReplayResult(Tabled[ReplayRow], DrawnRecord):
     notes: tuple[str, ...]
     curves: tuple[Curve, ...] = ()
     questions: tuple[str, ...] = ()
+    parts: tuple[ReplayPart, ...] = ()
+    judged: tuple[JudgedShare, ...] = ()
 
     def row(self, metric: str, model: str | None = None, traffic: str | None = None) -> ReplayRow:
         """Return the first row of a metric, and of a model and a traffic if they are named."""

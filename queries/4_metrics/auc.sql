@@ -47,14 +47,20 @@ per_unit as (
 ),
 sized as (
   select variant, count(*) as units from per_unit group by variant
+),
+influences as (
+  select
+    p.unit_id,
+    o.auc + z.units * (
+      cast(p.won_halves as double) / nullif(2.0e0 * o.positives * o.negatives, 0)
+      - o.auc * (p.positives / nullif(o.positives, 0) + p.negatives / nullif(o.negatives, 0))
+    ) as pseudo_value
+  from per_unit p
+  join overall o on p.variant = o.variant
+  join sized z on p.variant = z.variant
+  where o.positives > 0 and o.negatives > 0
 )
 select
-  p.unit_id, true as in_period, 1 as c_scored_units,
-  cast(round(1e9 * (o.auc + z.units * (
-    cast(p.won_halves as double) / nullif(2.0e0 * o.positives * o.negatives, 0)
-    - o.auc * (p.positives / nullif(o.positives, 0) + p.negatives / nullif(o.negatives, 0))
-  ))) as bigint) as c_auc
-from per_unit p
-join overall o on p.variant = o.variant
-join sized z on p.variant = z.variant
-where o.positives > 0 and o.negatives > 0
+  unit_id, true as in_period, 1 as c_scored_units,
+  cast(round(1e9 * pseudo_value) as bigint) as c_auc, round(1e12 * pseudo_value) as fine_auc
+from influences

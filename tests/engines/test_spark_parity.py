@@ -235,6 +235,19 @@ RUNS: dict[str, Callable[[Any], object]] = {
             metrics=[*OFFLINE, "ild@3[vectors]", "recall@3", "gauc[units]"],
         ),
     ),
+    "blends and parts of numbers": lambda e: replay(
+        Run(
+            nasty.numbers_experiment(
+                models={"x": {"score": "a"}, "y": {"score": "0.3 * a + 0.7 * b / position"}}
+            ).experiment,
+            *(e, nasty.numbers()),
+        ),
+        ReplayOptions(
+            k=(3, "own: 1 + 1"),
+            metrics=["ndcg@own[lin]", "bpref", "err@3", "rbp@own[0.8]", "judged@3", "r2", "mape"],
+            where={"some": "a > 0.2 and position < 4"},
+        ),
+    ),
     "vectors of numbers": lambda e: replay(
         Run(NUMBERS, e, nasty.numbers()),
         ReplayOptions(k=(3,), metrics=["dcg@3[lin]"], relevance="similarity"),

@@ -3,9 +3,11 @@
 import numpy as np
 import pandas as pd
 import pytest
+from scipy import stats
 
 import abeval
 from abeval.offline.curves import elbow
+from tests.offline.frames import one_list
 
 ENTRIES = {
     "name": "sliced",
@@ -72,3 +74,39 @@ def test_a_curve_has_every_cut_off_and_its_elbow(log):
 )
 def test_the_elbow_is_furthest_from_the_line_between_the_ends(points, expected):
     assert elbow(points) == expected
+
+
+def test_the_mean_of_dcg_over_windows_is_that_of_the_seed_document():
+    # Seed 000: relevance 0, 5, 1, 4, 2 in the order of the list; DCG at 5 is 6.151.
+    grades = [0, 5, 1, 4, 2]
+    run, truth = one_list(grades)
+    found = abeval.evaluate(run, truth, metrics=["dcg@5[lin]"], curve=5).result
+    (curve,) = found.curves
+    terms = np.array(grades) / np.log2(np.arange(2, 7))
+    assert [point.value for point in curve.points] == pytest.approx(np.cumsum(terms), abs=1e-11)
+    assert curve.mean == pytest.approx(np.cumsum(terms).mean(), abs=1e-11)
+    assert curve.elbow == 2
+    assert curve.mean_reason == "too_few_units"
+
+
+def test_the_mean_over_windows_has_the_interval_of_units_means(log):
+    rows = log[log.request_id % 2 == 0]
+    columns = abeval.JudgedColumns(unit="user_id", relevance="click")
+    given = {"columns": columns, "metrics": ["ndcg@1[exp]"], "no_relevant": "zero"}
+    found = abeval.evaluate_log(rows, ["old", "new"], curve=6, **given)
+    of = [f"ndcg@{k}[exp]" for k in range(1, 7)]
+    units = abeval.evaluate_log(rows, ["old"], **{**given, "metrics": of}).per_unit["old"]
+    means = units.mean(axis=1)
+    half = stats.t.ppf(0.975, len(means) - 1) * means.std() / np.sqrt(len(means))
+    curve = next(c for c in found.result.curves if c.model == "old")
+    assert curve.mean == pytest.approx(means.mean(), abs=1e-11)
+    assert (curve.mean_low, curve.mean_high) == pytest.approx(
+        (means.mean() - half, means.mean() + half), abs=1e-9
+    )
+
+
+def test_a_curve_without_every_point_has_no_mean(log):
+    found = replayed(log, metrics=["recall@1"], curve=12)
+    curve = found.curves[0]
+    assert curve.points[-1].reason == "k_covers_list"
+    assert (curve.mean, curve.mean_reason) == (None, "k_covers_list")

@@ -21,10 +21,14 @@ def columns(form, seed=1, n=400):
     skill = rng.beta(2, 8, n)
     clicks = rng.binomial(rows.astype(int), skill).astype(float)
     loss = rows * rng.uniform(0.2, 0.6, n)
-    return Columns(loss, rows, clicks if form in ("entropy", "information") else None, form)
+    if form == "explained":
+        return Columns(loss, rows, (clicks, clicks**2 / rows + rows * rng.uniform(1, 2, n)), form)
+    return Columns(loss, rows, (clicks,) if form in ("entropy", "information") else (), form)
 
 
-@pytest.mark.parametrize("form", ["ratio", "root", "total", "entropy", "information"])
+@pytest.mark.parametrize(
+    "form", [*("ratio", "root", "total", "entropy", "information", "explained")]
+)
 def test_the_derivative_of_every_form_is_its_slope(form):
     given = columns(form)
     mean = Moments.of(*given.stacked(EVERYONE)).mean
@@ -37,7 +41,7 @@ def test_the_derivative_of_every_form_is_its_slope(form):
         assert slope[i] == pytest.approx(numeric, rel=1e-6, abs=1e-9)
 
 
-@pytest.mark.parametrize("form", ["ratio", "root", "entropy", "information"])
+@pytest.mark.parametrize("form", ["ratio", "root", "entropy", "information", "explained"])
 def test_intervals_are_those_of_a_jackknife(form):
     given = columns(form)
     found = estimate(given, EVERYONE, 0.05)
@@ -58,7 +62,7 @@ def test_two_alike_models_are_told_apart_no_more_often_than_they_may_be(form):
         rng = np.random.default_rng(seed)
         base = columns(form, seed)
         models = [
-            Columns(base.above * rng.lognormal(0, 0.2, 400), base.below, base.clicks, form)
+            Columns(base.above * rng.lognormal(0, 0.2, 400), base.below, base.others, form)
             for _ in range(2)
         ]
         effect = compare(*models, EVERYONE, 0.05)
@@ -124,7 +128,7 @@ def test_intervals_of_few_hits_cover_the_truth():
     rng, covered, runs = np.random.default_rng(3), 0, 1000
     for hits in rng.random((runs, 40)) < 0.05:
         found = estimate(
-            Columns(hits.astype(float), np.ones(40), None, "ratio", True), EVERYONE[:40], 0.05
+            Columns(hits.astype(float), np.ones(40), (), "ratio", True), EVERYONE[:40], 0.05
         )
         covered += found.low <= 0.05 <= found.high
     assert covered / runs > 0.93

@@ -167,6 +167,7 @@ def judged(listed: list[Listed], truth: list[Judgement]) -> Keyed:
                 "tie": row.tie,
                 "grade": max(grade or 0.0, 0.0),
                 "category": None,
+                "judged": int(grade is not None),
             }
     return expected
 

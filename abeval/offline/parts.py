@@ -1,0 +1,55 @@
+"""Evaluate a whole log, the parts of it that are asked for, and curves over k."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+
+from abeval.offline.candidates import Accounts
+from abeval.offline.curves import curves
+from abeval.offline.estimates import Estimates, PartSums, result_of
+from abeval.offline.expressions import Expression
+from abeval.offline.metrics import Scoring
+from abeval.offline.sums import Sums
+from abeval.progress import Step
+from abeval.results.replay import ReplayResult
+
+SumPart = Callable[[Scoring, Expression | None], tuple[Sums, Accounts]]
+"""Sums metrics of a part, or of the whole for None; counts what was left out."""
+
+
+def evaluate_parts(
+    sum_part: SumPart,
+    scoring: Scoring,
+    step: Step,
+    *,
+    name: str,
+    control: str | None,
+    notes: Sequence[str] = (),
+    of: Mapping[str, str] | None = None,
+) -> tuple[ReplayResult, Sums]:
+    """Return the result of the whole and its parts, and the sums of the whole.
+
+    The models are compared with that of `control`. `of` says whose columns a part reads, by its
+    name; without, they are those of the log.
+    """
+    sums, accounts = sum_part(scoring, None)
+    parts = [
+        PartSums(part, "log" if of is None else of[part.name], sum_part(scoring, part)[0])
+        for part in scoring.parts
+    ]
+    step("inference")
+    result = result_of(
+        sums,
+        scoring,
+        name=name,
+        control=control,
+        accounting=accounts,
+        notes=notes,
+        parts=parts,
+    )
+    if scoring.curve:
+        step("curves")
+        of_k = replace(scoring, metrics=scoring.curve)
+        every = [sum_part(of_k, part)[0] for part in (None, *scoring.parts)]
+        drawn = [curve for own in every for curve in curves(Estimates(own, of_k))]
+        result = replace(result, curves=tuple(drawn))
+    return result, sums
