@@ -363,7 +363,8 @@ def faulty_expression(
         return error
     without = replace(shape, scores={})
     for text, name in shape.scores.items():
-        seen = views.seen_view(experiment, replace(without, scores={text: name}), engine, ())
+        own = replace(without, scores={text: name})
+        seen = views.impressions_view(experiment, own, engine, ())
         if views.blended_scores(shape) and _fails(f"select max({name}) from ({seen}) as s", engine):
             models = [m for m, column in shape.model_scores.items() if column == name]
             return uncomputable(f"models.{models[0]}.score: {text!r}", error)
