@@ -68,6 +68,7 @@ class LogShape:
         events: SQL of each value per impression that quantiles rank, or that units are judged by
             since their exposure, null for no value → column.
         table: The table of units beside the impressions, None without one.
+        has_pre_period: Whether the experiment says which impressions are from before it.
     """
 
     impressions: LogColumns
@@ -84,6 +85,7 @@ class LogShape:
     events: Mapping[str, str] = field(default_factory=dict)
     outcomes: Mapping[str, Computed] = field(default_factory=dict)
     table: Computed | None = None
+    has_pre_period: bool = False
 
     @property
     def names_variant(self) -> bool:
@@ -134,6 +136,7 @@ class LogShape:
             "category": self.has_item_categories,
             # Whatever the columns are called that variants serve.
             "score": bool(self.score_of),
+            "[pre_period]": self.has_pre_period,
         }
         own = {need for need in get_args(definition.Need) if need in self.impressions}
         return frozenset(own - {"score"} | {need for need, is_met in others.items() if is_met})
@@ -176,7 +179,8 @@ def shape_of(
     canonical = UNIT_COLUMNS if experiment.of_units else EXPRESSION_COLUMNS
     scores, score_of = _served_scores(experiment, log)
     clicks, items, exposures = (logs.get(name) for name in ("clicks", "items", "exposures"))
-    shape = LogShape(log, clicks, items, exposures, scores, score_of)
+    has_pre_period = experiment.pre_period is not None
+    shape = LogShape(log, clicks, items, exposures, scores, score_of, has_pre_period=has_pre_period)
     met = [m for m in metrics if m.needs <= shape.needs_met(experiment.unit)]
     ranked = [term for metric in met for term in definition.event_terms(metric)]
     values = [value for metric in met for value in definition.row_values(metric)]

@@ -8,7 +8,7 @@ from datetime import datetime
 
 from abeval.engines.builders import has_whole_hours
 from abeval.engines.sources import relation_of
-from abeval.engines.sql import Engine, literal, quoted
+from abeval.engines.sql import Engine, literal, query, quoted
 from abeval.experiment.model import Experiment
 from abeval.experiment.problems import NOT_JOINED
 from abeval.experiment.sections import Period
@@ -581,6 +581,18 @@ def show_scored(engine: Engine, sql: str) -> None:
 def show_valued(engine: Engine, sql: str) -> None:
     """Show impressions with a value that is ranked (unit_id, day, value) as `valued`."""
     engine.view("valued", sql)
+
+
+def write_popularity(engine: Engine, item: str) -> None:
+    """Write how often each item was shown before the period, to all units: `item_popularity`.
+
+    `item` is SQL of an item of a row `l`. Units that are not analysed count too: what is popular
+    does not depend on who is compared.
+    """
+    known = "l.unit_id is not null and l.item_id is not null"
+    sql = f"select {item} as item_id from logged l where l.phase = {BEFORE} and {known}"
+    engine.view("earlier_items", sql)
+    engine.table("item_popularity", query("catalogue/item_popularity"))
 
 
 def show_rows(engine: Engine, sql: str) -> None:

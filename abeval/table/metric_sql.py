@@ -23,7 +23,13 @@ from abeval.logs.placing_sql import placed_sql
 from abeval.logs.prepare import Prepared, prepare
 from abeval.logs.run import Run, opened
 from abeval.logs.shape import LogShape, value_columns
-from abeval.logs.views import ITEM_GROUPS, show_rows, show_scored, show_valued
+from abeval.logs.views import (
+    ITEM_GROUPS,
+    show_rows,
+    show_scored,
+    show_valued,
+    write_popularity,
+)
 from abeval.metrics.definition import CATALOGUE, FUNCTION, QUANTILE, UNIT_DAY, Metric, Term, scales
 from abeval.packaged import table_beside
 from abeval.stats.catalogue import SEED
@@ -49,7 +55,18 @@ def metric_statements(experiment: Experiment, names: Sequence[str]) -> dict[str,
     ]
     for metric in metrics:
         _check(experiment, metric)
-    bare: dict[str, object] = {"segments": {}, "cuts": {}, "pre_period": None}
+    of_past = [metric for metric in metrics if metric.source.of_past]
+    now = [metric for metric in metrics if not metric.source.of_past]
+    texts = _statements(experiment, now, {"pre_period": None}) if now else {}
+    texts |= _statements(experiment, of_past, {}) if of_past else {}
+    return {metric.name: texts[metric.name] for metric in metrics}
+
+
+def _statements(
+    experiment: Experiment, metrics: Sequence[Metric], without: Mapping[str, object]
+) -> dict[str, str]:
+    """Write the statement of each metric, of an experiment without what none of them reads."""
+    bare: dict[str, object] = {"segments": {}, "cuts": {}, **without}
     experiment, texts = experiment.model_copy(update=bare), dict[str, str]()
     recorder = Recorder(experiment.engine, experiment.folder)
     with opened(experiment, {}, engine=recorder) as run:
@@ -227,6 +244,8 @@ def _source_rows(run: Run, prepared: Prepared, metric: Metric) -> str:
         show_scored(engine, scored_rows(prepared.shape, ("unit_id", "click")))
     else:
         show_rows(engine, _VALUES["metric_rows"])
+    if source.of_past:
+        write_popularity(engine, "l.item_id")
     engine.view(source.name, query(source.query))
     return source.name
 
