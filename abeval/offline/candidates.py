@@ -94,12 +94,15 @@ class Candidates:
         points: Model → SQL of `unit_id, request_id, item_id, score, grade`, a row for each
             impression, which metrics of the scores themselves read. With points all models order
             the same items of a request; without, these metrics read `sql`.
+        judged: SQL of `request_id, item_id`, the pairs that are judged, where lists hold others
+            too; None where all are.
     """
 
     sql: Mapping[str, str]
     history: str | None = None
     catalogue: str | None = None
     points: Mapping[str, str] = field(default_factory=dict)
+    judged: str | None = None
 
 
 class Number(NamedTuple):

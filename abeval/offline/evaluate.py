@@ -179,7 +179,8 @@ def evaluate(
             lists[model], left_out = _write_list(engine, i, model, request, item)
             accounts += left_out
         numbered = candidates.number_sources(beside, item)
-        judged = Candidates(lists, numbered.get("history"), numbered.get("catalogue"))
+        pairs = "select request_id, item_id from truth_rows"
+        judged = Candidates(lists, numbered.get("history"), numbered.get("catalogue"), judged=pairs)
         return _evaluated(engine, named, judged, units, accounts, scoring)
 
 

@@ -13,7 +13,9 @@ from abeval.bounds import MAX_BINS, MAX_CUTOFF, MAX_VALUE, MIN_ALPHA, check_betw
 from abeval.errors import ExperimentError
 from abeval.packaged import table_beside
 
-Family = Literal["list", "tied", "pairs", "auc", "point", "bins", "beyond", "catalogue"]
+Family = Literal[
+    "list", "tied", "pairs", "auc", "point", "predicted", "bins", "beyond", "catalogue"
+]
 Cut = Literal["required", "optional", "none"]
 Form = Literal["ratio", "root", "total", "entropy", "information"]
 
@@ -138,6 +140,9 @@ _LIBRARIES = ("bin", "bin,list", "bin,k", "lin,ties")
 _ON_REQUEST = ("threshold", "vectors")
 """Variants that need an option or a column."""
 
+_NAMED = ("predicted",)
+"""Families that only who names a metric gets: most logs have a score for every row."""
+
 
 def parse_metric(text: str) -> OfflineMetric:
     """Return the metric of an id.
@@ -186,7 +191,8 @@ def default_metrics(ks: Sequence[int]) -> tuple[OfflineMetric, ...]:
     """
     cut = [d for d in RANKING if d.cut != "none" and d.variant not in _LIBRARIES]
     at_k = [OfflineMetric(d, k) for k in ks for d in cut]
-    whole = [OfflineMetric(d) for d in SCORES if d.variant not in _ON_REQUEST]
+    of_scores = (d for d in SCORES if d.variant not in _ON_REQUEST and d.family not in _NAMED)
+    whole = [OfflineMetric(d) for d in of_scores]
     lists = [OfflineMetric(d, k) for k in ks for d in BEYOND if d.variant not in _ON_REQUEST]
     return (*at_k, *whole, *lists)
 

@@ -132,6 +132,8 @@ def run_models(
         _open(engine, candidates, model, uncompared > 0)
         models[model] = _start_sums(engine, units)
         _add_metrics(engine, models[model], scoring)
+        if any(metric.definition.family == "predicted" for metric in scoring.metrics):
+            _add_predicted(engine, candidates, model, models[model])
     return Sums(
         units=units,
         models=models,
@@ -362,6 +364,16 @@ def _add_auc(engine: Engine, sums: ModelSums) -> None:
         rows = engine.arrays(query("units/auc"))
         columns = {"unit_id": rows["unit_id"], "v_auc": rows["c_auc"]}
         sums.add(f"auc_{by}", columns | {"units": rows["c_scored_units"]})
+
+
+def _add_predicted(engine: Engine, candidates: Candidates, model: str, sums: ModelSums) -> None:
+    """Count judged pairs, and those with a score, of all requests: uncompared ones lack some."""
+    pairs = f"select m.unit_id, m.score from ({candidates.sql[model]}) m"
+    if candidates.judged is not None:
+        same = "m.request_id = j.request_id and m.item_id = j.item_id"
+        pairs = f"{pairs} semi join ({candidates.judged}) j on {same}"
+    engine.view("judged_pairs", pairs)
+    sums.add("predicted", engine.arrays(query("offline/predicted")))
 
 
 def _add_held(engine: Engine, wanted: Sequence[OfflineMetric], sums: ModelSums) -> None:

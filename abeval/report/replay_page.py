@@ -135,7 +135,7 @@ def family_of(metric: str) -> str:
     definition = DEFINITIONS.get((name, variant), named)
     if definition is None or definition.of_requests:
         return "Ranking"
-    if definition.family in ("beyond", "catalogue"):
+    if definition.family in ("beyond", "catalogue", "predicted"):
         return "Beyond accuracy"
     return _OTHERS.get(name, "Classification")
 
