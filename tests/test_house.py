@@ -48,7 +48,7 @@ OFFLINE = (
     ("inference",),
     ("sums",),
     ("impressions",),
-    ("other_logs",),
+    ("other_logs", "inputs"),
     ("candidates",),
     ("metrics",),
 )

@@ -97,11 +97,12 @@ def choose(metrics: Sequence[str], valued: Iterable[str]) -> list[str]:
     kept: set[str] = set()
     for names in fig.group(metrics, lambda name: split_id(name)[1]).values():
         few = len(names) <= ROWS
-        kept.update(names if few else _quoted([name for name in names if name in with_value]))
+        kept.update(names if few else quote_metrics([name for name in names if name in with_value]))
     return [name for name in metrics if name in kept]
 
 
-def _quoted(names: Sequence[str]) -> list[str]:
+def quote_metrics(names: Sequence[str]) -> list[str]:
+    """Choose at most a dozen metrics, one definition of each, those that most teams quote first."""
     one_each: dict[str, str] = {}
     for name in names:
         metric, _, definition = split_id(name)
