@@ -14,7 +14,7 @@ from numbers import Integral, Real
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, TypeGuard
 
-from abeval.engines.sql import Engine, is_number, quoted
+from abeval.engines.sql import NO_TYPE, Engine, is_number, quoted
 from abeval.errors import LogError
 
 if TYPE_CHECKING:
@@ -121,7 +121,7 @@ def _lines(path: Path) -> Iterator[tuple[int, list[str]]]:
     """Yield the number and the words of each line that has some."""
     opener = gzip.open if path.suffix == ".gz" else open
     try:
-        with opener(path, "rt", encoding="utf-8") as file:
+        with opener(path, "rt", encoding="utf-8-sig") as file:
             for number, line in enumerate(file, start=1):
                 if words := line.split():
                     yield number, words
@@ -176,7 +176,7 @@ def _run_of_lines(model: str, run: object, path: Path, lines: pd.DataFrame) -> o
     if isinstance(run, Mapping) or hasattr(run, "columns"):
         return _run(model, run)
     if isinstance(run, Integral):
-        scores: object = [*_feature(path, f"{run}:")]
+        scores: object = _read_feature(path, f"{run}:")
     elif isinstance(run, str | os.PathLike):
         # RankLib writes the query and the place before the score.
         file = Path(run)
@@ -193,11 +193,18 @@ def _run_of_lines(model: str, run: object, path: Path, lines: pd.DataFrame) -> o
     return lines[["request_id", "item_id"]].assign(score=values)
 
 
-def _feature(path: Path, start: str) -> Iterator[float]:
-    """Yield a feature of each line; one that a line does not write is 0."""
+def _read_feature(path: Path, start: str) -> list[float]:
+    """Read a feature of each line, 0 where a line does not write it."""
+    name, values, is_known = f"feature {start[:-1]}", list[float](), False
     for line, words in _lines(path):
-        text = next((word for word in words[2:] if word.startswith(start)), f"{start}0")
-        yield _number(path, line, f"feature {start[:-1]}", text.removeprefix(start))
+        text = next((word for word in words[2:] if word.startswith(start)), "")
+        is_known |= bool(text)
+        values.append(_number(path, line, name, text.removeprefix(start) or "0"))
+    if not is_known:
+        raise LogError(
+            f"no line of {path} has {name}", "name a feature by its number, or give scores"
+        )
+    return values
 
 
 class Frame(NamedTuple):
@@ -223,7 +230,10 @@ class Frames:
         Raises:
             LogError: The frame lacks a column, or several may be it.
         """
-        self.engine.add_frame(f"{name}_given", frame)
+        try:
+            self.engine.add_frame(f"{name}_given", frame)
+        except LogError as error:
+            raise LogError(error.what.replace(f"{name}_given", called), error.hint) from error
         has = self.engine.columns(f"{name}_given")
         own = {one: column for one in _COLUMNS if (column := self._find(called, one, has))}
         for column in needed:
@@ -284,7 +294,10 @@ class Frames:
     def _kinds(self, name: str) -> dict[str, list[str]]:
         """Return text, or numbers → the frames whose ids are of this kind."""
         kinds: dict[str, list[str]] = {}
-        for frame in (frame for frame in self.added if name in frame.types):
+        for frame in self.added:
+            # A frame without rows has no types.
+            if frame.types.get(name, NO_TYPE) == NO_TYPE:
+                continue
             kind = "text" if _is_text(frame.types[name]) else "numbers"
             kinds.setdefault(kind, []).append(frame.called)
         return kinds

@@ -174,6 +174,18 @@ def test_a_letor_file_is_judged_by_scores_of_its_lines(
     )
 
 
+def test_a_feature_that_no_line_has_is_refused(letor: Path) -> None:
+    with pytest.raises(LogError, match=r"no line of .*test\.letor has feature 9"):
+        evaluated({"m": 9}, letor)
+
+
+def test_what_is_no_list_is_named_by_its_model() -> None:
+    with pytest.raises(LogError, match=r"^new: int is not a frame"):
+        evaluated({"new": 5}, QRELS)
+    with pytest.raises(LogError, match=r"^truth: None is not a frame"):
+        evaluated(RUN, None)
+
+
 def test_scores_of_other_lines_are_refused(letor: Path) -> None:
     with pytest.raises(LogError, match=r"m: 2 scores, but .*test\.letor has 5 lines"):
         evaluated({"m": [1.0, 2.0]}, letor)
