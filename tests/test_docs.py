@@ -158,7 +158,7 @@ def test_every_page_that_the_package_names_is_there() -> None:
 def test_the_readme_and_the_docs_can_be_read() -> None:
     words = {page: len(text.split()) for page, text in DOCS.items() if "docs/" in page}
     assert len(DOCS["README.md"].split()) <= 900
-    assert len(DOCS["README.md"].split()) + sum(words.values()) <= 25_000, words
+    assert len(DOCS["README.md"].split()) + sum(words.values()) <= 26_000, words
 
 
 RESULTS = sorted((ROOT / "benchmarks/results").glob("*.md"))

@@ -49,7 +49,7 @@ OFFLINE = (
     ("inference",),
     ("sums",),
     ("impressions",),
-    ("other_logs",),
+    ("other_logs", "inputs"),
     ("candidates",),
     ("metrics",),
     ("expressions",),

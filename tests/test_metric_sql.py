@@ -213,6 +213,11 @@ def test_all_metrics_of_the_sample_are_those_of_the_analysis(
     assert check(abeval.load(SAMPLE), monkeypatch) == 21
 
 
+def test_items_and_users_before_the_period_are_looked_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    loaded = abeval.load(SAMPLE).replace(metrics=[{"name": "novelty"}, {"name": "serendipity"}])
+    assert check(loaded, monkeypatch) == 2
+
+
 @pytest.mark.whole
 def test_what_is_printed_of_a_metric_is_short_and_in_lower_case(
     capsys: pytest.CaptureFixture[str],

@@ -17,14 +17,16 @@ from abeval.logs.run import Run
 from abeval.logs.shape import LogShape, value_columns
 from abeval.logs.unit_arrays import NO_DAY, UnitDays, Units, key_of, narrow
 from abeval.logs.units import SubBuckets
-from abeval.logs.views import ITEM_GROUPS, show_rows
+from abeval.logs.views import ITEM_GROUPS, show_rows, write_popularity
 from abeval.metrics.definition import (
     AUC,
     CATALOGUE,
     CATEGORY_DIVERSITY,
     GAUC,
+    NOVELTY,
     PAGE_VIEWS,
     QUANTILE,
+    SERENDIPITY,
     SERVED_RANKING,
     SESSIONS,
     Source,
@@ -32,7 +34,8 @@ from abeval.metrics.definition import (
 from abeval.threads import give_back
 
 LISTS = (PAGE_VIEWS, SERVED_RANKING, CATEGORY_DIVERSITY)
-DAILY = (*LISTS, SESSIONS)
+OF_PAST = (NOVELTY, SERENDIPITY)
+DAILY = (*LISTS, *OF_PAST, SESSIONS)
 """Sources whose days add up: their rows before the period are read, too."""
 
 ROW_SOURCES = frozenset((*DAILY, GAUC, AUC, QUANTILE, CATALOGUE))
@@ -160,17 +163,21 @@ class UnitRows(PreparedLogs):
         )
 
     def _write_daily(self) -> None:
-        """Write what lists and sessions need of the rows of both phases."""
+        """Write what lists, sessions and items before need of the rows of both phases."""
         engine, joins = self.engine, ""
         columns = {"in_period": "l.in_period", "day": _DAY}
         if not self.sources.isdisjoint(LISTS):
-            is_number = engine.columns("logged")["request_id"] in _NUMBERS
-            columns["request_id"] = "l.request_id" if is_number else _hash(engine, "l.request_id")
+            columns["request_id"] = _number(engine, "request_id")
+        if not self.sources.isdisjoint(OF_PAST):
+            columns["item"] = _number(engine, "item_id")
+            write_popularity(engine, columns["item"])
         if SESSIONS in self.sources:
             columns["time_ms"] = "l.time_ms"
         if SERVED_RANKING in self.sources:
-            columns |= {"position": "l.position", "click": _CLICK}
-        if CATEGORY_DIVERSITY in self.sources:
+            columns["position"] = "l.position"
+        if not self.sources.isdisjoint((SERVED_RANKING, SERENDIPITY)):
+            columns["click"] = _CLICK
+        if not self.sources.isdisjoint((CATEGORY_DIVERSITY, SERENDIPITY)):
             has_own, by_item = "category" in self.shape.impressions, self.shape.has_item_categories
             own = [_hash(engine, "l.category")] if has_own else []
             if by_item:
@@ -274,6 +281,12 @@ from (select distinct item_id from logged where item_id is not null) as shown
 def _hash(engine: Engine, column: str) -> str:
     """Write a word of 64 bits that stands for a value, null for null."""
     return f"case when {column} is not null then {engine.hash64([column])} end"
+
+
+def _number(engine: Engine, column: str) -> str:
+    """Write an id of a row `l`, or where it is no number the word that stands for it."""
+    is_number = engine.columns("logged")[column] in _NUMBERS
+    return f"l.{column}" if is_number else _hash(engine, f"l.{column}")
 
 
 def _pick_by_variant(columns: Sequence[str | None]) -> str:

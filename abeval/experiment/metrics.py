@@ -19,7 +19,7 @@ IMPRESSIONS, CLICKS, UNITS = "impressions", "clicks", "units"
 
 _NEEDED_BY: dict[str, Need] = {
     "dwell_ms": "dwell",
-    **{need: need for need in get_args(Need) if need not in ("unit", "ts")},
+    **{need: need for need in get_args(Need) if need not in ("unit", "ts", "[pre_period]")},
 }
 """Column that an expression reads → what the impressions must have."""
 
@@ -34,8 +34,9 @@ def known_metrics(experiment: Experiment) -> dict[str, Metric]:
 def chosen_metrics(experiment: Experiment) -> tuple[Metric, ...]:
     """Return the metrics of the scorecard in the order of the file, with its roles and margins.
 
-    A file that lists none gets every built-in metric, CTR as the goal. Where clusters were
-    randomised, a mean over their units is a ratio: Σ value / Σ units.
+    A file that lists none gets the built-in metrics, CTR as the goal, but for those that ask how
+    items were before the period. Where clusters were randomised, a mean over their units is a
+    ratio: Σ value / Σ units.
     """
     metrics = _listed(experiment)
     if experiment.design is None:
@@ -44,12 +45,13 @@ def chosen_metrics(experiment: Experiment) -> tuple[Metric, ...]:
 
 
 def _listed(experiment: Experiment) -> tuple[Metric, ...]:
-    """Return the metrics that the file lists, or all."""
+    """Return the metrics that the file lists, or all but those that look things up before."""
     known, choices = known_metrics(experiment), experiment.metrics
     if not choices:
         return tuple(
             replace(metric, covariates=tuple(_of_table(experiment, metric)))
             for metric in known.values()
+            if not metric.source.of_past
         )
     for number, choice in enumerate(choices):
         if choice.of_events:

@@ -18,7 +18,10 @@ from abeval.metrics.definition import Metric, scales
 from abeval.stats.moments import Moments
 from abeval.stats.records import Refusal
 
-_AVERAGES = (definition.GAUC, definition.SERVED_RANKING, definition.CATEGORY_DIVERSITY)
+_AVERAGES = (
+    *(definition.GAUC, definition.SERVED_RANKING, definition.CATEGORY_DIVERSITY),
+    definition.NOVELTY,
+)
 """Sources of averages of a quality, whose numerators are totals of nothing."""
 
 

@@ -74,6 +74,7 @@ class LogShape:
         events: SQL of each value per impression that quantiles rank, or that units are judged by
             since their exposure, null for no value → column.
         table: The table of units beside the impressions, None without one.
+        has_pre_period: Whether the experiment says which impressions are from before it.
     """
 
     impressions: LogColumns
@@ -91,6 +92,7 @@ class LogShape:
     events: Mapping[str, str] = field(default_factory=dict)
     outcomes: Mapping[str, Computed] = field(default_factory=dict)
     table: Computed | None = None
+    has_pre_period: bool = False
 
     @property
     def blends(self) -> dict[str, str]:
@@ -146,6 +148,7 @@ class LogShape:
             "category": self.has_item_categories,
             # Whatever the columns are called that variants serve.
             "score": bool(self.score_of),
+            "[pre_period]": self.has_pre_period,
         }
         own = {need for need in get_args(definition.Need) if need in self.impressions}
         return frozenset(own - {"score"} | {need for need, is_met in others.items() if is_met})
@@ -192,7 +195,17 @@ def shape_of(
         {name: scores[text] for name, text in texts.items()} for texts in (of_variants, of_models)
     )
     clicks, items, exposures = (logs.get(name) for name in ("clicks", "items", "exposures"))
-    shape = LogShape(log, clicks, items, exposures, scores, score_of, model_scores)
+    has_pre_period = experiment.pre_period is not None
+    shape = LogShape(
+        log,
+        clicks,
+        items,
+        exposures,
+        scores,
+        score_of,
+        model_scores,
+        has_pre_period=has_pre_period,
+    )
     met = [m for m in metrics if m.needs <= shape.needs_met(experiment.unit)]
     ranked = [term for metric in met for term in definition.event_terms(metric)]
     values = [value for metric in met for value in definition.row_values(metric)]

@@ -12,6 +12,7 @@ from abeval.engines.sql import Engine, literal, query, quoted
 from abeval.experiment.model import Experiment
 from abeval.experiment.problems import NOT_JOINED
 from abeval.experiment.sources import OUTCOME, ROW_UNIT, ClickLog, ImpressionLog
+from abeval.logs.cells import BEFORE
 from abeval.logs.mapping import (
     CLICK_KEYS,
     SERVED_FLAGS,
@@ -595,3 +596,15 @@ def show_rows(engine: Engine, name: str, columns: Mapping[str, str], rows: str) 
     )
     engine.view("analysed_rows", f"select {', '.join(listed)} from {rows}")
     engine.view(name, query(f"3_rows/{name}"))
+
+
+def write_popularity(engine: Engine, item: str) -> None:
+    """Write how often each item was shown before the period, to all units: `item_popularity`.
+
+    `item` is SQL of an item of a row `l`. Units that are not analysed count too: what is popular
+    does not depend on who is compared.
+    """
+    known = "l.unit_id is not null and l.item_id is not null"
+    sql = f"select {item} as item_id from logged l where l.phase = {BEFORE} and {known}"
+    engine.view("earlier_items", sql)
+    engine.table("item_popularity", query("4_metrics/item_popularity"))

@@ -14,7 +14,8 @@ _SOURCES = {
     source.name: source
     for source in (
         *(definition.PAGE_VIEWS, definition.SESSIONS, definition.SERVED_RANKING),
-        *(definition.CATEGORY_DIVERSITY, definition.GAUC, definition.AUC),
+        *(definition.CATEGORY_DIVERSITY, definition.NOVELTY, definition.SERENDIPITY),
+        *(definition.GAUC, definition.AUC),
         *(definition.QUANTILE, definition.CATALOGUE, definition.UNIT_DAY),
     )
 }

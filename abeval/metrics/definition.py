@@ -4,6 +4,9 @@ import re
 from dataclasses import dataclass
 from typing import Literal
 
+Past = Literal["", "items", "units"]
+"""Of the time before the period: the popularity of items alone, or what each unit clicked, too."""
+
 
 @dataclass(frozen=True)
 class Source:
@@ -15,6 +18,8 @@ class Source:
         reads: Columns of `impressions` that its query reads; none if it reads sums per unit only.
         per_unit: Whether each unit has one value; if not, other queries compute it.
         daily: Whether its query has rows by `day` that add up: only such are compared before.
+        of_past: What its query asks of the time before the period; if not empty, only a file that
+            names its metrics gets them.
         of_days: Whether each day has a value, but days do not add up to the period's.
         no_days: Why it has no effects by day, for users to read.
         no_replays: Why A/A replays cannot split it, None if they can.
@@ -32,6 +37,7 @@ class Source:
     scored: bool = False
     per_unit: bool = True
     daily: bool = False
+    of_past: Past = ""
     of_days: bool = False
     no_days: str | None = None
     no_replays: str | None = None
@@ -51,7 +57,7 @@ class Source:
     @property
     def has_before(self) -> bool:
         """Say whether its units have values before the period, to compare groups by."""
-        return self.daily or self.events not in (None, "units")
+        return (self.daily and self.of_past != "units") or self.events not in (None, "units")
 
     @property
     def query(self) -> str:
@@ -74,6 +80,24 @@ SERVED_RANKING = _by_day(
     "served_ranking", "served lists", "request_id", "position", "item_id", "click"
 )
 CATEGORY_DIVERSITY = _by_day("category_diversity", "category diversity", "request_id", "category")
+
+_LOOKED_UP = "items are looked up of whole units, not of the impressions of a cell"
+NOVELTY = Source(
+    "novelty",
+    "novelty",
+    ("in_period", "day", "item_id"),
+    daily=True,
+    of_past="items",
+    no_cuts=_LOOKED_UP,
+)
+SERENDIPITY = Source(
+    "serendipity",
+    "serendipity",
+    ("in_period", "day", "item_id", "category", "click"),
+    daily=True,
+    of_past="units",
+    no_cuts=_LOOKED_UP,
+)
 SESSIONS = _by_day("sessions", "sessions", "time_ms", whole="sessions")
 GAUC = Source("gauc", "GAUC", ("in_period", "day", "click"), scored=True, of_days=True)
 AUC = Source(
@@ -197,7 +221,16 @@ class PerUnit:
 Role = Literal["goal", "guardrail", "diagnostic"]
 Kind = Literal["mean", "ratio", "quantile", "function", "auc", "catalogue"]
 Need = Literal[
-    "unit", "ts", "click", "dwell", "request_id", "item_id", "position", "score", "category"
+    "unit",
+    "ts",
+    "click",
+    "dwell",
+    "request_id",
+    "item_id",
+    "position",
+    "score",
+    "category",
+    "[pre_period]",
 ]
 
 

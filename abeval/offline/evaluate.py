@@ -7,11 +7,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
 from typing import TYPE_CHECKING, Unpack
 
 from abeval.calls import explain_types
 from abeval.engines.duckdb import DuckDBEngine
-from abeval.engines.sql import Engine, is_number, quoted, row_count
+from abeval.engines.sql import Engine, quoted, row_count
 from abeval.errors import ExperimentError, LogError
 from abeval.experiment.sources import LogSource
 from abeval.metrics.row_text import over_columns
@@ -19,6 +20,7 @@ from abeval.offline import candidates, metrics
 from abeval.offline.candidates import Accounts, Candidates, ItemNumber, Number, Units
 from abeval.offline.expressions import Expression, check_part, explain, has_columns, row_sql
 from abeval.offline.inference import columns_of
+from abeval.offline.inputs import Frames, check_numbers, read_inputs
 from abeval.offline.metrics import (
     EvaluationOptions,
     OfflineMetric,
@@ -30,14 +32,18 @@ from abeval.offline.parts import SumPart, evaluate_parts
 from abeval.offline.sums import Sums, run_models
 from abeval.progress import silent
 from abeval.results.replay import ReplayResult
+from abeval.views import view
 
 if TYPE_CHECKING:
     import pandas as pd
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Evaluation:
-    """Ranked lists against what was relevant; metrics have intervals where units are enough."""
+    """Ranked lists against what was relevant; metrics have intervals where units are enough.
+
+    Printed, it is one screen; `to_frame` and `report` have everything.
+    """
 
     result: ReplayResult
     sums: Sums
@@ -61,10 +67,41 @@ class Evaluation:
         return {model: self._columns(model, weights=True) for model in self.sums.models}
 
     def values(self, model: str | None = None) -> dict[str, float | None]:
-        """Return metric → value of a model, by default the first."""
+        """Return metric → value of a model, by default the first; of the whole, not of parts."""
         rows = self.result.rows
-        name = model or rows[0].model
-        return {row.metric: row.value for row in rows if row.model == name}
+        whole = (model or rows[0].model, rows[0].traffic)
+        return {row.metric: row.value for row in rows if (row.model, row.traffic) == whole}
+
+    def to_frame(self) -> pd.DataFrame:
+        """Return a row per metric and model, with its difference from the first model.
+
+        Columns are those of a value (`value`, `low`, `high`, `units`, `counted`, `reason`), then
+        `control`, `value_control`, `difference`, `difference_low`, `difference_high`, `p_value`
+        and `reason_difference`; of the first model these are missing.
+        """
+        keys = ["metric", "model", "traffic"]
+        rows, pairs = self.result.to_frame(), self.result.pairs_frame()
+        names = {name: f"difference_{name}" for name in ("low", "high")}
+        pairs = pairs.drop(columns=["value", "units"]).rename(
+            columns={**names, "reason": "reason_difference"}
+        )
+        merged = rows.drop(columns="left_out").merge(pairs, on=keys, how="left")
+        first = [*keys, *(column for column in merged if column not in keys)]
+        return merged[first]
+
+    def report(self, path: str | os.PathLike[str]) -> Path:
+        """Write everything as one self-contained HTML file; return its path."""
+        return self.result.report(Path(path))
+
+    def __str__(self) -> str:
+        text: str = view("evaluation")(self.result)
+        return text
+
+    def __repr__(self) -> str:
+        return str(self).rstrip()
+
+    def _repr_html_(self) -> str:
+        return self.result._repr_html_()
 
     def _columns(self, model: str, *, weights: bool) -> pd.DataFrame:
         import pandas as pd
@@ -104,10 +141,17 @@ def _evaluated(
     sum_part: SumPart,
     scoring: Scoring,
     of: Mapping[str, str] | None = None,
+    notes: Sequence[str] = (),
 ) -> Evaluation:
     """Evaluate candidates; the other models are compared with the first."""
     result, sums = evaluate_parts(
-        sum_part, scoring, silent, name="offline evaluation", control=next(iter(models)), of=of
+        sum_part,
+        scoring,
+        silent,
+        name="offline evaluation",
+        control=next(iter(models)),
+        notes=notes,
+        of=of,
     )
     return Evaluation(result, sums, scoring.metrics, scoring.policy)
 
@@ -124,6 +168,7 @@ def evaluate(
     runs: Mapping[str, object] | object,
     truth: object,
     *,
+    columns: Mapping[str, str] | None = None,
     alpha: float = 0.05,
     history: object | None = None,
     catalogue: object | None = None,
@@ -133,9 +178,14 @@ def evaluate(
     """Score ranked lists against a ground truth.
 
     Args:
-        runs: A frame of `request_id, item_id` and `score` or `rank`, or such a frame by model.
+        runs: Lists of one model, or by model. A list is a frame of `request_id, item_id` and
+            `score` or `rank`, `{query: {item: score}}`, or a TREC run file; of a LETOR file as
+            truth also an array or a file of one score a line, or the number of a feature.
         truth: A frame of `request_id, item_id`, with `grade` where relevance is graded and
-            `unit_id` where requests belong to units.
+            `unit_id` where requests belong to units; `{query: {item: grade}}`; or a file of TREC
+            qrels or of LETOR (SVMlight with `qid:`).
+        columns: Canonical name → column of the frames that have it. Usual names are found:
+            `query_id`, `q_id`, `qid`; `doc_id`, `docno`; `relevance`, `rel`, `label`.
         alpha: Level of the intervals.
         history: A frame of `unit_id, item_id`, a row per earlier choice, for novelty.
         catalogue: A frame of `item_id`: items that could be listed besides those that were.
@@ -157,24 +207,28 @@ def evaluate(
         (0.5, 0.63093)
     """
     scoring = _scoring(options, alpha, unjudged)
-    named = runs if isinstance(runs, Mapping) else {"model": runs}
+    given = read_inputs(runs, truth)
+    named, beside = given.runs, {}
     _check_models(named)
     with _engine(scoring) as engine:
         engine.confine([])
-        known, beside = _add(engine, "truth", "truth", truth), {}
-        _check_numbers(engine, "truth", "truth_frame", known, "grade")
-        for name, frame, columns in (
+        frames = Frames(engine, columns or {})
+        named_truth = frames.add("truth", "truth", given.truth, "request_id", "item_id").columns
+        if "grade" in named_truth:
+            check_numbers(engine, "truth", "truth_given", [named_truth["grade"]])
+        for name, frame, needed in (
             ("history", history, ("unit_id", "item_id")),
             ("catalogue", catalogue, ("item_id",)),
         ):
             if frame is not None:
-                has = _add(engine, name, name, frame, columns)
-                _check_ids(name, has, known)
-                beside[name] = f"select {', '.join(columns)} from {name}_frame"
-        sources = [f"select item_id from {name}_frame" for name in ("truth", *beside)]
-        sources += _add_runs(engine, named, known)
+                frames.add(name, name, frame, *needed)
+                beside[name] = f"select {', '.join(needed)} from {name}_frame"
+        _add_runs(frames, named)
+        notes = frames.finish()
+        sources = [f"select item_id from {frame.name}_frame" for frame in frames.added]
         item = candidates.number_items(engine, sources, scoring.policy.ties)
         numbered = candidates.number_sources(beside, item)
+        known = engine.columns("truth_frame")
         of = {part.name: _read_by(engine, part, known, named) for part in scoring.parts}
 
         def sum_part(wanted: Scoring, part: Expression | None) -> tuple[Sums, Accounts]:
@@ -195,7 +249,7 @@ def evaluate(
             check_part(part, len(sums.models))
             return sums, accounts
 
-        return _evaluated(named, sum_part, scoring, of)
+        return _evaluated(named, sum_part, scoring, of, notes)
 
 
 def _read_by(
@@ -213,71 +267,15 @@ def _read_by(
     raise LogError(what, "name columns of the truth alone, or columns that every run has")
 
 
-def _add(
-    engine: Engine,
-    name: str,
-    called: str,
-    frame: object,
-    needed: Sequence[str] = ("request_id", "item_id"),
-) -> Mapping[str, str]:
-    """Make a frame the relation `NAME_frame`; its columns, of which some are needed."""
-    engine.add_frame(f"{name}_frame", frame)
-    columns = engine.columns(f"{name}_frame")
-    for column in needed:
-        if column not in columns:
-            raise LogError(f"{called}: the frame has no column `{column}`", has_columns(columns))
-    return columns
-
-
-def _check_ids(called: str, columns: Mapping[str, str], truth: Mapping[str, str]) -> None:
-    """Refuse ids that are text in one frame and numbers in another: they would not meet."""
-    for name in ("request_id", "item_id", "unit_id"):
-        kinds = [types.get(name, "") for types in (columns, truth)]
-        is_text = [kind.startswith(("VARCHAR", "UUID", "ENUM")) for kind in kinds]
-        if all(kinds) and is_text[0] != is_text[1]:
-            what = f"{called}: `{name}` is {kinds[0]}, but in truth it is {kinds[1]}"
-            place = "truth" if is_text[0] else called
-            hint = f'give {place} ids that are text: in pandas, frame.astype({{"{name}": "str"}})'
-            raise LogError(what, hint)
-
-
-def _check_numbers(
-    engine: Engine, called: str, relation: str, types: Mapping[str, str], *names: str
-) -> None:
-    """Refuse what is no number: times, lists, and letters for grades, with the values to map."""
-    for name in names:
-        kind = types.get(name, "BOOLEAN")
-        if is_number(kind):
-            continue
-        if not kind.startswith(("VARCHAR", "ENUM(")) or kind.endswith("]"):
-            raise LogError(
-                f"{called}: `{name}` is {kind}, which is no number", "cast it, or drop it"
-            )
-        column = quoted(name)
-        odd = engine.rows(
-            f"select distinct {column} from {relation} where {column} is not null and "
-            f"try_cast({column} as double) is null order by 1 limit 7"
-        )
-        if odd:
-            values = [str(value)[:50] for (value,) in odd]
-            what = f"{called}: `{name}` has {values[0]!r}, which is no number"
-            shown = ", ".join(f"{value!r}: …" for value in values[:6])
-            more = ", …" if len(values) > 6 else ""
-            hint = f'map each value: in pandas, frame["{name}"].map({{{shown}{more}}})'
-            raise LogError(what, hint)
-
-
-def _add_runs(engine: Engine, runs: Mapping[str, object], truth: Mapping[str, str]) -> list[str]:
-    """Make the relation `run_N` of each run; return SQL of their items."""
-    for i, (model, frame) in enumerate(runs.items()):
-        columns = _add(engine, f"run_{i}", model, frame)
-        if "score" not in columns and "rank" not in columns:
-            raise LogError(
-                f"{model}: the frame has neither `score` nor `rank`", has_columns(columns)
-            )
-        _check_ids(model, columns, truth)
-        _check_numbers(engine, model, f"run_{i}_frame", columns, "score", "rank")
-    return [f"select item_id from run_{i}_frame" for i in range(len(runs))]
+def _add_runs(frames: Frames, runs: Mapping[str, object]) -> None:
+    """Add the frame of each run as `run_N`."""
+    for i, (model, run) in enumerate(runs.items()):
+        frame = frames.add(f"run_{i}", model, run, "request_id", "item_id")
+        own = [frame.columns[name] for name in ("score", "rank") if name in frame.columns]
+        if not own:
+            has = frames.engine.columns(f"run_{i}_given")
+            raise LogError(f"{model}: the frame has neither `score` nor `rank`", has_columns(has))
+        check_numbers(frames.engine, model, f"run_{i}_given", own)
 
 
 def _where(part: Expression | None, columns: Mapping[str, str], called: str) -> str:
@@ -468,7 +466,7 @@ def _name(
         if name not in has:
             raise LogError(f"the log has no column {name!r}", has_columns(has))
     plain = [name for name in scores if name in has]
-    _check_numbers(engine, "the log", "raw_log", has, columns.relevance, *plain)
+    check_numbers(engine, "the log", "raw_log", [columns.relevance, *plain])
     sql = [row_sql(f"scores: {text!r}", text, has, "the log") for text in scores]
     models = [f"{candidates.finite_sql(text)} as m_{i}" for i, text in enumerate(sql)]
     # Row numbers are slow, and only one order of ties needs them.

@@ -20,8 +20,8 @@ from abeval.offline.expressions import Expression, read_cutoffs, read_parts
 from abeval.packaged import table_beside
 
 Family = Literal[
-    "list", "tied", "cascade", "bpref", "judged", "pairs", "auc", "point", "regression", "bins",
-    "beyond", "catalogue",
+    "list", "tied", "cascade", "bpref", "judged", "pairs", "auc", "point", "regression",
+    "predicted", "bins", "beyond", "catalogue",
 ]  # fmt: skip
 Cut = Literal["required", "optional", "none"]
 Form = Literal["ratio", "root", "total", "entropy", "information", "explained"]

@@ -169,6 +169,9 @@ def run_models(
         engine.view("largest", f"select cast({largest!r} as double) as grade")
         models[model] = _start_sums(engine, units, has_unjudged=not every.points)
         _add_metrics(engine, models[model], scoring, candidates.cutoffs)
+        if any(metric.definition.family == "predicted" for metric in scoring.metrics):
+            # Of all requests: some are not compared because a model has no score there.
+            models[model].add("predicted", engine.arrays(query("offline/predicted")))
     return Sums(
         units=units,
         names=[*candidates.sql],

@@ -65,7 +65,7 @@ def tabulate_replay(result: ReplayResult, whole: bool) -> Tables:
     parts[:0] = () if whole else _turned(result, shown)
     if not whole and (hidden := len(metrics) - len(shown)):
         parts.append(f"{hidden} more metrics, and each variant's traffic: --all")
-    parts.extend(beside_parts(result, _quoted(shown)[:_FEW]))
+    parts.extend(beside_parts(result, quote_metrics(shown)[:_FEW]))
     parts += [coverage(result), *(f"{name}. {said}" for name, said, _ in curves(result))]
     counts = (f"{codes.words(what)}: {count:,}" for what, count in result.accounting if count)
     return Tables(tuple(parts), (*counts, *result.notes))
@@ -113,11 +113,12 @@ def choose(metrics: Sequence[str], valued: Iterable[str]) -> list[str]:
     kept: set[str] = set()
     for names in fig.group(metrics, lambda name: split_id(name)[1]).values():
         few = len(names) <= ROWS
-        kept.update(names if few else _quoted([name for name in names if name in with_value]))
+        kept.update(names if few else quote_metrics([name for name in names if name in with_value]))
     return [name for name in metrics if name in kept]
 
 
-def _quoted(names: Sequence[str]) -> list[str]:
+def quote_metrics(names: Sequence[str]) -> list[str]:
+    """Choose at most a dozen metrics, one definition of each, those that most teams quote first."""
     one_each: dict[str, str] = {}
     for name in names:
         metric, _, definition = split_id(name)
@@ -151,7 +152,7 @@ def family_of(metric: str) -> str:
     definition = DEFINITIONS.get((name, variant), named)
     if definition is None or definition.of_requests or definition.family == "judged":
         return "Ranking"
-    if definition.family in ("beyond", "catalogue"):
+    if definition.family in ("beyond", "catalogue", "predicted"):
         return "Beyond accuracy"
     return _OTHERS.get(name, "Classification")
 

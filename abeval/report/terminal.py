@@ -1,7 +1,7 @@
 """Print results in the terminal: verdict, trust checks, scorecard, and tables at any width."""
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from io import StringIO
 from itertools import chain
 from typing import TYPE_CHECKING
@@ -14,7 +14,7 @@ from rich.text import Text
 
 from abeval.report import tables
 from abeval.report.next_step import ORDER, next_step, sort_rows, verdict_lines
-from abeval.report.tables import ROLES, Kind, TextTable, decisive_p, fit_rows
+from abeval.report.tables import ROLES, Kind, Tables, TextTable, decisive_p, fit_rows
 from abeval.results import Row, codes
 from abeval.results import format as fmt
 from abeval.results.analysis import Result
@@ -39,6 +39,25 @@ def as_text(result: Record, width: int | None = None, whole: bool = False) -> st
 
     if isinstance(result, Study):
         return "\n".join(as_text(part, width, whole) for part in result.results)
+    if isinstance(result, Result):
+        return _written(lambda console: print_result(result, console), width)
+    from abeval.report.short import tabulate
+
+    return tables_text(tabulate(result, whole), width, whole)
+
+
+def tables_text(shown: Tables, width: int | None = None, whole: bool = False) -> str:
+    """Write tables and their notes as plain text, as `as_text` does."""
+
+    def write(console: Console) -> None:
+        for note in print_tables(shown, console, whole):
+            console.print(Text(plain(note)))
+
+    return _written(write, width)
+
+
+def _written(write: Callable[[Console], None], width: int | None) -> str:
+    """Return what is written to a console, as plain text."""
     out = StringIO()
     console = Console(
         file=out,
@@ -48,11 +67,7 @@ def as_text(result: Record, width: int | None = None, whole: bool = False) -> st
         force_jupyter=False,  # otherwise Rich shows a cell of its own there and writes nothing
         _environ={},
     )
-    if isinstance(result, Result):
-        print_result(result, console)
-    else:
-        for note in print_brief(result, console, whole):
-            console.print(Text(plain(note)))
+    write(console)
     # Cells are padded; trailing blanks would only make diffs noisy.
     return "".join(f"{line.rstrip()}\n" for line in out.getvalue().splitlines())
 
@@ -61,7 +76,11 @@ def print_brief(result: Record, console: Console, whole: bool) -> tuple[str, ...
     """Print the tables of a result that is not that of an analysis; return its notes."""
     from abeval.report.short import tabulate
 
-    shown = tabulate(result, whole)
+    return print_tables(tabulate(result, whole), console, whole)
+
+
+def print_tables(shown: Tables, console: Console, whole: bool) -> tuple[str, ...]:
+    """Print tables and sentences in their order; return the notes."""
     if shown.draft:
         console.print(Text(plain(shown.draft), _DECISION_STYLE["draft"]))
     for i, part in enumerate(shown.parts):

@@ -23,7 +23,7 @@ from abeval.logs.placing_sql import placed_sql
 from abeval.logs.prepare import Prepared, prepare
 from abeval.logs.run import Run, opened
 from abeval.logs.shape import LogShape, value_columns
-from abeval.logs.views import ITEM_GROUPS, show_rows
+from abeval.logs.views import ITEM_GROUPS, show_rows, write_popularity
 from abeval.metrics.definition import CATALOGUE, FUNCTION, QUANTILE, UNIT_DAY, Metric, Term, scales
 from abeval.packaged import table_beside
 from abeval.stats.catalogue import SEED
@@ -41,7 +41,7 @@ where i.counts
 _OF_PERIOD = {"unit_id": "u.unit_id", "variant": "u.variant", "in_period": "i.in_period"}
 _DAY = {"day": "date_diff('day', date '1970-01-01', i.day)"}
 _LISTED = ("unit_id", "in_period", "time_ms", "request_id", "position", "click", "category")
-_DAILY = _DAY | {name: f"i.{name}" for name in _LISTED}
+_DAILY = _DAY | {"item": "i.item_id"} | {name: f"i.{name}" for name in _LISTED}
 _GROUP = f"u.variant || ' ' || u.sub_bucket % {ITEM_GROUPS}"
 _SHOWN = _OF_PERIOD | _DAY | {"unit_group": _GROUP, "item": "i.item_id"}
 """SQL of columns of `analysed_rows` over impressions of analysed units, by what reads them."""
@@ -63,7 +63,18 @@ def metric_statements(experiment: Experiment, names: Sequence[str]) -> dict[str,
     ]
     for metric in metrics:
         _check(experiment, metric)
-    bare: dict[str, object] = {"segments": {}, "cuts": {}, "pre_period": None}
+    of_past = [metric for metric in metrics if metric.source.of_past]
+    now = [metric for metric in metrics if not metric.source.of_past]
+    texts = _statements(experiment, now, {"pre_period": None}) if now else {}
+    texts |= _statements(experiment, of_past, {}) if of_past else {}
+    return {metric.name: texts[metric.name] for metric in metrics}
+
+
+def _statements(
+    experiment: Experiment, metrics: Sequence[Metric], without: Mapping[str, object]
+) -> dict[str, str]:
+    """Write the statement of each metric, of an experiment without what none of them reads."""
+    bare: dict[str, object] = {"segments": {}, "cuts": {}, **without}
     experiment, texts = experiment.model_copy(update=bare), dict[str, str]()
     recorder = Recorder(experiment.engine, experiment.folder)
     with opened(experiment, {}, engine=recorder) as run:
@@ -243,6 +254,8 @@ def _source_rows(run: Run, prepared: Prepared, metric: Metric) -> str:
         show_rows(engine, "scored", {**_OF_PERIOD, "score": score, "click": "i.click"}, _ROWS)
     else:
         show_rows(engine, "metric_rows", _DAILY, "logged_impressions i")
+    if source.of_past:
+        write_popularity(engine, "l.item_id")
     engine.view(source.name, query(source.query))
     return source.name
 

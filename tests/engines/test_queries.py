@@ -96,6 +96,7 @@ def relations() -> dict[str, Types]:
             "cuts": {"place": "position"},
             "metrics": metrics,
             "period": PERIOD,
+            "pre_period": {"start": "2024-02-28", "end": "2024-03-01"},
             "assignment": {"salt": "s", "traffic": 0.9},
         }
         experiment = _experiment(entries)

@@ -72,7 +72,7 @@ OFFLINE = [
 
 TIMED = [
     *("ctr", "page_views_per_user", "dwell_p50", "sessions_per_user", "gauc", "auc", "ndcg"),
-    *("category_diversity", "coverage", "ratio"),
+    *("category_diversity", "novelty", "serendipity", "coverage", "ratio"),
 ]
 """One of each source: every window asks for each anew."""
 

@@ -1,0 +1,351 @@
+"""Read lists and truths as this field has them: frames, dicts of dicts, TREC and LETOR files.
+
+Files become frames first; frames become relations under canonical names, whose ids meet.
+"""
+
+from __future__ import annotations
+
+import gzip
+import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import islice
+from numbers import Integral, Real
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple, TypeGuard
+
+from abeval.engines.sql import NO_TYPE, Engine, is_number, quoted
+from abeval.errors import LogError
+from abeval.offline.expressions import has_columns
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+IDS = ("request_id", "item_id", "unit_id")
+
+_NAMES: Mapping[str, tuple[str, ...]] = {
+    "request_id": ("query_id", "q_id", "qid", "topic_id"),
+    "item_id": ("doc_id", "docno", "docid", "product_id"),
+    "grade": ("relevance", "rel", "label", "esci_label"),
+}
+"""Canonical column → what ir_measures, PyTerrier, ranx and public data call it."""
+
+_USERS = "user_id"
+"""Stands for the request where a frame has no other, and for the unit of earlier choices."""
+
+_COLUMNS = (*IDS, "score", "rank", "grade")
+
+_ESCI = {"E": 1.0, "S": 0.1, "C": 0.01, "I": 0.0}
+"""Gains of the letters of the Shopping Queries data (Reddy et al. 2022)."""
+
+_FILES = (
+    "a TREC run has 6 columns a line, qrels have 4, LETOR begins with `grade qid:N`; read another "
+    "table into a frame, such as pandas.read_csv(path)"
+)
+
+
+class Inputs(NamedTuple):
+    """Lists by model, and the truth: frames, whatever they were."""
+
+    runs: Mapping[str, object]
+    truth: object
+
+
+def read_inputs(runs: object, truth: object) -> Inputs:
+    """Make frames of files and of dicts of dicts; frames stay as they are.
+
+    `runs` are by model, or of one: a frame, `{query: {item: score}}` or a TREC run file. Where the
+    truth is a LETOR file, a run may be its scores in the order of the lines: an array, a file of
+    one score a line, or the number of a feature.
+
+    Raises:
+        LogError: A file cannot be read, or is none of these.
+
+    Example:
+        >>> read_inputs({"q1": {"d1": 0.5}}, {"q1": {"d1": 1}}).runs["model"]
+          request_id item_id  score
+        0         q1      d1    0.5
+    """
+    named = _by_model(runs)
+    if isinstance(truth, str | os.PathLike):
+        path = Path(truth)
+        if _is_letor(path):
+            lines = _read_letor(path)
+            of_lines = {m: _run_of_lines(m, run, path, lines) for m, run in named.items()}
+            return Inputs(of_lines, lines)
+        truth = _read_trec(path, "truth")
+    elif isinstance(truth, Mapping):
+        truth = _of_dicts(truth, "truth", "grade")
+    return Inputs({model: _run(model, run) for model, run in named.items()}, truth)
+
+
+def _by_model(runs: object) -> Mapping[str, object]:
+    """Return model → its run; the run of one model is of a file's name, or of `model`."""
+    if isinstance(runs, Mapping) and not (runs and all(map(_is_scores, runs.values()))):
+        return runs
+    if isinstance(runs, str | os.PathLike):
+        return {Path(runs).name.removesuffix(".gz").rsplit(".", 1)[0]: runs}
+    return {"model": runs}
+
+
+def _is_scores(value: object) -> TypeGuard[Mapping[object, object]]:
+    """Tell whether a value has a number by item, as a query of a run has."""
+    return isinstance(value, Mapping) and all(
+        one is None or isinstance(one, Real) for one in value.values()
+    )
+
+
+def _run(model: str, run: object) -> object:
+    if isinstance(run, str | os.PathLike):
+        return _read_trec(Path(run), model)
+    return _of_dicts(run, model, "score") if isinstance(run, Mapping) else run
+
+
+def _of_dicts(queries: Mapping[object, object], called: str, value: str) -> pd.DataFrame:
+    """Make a frame of `{query: {item: number}}`; ids of several types become text."""
+    import pandas as pd
+
+    rows = list[tuple[object, object, object]]()
+    for query, items in queries.items():
+        if not isinstance(items, Mapping):
+            what = f"{called}: query {query!r} has {type(items).__name__}, not {value}s by item"
+            raise LogError(what, f"give {{query: {{item: {value}}}}}, or a frame")
+        rows += [(query, item, number) for item, number in items.items()]
+    made = pd.DataFrame(rows, columns=["request_id", "item_id", value])
+    for name in ("request_id", "item_id"):
+        if made[name].map(type).nunique() > 1:
+            made[name] = made[name].map(str)
+    return made
+
+
+def _lines(path: Path) -> Iterator[tuple[int, list[str]]]:
+    """Yield the number and the words of each line that has some."""
+    opener = gzip.open if path.suffix == ".gz" else open
+    try:
+        with opener(path, "rt", encoding="utf-8-sig") as file:
+            for number, line in enumerate(file, start=1):
+                if words := line.split():
+                    yield number, words
+    except (OSError, UnicodeDecodeError, EOFError) as error:
+        raise LogError(f"{path} cannot be read: {error}", _FILES) from error
+
+
+def _number(path: Path, line: int, what: str, text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        problem = f"{path}, line {line}: the {what} is {text!r}, which is no number"
+        raise LogError(problem, _FILES) from None
+
+
+def _read_trec(path: Path, called: str) -> pd.DataFrame:
+    """Read a run (`query Q0 item rank score tag`), or qrels as truth (`query 0 item grade`)."""
+    import pandas as pd
+
+    width, value, place = (4, "grade", 3) if called == "truth" else (6, "score", 4)
+    ids = list[tuple[str, str]]()
+    values = list[float]()
+    for line, words in _lines(path):
+        if len(words) != width:
+            what = f"{called}: {path}, line {line} has {len(words)} columns, not {width}"
+            raise LogError(what, _FILES)
+        ids.append((words[0], words[2]))
+        values.append(_number(path, line, value, words[place]))
+    return pd.DataFrame(ids, columns=["request_id", "item_id"]).assign(**{value: values})
+
+
+def _is_letor(path: Path) -> bool:
+    words = next(islice(_lines(path), 1), (1, [""]))[1]
+    return len(words) > 1 and words[1].startswith("qid:")
+
+
+def _read_letor(path: Path) -> pd.DataFrame:
+    """Read `grade qid:N 1:… 2:…`; an item is the number of its line, of those with words."""
+    import pandas as pd
+
+    rows = list[tuple[str, float]]()
+    for line, words in _lines(path):
+        if len(words) < 2 or not words[1].startswith("qid:"):
+            raise LogError(f"{path}, line {line} has no qid:", _FILES)
+        rows.append((words[1][4:], _number(path, line, "grade", words[0])))
+    made = pd.DataFrame(rows, columns=["request_id", "grade"])
+    return made.assign(item_id=range(1, len(made) + 1))
+
+
+def _run_of_lines(model: str, run: object, path: Path, lines: pd.DataFrame) -> object:
+    """Make a run of scores in the order of the lines of a LETOR file; a frame stays as it is."""
+    if isinstance(run, Mapping) or hasattr(run, "columns"):
+        return _run(model, run)
+    if isinstance(run, Integral):
+        scores: object = _read_feature(path, f"{run}:")
+    elif isinstance(run, str | os.PathLike):
+        # RankLib writes the query and the place before the score.
+        file = Path(run)
+        scores = [_number(file, line, "score", words[-1]) for line, words in _lines(file)]
+    else:
+        scores = run
+    # Anything that has a length and numbers.
+    import numpy as np
+
+    values = np.asarray(scores)
+    if values.shape != (len(lines),):
+        what = f"{model}: {values.size:,} scores, but {path} has {len(lines):,} lines"
+        raise LogError(what, "give one score a line, in the order of the lines")
+    return lines[["request_id", "item_id"]].assign(score=values)
+
+
+def _read_feature(path: Path, start: str) -> list[float]:
+    """Read a feature of each line, 0 where a line does not write it."""
+    name, values, is_known = f"feature {start[:-1]}", list[float](), False
+    for line, words in _lines(path):
+        text = next((word for word in words[2:] if word.startswith(start)), "")
+        is_known |= bool(text)
+        values.append(_number(path, line, name, text.removeprefix(start) or "0"))
+    if not is_known:
+        raise LogError(
+            f"no line of {path} has {name}", "name a feature by its number, or give scores"
+        )
+    return values
+
+
+class Frame(NamedTuple):
+    """A frame on an engine, as `NAME_given`: canonical column → its own column, and its type."""
+
+    name: str
+    called: str
+    columns: Mapping[str, str]
+    types: Mapping[str, str]
+
+
+@dataclass
+class Frames:
+    """The frames of an evaluation; `columns` says how the caller names canonical ones."""
+
+    engine: Engine
+    columns: Mapping[str, str]
+    added: list[Frame] = field(default_factory=list)
+
+    def add(self, name: str, called: str, frame: object, *needed: str) -> Frame:
+        """Add a frame, whose canonical columns have their names, usual or said ones.
+
+        Raises:
+            LogError: The frame lacks a column, or several may be it.
+        """
+        try:
+            self.engine.add_frame(f"{name}_given", frame)
+        except LogError as error:
+            raise LogError(error.what.replace(f"{name}_given", called), error.hint) from error
+        has = self.engine.columns(f"{name}_given")
+        own = {one: column for one in _COLUMNS if (column := self._find(called, one, has))}
+        for column in needed:
+            if column in ("request_id", "unit_id") and _USERS in has:
+                own.setdefault(column, _USERS)
+            if column not in own:
+                said = f'{has_columns(has)}; say which it is: columns={{"{column}": "…"}}'
+                raise LogError(f"{called}: the frame has no column `{column}`", said)
+        made = Frame(name, called, own, {one: has[column] for one, column in own.items()})
+        self.added.append(made)
+        return made
+
+    def _find(self, called: str, name: str, has: Mapping[str, str]) -> str | None:
+        """Find a canonical column of a frame: as the caller says, by its name, or a usual one."""
+        if self.columns.get(name) in has:
+            return self.columns[name]
+        if name in has:
+            return name
+        usual = [column for column in _NAMES.get(name, ()) if column in has]
+        if len(usual) > 1:
+            what = f"{called}: {' and '.join(f'`{one}`' for one in usual)} may be {name}"
+            raise LogError(what, f'say which: columns={{"{name}": "{usual[0]}"}}')
+        return next(iter(usual), None)
+
+    def finish(self) -> list[str]:
+        """Make the relation `NAME_frame` of each frame, under canonical names, with ids that meet.
+
+        Its other columns, which expressions may read, stay as they are.
+
+        Ids that are text in one frame and numbers in another become text in all.
+
+        Returns:
+            Notes: which columns stand for which, and which ids are compared as text.
+
+        Raises:
+            LogError: No frame has a column that the caller names.
+        """
+        found = {pair for frame in self.added for pair in frame.columns.items()}
+        for one, column in self.columns.items():
+            if (one, column) not in found:
+                what = f"columns: {one} is said to be `{column}`, which no frame has"
+                raise LogError(what, f"name one of {', '.join(_COLUMNS)} by a column of a frame")
+        mixed = {one: kinds for one in IDS if len(kinds := self._kinds(one)) > 1}
+        for frame in self.added:
+            named = [
+                f"{_as_text(quoted(column), frame.types[one]) if one in mixed else quoted(column)} "
+                f"as {one}"
+                for one, column in frame.columns.items()
+            ]
+            given = f"{frame.name}_given"
+            has = self.engine.columns(given)
+            others = [quoted(column) for column in has if column.lower() not in frame.columns]
+            listed = f"select {', '.join([*named, *others])} from {given}"
+            self.engine.view(f"{frame.name}_frame", listed)
+        pairs = dict.fromkeys(pair for frame in self.added for pair in frame.columns.items())
+        renamed = [f"{one} is `{column}`" for one, column in pairs if one != column]
+        notes = [f"columns: {', '.join(renamed)}"] if renamed else []
+        for one, kinds in mixed.items():
+            said = " and ".join(f"{kind} in {', '.join(names)}" for kind, names in kinds.items())
+            notes.append(f"{one} is {said}: compared as text")
+        return notes
+
+    def _kinds(self, name: str) -> dict[str, list[str]]:
+        """Return text, or numbers → the frames whose ids are of this kind."""
+        kinds: dict[str, list[str]] = {}
+        for frame in self.added:
+            # A frame without rows has no types.
+            if frame.types.get(name, NO_TYPE) == NO_TYPE:
+                continue
+            kind = "text" if _is_text(frame.types[name]) else "numbers"
+            kinds.setdefault(kind, []).append(frame.called)
+        return kinds
+
+
+def _is_text(kind: str) -> bool:
+    return kind.startswith(("VARCHAR", "UUID", "ENUM"))
+
+
+def _as_text(column: str, kind: str) -> str:
+    """Write an id as text; whole numbers without a point, as they are where none is missing."""
+    text = f"cast({column} as varchar)"
+    if kind not in ("FLOAT", "DOUBLE"):
+        return text
+    whole = f"{column} = floor({column}) and abs({column}) < 1e15"
+    return f"case when {whole} then cast(cast({column} as bigint) as varchar) else {text} end"
+
+
+def check_numbers(engine: Engine, called: str, relation: str, names: Iterable[str]) -> None:
+    """Refuse what is no number: times, lists, and letters for grades, with the values to map."""
+    types = engine.columns(relation)
+    for name in names:
+        kind = types[name]
+        if is_number(kind):
+            continue
+        if not kind.startswith(("VARCHAR", "ENUM(")) or kind.endswith("]"):
+            raise LogError(
+                f"{called}: `{name}` is {kind}, which is no number", "cast it, or drop it"
+            )
+        column = quoted(name)
+        odd = engine.rows(
+            f"select distinct {column} from {relation} where {column} is not null and "
+            f"try_cast({column} as double) is null order by 1 limit 7"
+        )
+        if odd:
+            raise _no_number(called, name, [str(value)[:50] for (value,) in odd])
+
+
+def _no_number(called: str, name: str, values: Sequence[str]) -> LogError:
+    """Say how to map texts: the letters of ESCI to their gains."""
+    what = f"{called}: `{name}` has {values[0]!r}, which is no number"
+    gains: Mapping[str, float] = _ESCI if {*values} <= {*_ESCI} else {}
+    shown = ", ".join(f"{value!r}: {gains.get(value, '…')}" for value in gains or values[:6])
+    more = ", …" if len(values) > 6 else ""
+    return LogError(what, f'map each value: in pandas, frame["{name}"].map({{{shown}{more}}})')

@@ -1,0 +1,156 @@
+"""Print an evaluation of ranked lists on one screen: values, and the differences that are sure."""
+
+from collections.abc import Iterator, Sequence
+
+from abeval.report.replay_page import (
+    beside_parts,
+    curves,
+    main_traffic,
+    metrics_of,
+    quote_metrics,
+    rivals_of,
+    split_id,
+)
+from abeval.report.tables import Kind, Part, Tables, TextTable, table
+from abeval.report.terminal import tables_text
+from abeval.results import codes
+from abeval.results import format as fmt
+from abeval.results.replay import PairRow, ReplayResult, ReplayRow
+
+_METRICS = 16
+"""So many metrics are all shown; of more, those that most teams quote, at the largest cut-off."""
+
+_DIFFERENCES = 8
+"""Differences that are shown: those that are proven most surely."""
+
+_MODELS = 6
+"""So many models stand beside each other; of more, each has a line."""
+
+_BESIDE = 6
+"""Metrics of which the parts stand beside the whole."""
+
+_SURE = "*"
+"""Marks a value whose difference from the baseline is sure."""
+
+
+def evaluation_text(result: ReplayResult) -> str:
+    """Write what decides, in about 40 lines at most."""
+    return tables_text(tabulate_evaluation(result))
+
+
+def tabulate_evaluation(result: ReplayResult) -> Tables:
+    """Tabulate metrics by model, the sure differences from the first model, what was judged."""
+    traffic, metrics = main_traffic(result), choose_metrics(result)
+    rows = {(r.metric, r.model): r for r in result.rows if r.traffic == traffic}
+    pairs = [p for p in result.pairs if p.traffic == traffic and p.metric in metrics]
+    parts: list[Part] = [_judged(result, [*rows.values()])]
+    if len(result.models) == 1:
+        name = result.models[0].name
+        parts.append(_one_model(result, [rows[metric, name] for metric in metrics]))
+    else:
+        parts += [_values(result, metrics, rows, pairs), *_differences(result, pairs)]
+    parts.extend(beside_parts(result, quote_metrics(metrics)[:_BESIDE]))
+    parts += [f"{name}. {said}" for name, said, own in curves(result) if own[0].traffic == traffic]
+    if hidden := len(metrics_of(result)) - len(metrics):
+        parts.append(f"{hidden} more metrics: to_frame(); a page of all: report(path)")
+    counted = [f"{codes.words(what)} {fmt.count(n)}" for what, n in result.accounting if n]
+    left_out = (f"left out or merged: {'; '.join(counted)}",) if counted else ()
+    return Tables(tuple(parts), (*left_out, *result.notes))
+
+
+def choose_metrics(result: ReplayResult) -> list[str]:
+    """Choose the metrics of one screen, in the order of the result."""
+    metrics = metrics_of(result)
+    if len(metrics) <= _METRICS:
+        return metrics
+    valued = {row.metric for row in result.rows if row.value is not None}
+    cuts = {name: split_id(name)[1] for name in metrics}
+    numbers = {k for k in cuts.values() if k.isdecimal()}
+    # A cut-off of the request has a name: whoever asked for it wants to see it.
+    smaller = numbers - {max(numbers, key=int, default="")}
+    pool = [name for name in metrics if name in valued and cuts[name] not in smaller]
+    kept = {*quote_metrics(pool)}
+    return [metric for metric in metrics if metric in kept]
+
+
+def _judged(result: ReplayResult, rows: Sequence[ReplayRow]) -> str:
+    """Say what was judged: requests, units, and how much of it models have a score for."""
+    units = max((row.units for row in rows), default=0)
+    requests = max((one.requests for one in result.coverage), default=0)
+    shares = {
+        one.model: fmt.percent(one.scored_requests / one.requests)
+        for one in result.coverage
+        if one.scored_requests < one.requests
+    }
+    scored = "; ".join(f"{model} has scores for {share}" for model, share in shares.items())
+    pairs = max((one.rows for one in result.coverage), default=0)
+    said = f"{fmt.count(requests)} requests of {fmt.count(units)} units, {fmt.count(pairs)} items"
+    return f"Judged: {said} in them; {scored or 'every model has scores for all requests'}."
+
+
+def _one_model(result: ReplayResult, rows: Sequence[ReplayRow]) -> TextTable:
+    level = fmt.level(result.alpha)
+    return table(
+        "Values",
+        f"of {result.models[0].name}, by unit.",
+        rows,
+        "metric",
+        ("value", _value, "number"),
+        (f"{level} interval", lambda row: fmt.estimate(row.value, row.low, row.high)[1]),
+        ("why not", lambda row: codes.reason(row.reason), "note"),
+    )
+
+
+def _value(row: ReplayRow | None) -> str:
+    return fmt.MISSING if row is None or row.value is None else f"{row.value:.4g}"
+
+
+def _values(
+    result: ReplayResult,
+    metrics: Sequence[str],
+    rows: dict[tuple[str, str], ReplayRow],
+    pairs: Sequence[PairRow],
+) -> TextTable:
+    """Set the models beside each other; of many, each has a line of the first metrics."""
+    sure = {(pair.metric, pair.model) for pair in pairs if _surety(pair) > 0}
+    names = [model.name for model in result.models]
+
+    def cell(metric: str, model: str) -> str:
+        return f"{_SURE if (metric, model) in sure else ''} {_value(rows.get((metric, model)))}"
+
+    lead = f"{_SURE} the {fmt.level(result.alpha)} interval of the difference excludes zero."
+    if len(names) <= _MODELS:
+        head, lines = ("metric", *names), [(m, *(cell(m, n) for n in names)) for m in metrics]
+    else:
+        first = quote_metrics(metrics)[:_MODELS]
+        head, lines = ("model", *first), [(n, *(cell(m, n) for m in first)) for n in names]
+    numbers: list[Kind] = ["number"] * (len(head) - 1)
+    return TextTable("Values", lead, head, tuple(lines), ("name", *numbers))
+
+
+def _differences(result: ReplayResult, pairs: Sequence[PairRow]) -> Iterator[Part]:
+    """Tabulate the differences that exclude zero, the surest first."""
+    sure = sorted((p for p in pairs if _surety(p) > 0), key=_surety, reverse=True)
+    first, level = rivals_of(result)[0][0], fmt.level(result.alpha)
+    if not sure:
+        yield f"No difference from {first} has an interval that excludes zero."
+        return
+    yield table(
+        "Differences",
+        f"from {first}, paired by unit, unadjusted; {len(sure)} of {len(pairs)} exclude zero.",
+        sure[:_DIFFERENCES],
+        "metric",
+        "model",
+        (f"difference [{level} interval]", _difference),
+        ("p", lambda pair: fmt.p_value(pair.p_value)),
+    )
+
+
+def _difference(pair: PairRow) -> str:
+    return fmt.difference(pair.difference, pair.low, pair.high).text
+
+
+def _surety(pair: PairRow) -> float:
+    """Return how far an interval is from zero in its own widths; 0 where it has zero, or none."""
+    low, high = pair.low or 0.0, pair.high or 0.0
+    return min(abs(low), abs(high)) / (high - low) if low * high > 0 else 0.0
