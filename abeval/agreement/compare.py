@@ -8,8 +8,10 @@ from typing import NamedTuple
 import numpy as np
 
 from abeval.agreement import clusters
+from abeval.agreement.bill import METRIC, build_gap, find_part, is_gap
 from abeval.agreement.case import Case, CauseCheck, Finding, Frames, Unchecked
 from abeval.agreement.causes import CAUSES
+from abeval.agreement.levels import Levels
 from abeval.agreement.standing import Gain, offline_gain, online_gain, standing
 from abeval.calls import explain_types
 from abeval.experiment.model import Experiment
@@ -59,6 +61,7 @@ def compare(
     backtests: Sequence[Backtest] = (),
     notes: Sequence[str] = (),
     experiment: Experiment | None = None,
+    levels: Mapping[str, Levels | str] | None = None,
 ) -> Agreement:
     """Set offline beside online for every treatment, of a replay of the same experiment.
 
@@ -82,22 +85,25 @@ def compare(
             backtests=tuple(row for row in backtests if row.variant == name),
             experiment=experiment,
             facts=(facts or {}).get(name),
+            levels=(levels or {}).get(name),
         )
         own = tuple(agreement_rows(case))
         # AUC, or the first metric, against the first goal, is what is explained.
         gap = min(own, key=lambda row: (row.offline != "auc", _ROLES.index(row.role)), default=None)
         cases.append(replace(case, gap=gap))
         rows += own
-    causes = [causes_of(case) for case in cases]
+    findings = [judge_causes(case) for case in cases]
+    causes = [rank_causes(*checked) for checked in zip(cases, findings, strict=True)]
+    explanations = tuple(
+        explanation(case, case.gap, found, _bill(case, checked, found))
+        for case, checked, found in zip(cases, findings, causes, strict=True)
+        if case.gap is not None
+    )
     return Agreement(
         schema_version=results.AGREEMENT_SCHEMA_VERSION,
         name=info.name,
         alpha=info.alpha,
-        explanations=tuple(
-            explanation(case, case.gap, of_case)
-            for case, of_case in zip(cases, causes, strict=True)
-            if case.gap is not None
-        ),
+        explanations=explanations,
         rows=tuple(rows),
         matrix=tuple(cell for case in cases for cell in matrix(case)),
         decompositions=tuple(part for case in cases for part in decompositions(case)),
@@ -106,12 +112,20 @@ def compare(
         positions=tuple(rate for case in cases for rate in position_rates(case)),
         notes=tuple(notes),
         questions=result.questions,
+        gap=explanations[0].gap if explanations else None,
     )
 
 
-def causes_of(case: Case) -> tuple[Cause, ...]:
-    """Check every cause, with Holm over those that are tests; rank those found by their share."""
-    findings = {check: _lacking(check, case.facts) or check.judge(case) for check in CAUSES}
+Findings = Mapping[CauseCheck, Finding | Unchecked]
+
+
+def judge_causes(case: Case) -> Findings:
+    """Check every cause, as far as the logs allow."""
+    return {check: _lacking(check, case.facts) or check.judge(case) for check in CAUSES}
+
+
+def rank_causes(case: Case, findings: Findings) -> tuple[Cause, ...]:
+    """Correct by Holm over the causes that are tests; rank those found by their share."""
     tested = {
         check.name: finding.p_value
         for check, finding in findings.items()
@@ -134,7 +148,11 @@ def _cause(
         return Cause(check.name, case.variant, "cannot be checked", words, needs=needs)
     is_there = finding.exceeds and (p_adjusted is None or p_adjusted <= case.alpha)
     share = finding.accounts_for if is_there else None
-    is_found = is_there and _explains(check, share, case.gap)
+    explains = _explains(check, share, case.gap)
+    part = _part(check, case, finding) if is_there else None
+    if part is not None:
+        share, explains = part, True
+    is_found = is_there and explains
     return Cause(
         check.name,
         case.variant,
@@ -145,6 +163,13 @@ def _cause(
         *(finding.p_value, p_adjusted, share),
         remedy=(finding.remedy or check.remedy) if is_found else "",
     )
+
+
+def _part(check: CauseCheck, case: Case, finding: Finding) -> float | None:
+    """Return the share of a sized gap that a cause takes; None without one, or if it is small."""
+    if not isinstance(case.levels, Levels) or not is_gap(case.levels):
+        return None
+    return find_part(case.levels, check.name, finding.points)
 
 
 def _lacking(check: CauseCheck, facts: Frames | None) -> Unchecked | None:
@@ -176,7 +201,48 @@ def _order(cause: Cause) -> tuple[float, float]:
     return -share, 0.0 if cause.p_adjusted is None else cause.p_adjusted
 
 
-def explanation(case: Case, gap: AgreementRow, causes: Sequence[Cause]) -> results.Explanation:
+def _bill(case: Case, findings: Findings, causes: Sequence[Cause]) -> results.Gap | None:
+    """Size the gap and what the found causes took; a reason where that cannot be known."""
+    if case.levels is None or isinstance(case.levels, str):
+        return results.Gap(case.variant, METRIC, reason=case.levels or "no logs were read")
+    points = {
+        check.name: finding.points
+        for check, finding in findings.items()
+        if isinstance(finding, Finding) and finding.points is not None
+    }
+    found = [cause for cause in causes if cause.status == "found"]
+    return build_gap(case.variant, case.levels, found, points, case.alpha)
+
+
+_CALLED = {check.name: check.called or check.name.replace("_", " ") for check in CAUSES}
+
+
+def describe_gap(gap: results.Gap) -> str:
+    """Say the bill of a gap in a sentence: promised, came, what each cause took.
+
+    Example:
+        >>> describe_gap(results.Gap("b", "ctr", 0.4, 0.33, 0.47, 0.06, 0.03, 0.09))
+        'Promised +40.0% [+33.0%, +47.0%]; came +6.0% [+3.0%, +9.0%].'
+    """
+    if gap.promised is None:
+        return f"The gap has no size: {gap.reason}."
+    parts = [
+        f"Promised {_ends(gap.promised, gap.promised_low, gap.promised_high, '+.1%')}",
+        f"came {_ends(gap.came, gap.came_low, gap.came_high, '+.1%')}",
+        *(
+            f"{_CALLED[part.name]} {_ends(part.points, part.points_low, part.points_high, '+.1%')}"
+            for part in gap.causes
+        ),
+    ]
+    if gap.unexplained is not None:
+        rest = _ends(gap.unexplained, gap.unexplained_low, gap.unexplained_high, "+.1%")
+        parts.append(f"not explained {rest}")
+    return f"{'; '.join(parts)}."
+
+
+def explanation(
+    case: Case, gap: AgreementRow, causes: Sequence[Cause], bill: results.Gap | None
+) -> results.Explanation:
     """Say the gap in a sentence, then one for each cause that was found."""
     compared = f"{gap.offline} of {case.candidate} against {case.baseline}"
     if case.candidate in ("", case.baseline):
@@ -186,19 +252,22 @@ def explanation(case: Case, gap: AgreementRow, causes: Sequence[Cause]) -> resul
         stands = f"cannot be compared ({codes.reason(gap.reason)})"
     head = (
         f"{compared} on the traffic of {case.control} "
-        f"{_ends(gap.difference, gap.low, gap.high, '+.4f')} and {gap.online} of {case.variant} "
-        f"{_ends(gap.lift, gap.lift_low, gap.lift_high, '+.2%')} {stands}."
+        f"({_ends(gap.difference, gap.low, gap.high, '+.4f')}) and {gap.online} of {case.variant} "
+        f"({_ends(gap.lift, gap.lift_low, gap.lift_high, '+.2%')}) {stands}."
     )
     rest = [
         f"{cause.rank}. {cause.message}{_share(cause)} {cause.remedy}".rstrip()
         for cause in causes
         if cause.status == "found"
     ]
-    if not rest and gap.standing in _GAPS:
+    differs = gap.standing in _GAPS or (isinstance(case.levels, Levels) and is_gap(case.levels))
+    if not rest and differs:
         checked = sum(cause.status != "cannot be checked" for cause in causes)
         rest = [f"No cause found explains the gap ({checked} of {len(causes)} were checked)."]
+    sized = [] if bill is None or bill.promised is None else [describe_gap(bill)]
     words = (case.variant, gap.offline, gap.online, gap.standing)
-    return results.Explanation(*words, (head, *(rest or ["There is no gap to explain."])))
+    sentences = (head, *sized, *(rest or ["There is no gap to explain."]))
+    return results.Explanation(*words, sentences, bill)
 
 
 def _share(cause: Cause) -> str:
@@ -209,9 +278,10 @@ def _share(cause: Cause) -> str:
 
 def _ends(value: float | None, low: float | None, high: float | None, form: str) -> str:
     if value is None:
-        return "(unknown)"
-    ends = "" if low is None or high is None else f" [{low:{form}}, {high:{form}}]"
-    return f"({value:{form}}{ends})"
+        return "unknown"
+    return f"{value:{form}}" + (
+        "" if low is None or high is None else f" [{low:{form}}, {high:{form}}]"
+    )
 
 
 METRICS = ("auc", "gauc[impressions]", "q_ctr", "log_loss")

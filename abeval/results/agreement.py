@@ -159,6 +159,42 @@ class Cause(Frozen):
     rank: int | None = None
 
 
+class GapPart(Frozen):
+    """What one cause took of the gap, or gave: `points` as a share of control's clicks."""
+
+    name: str
+    points: float
+    points_low: float
+    points_high: float
+    p_value: float | None
+
+
+class Gap(Frozen):
+    """What the candidate's order promised online, what came, and what each cause took.
+
+    Lifts of clicks per impression, as shares; promised plus all points plus `unexplained` is
+    `came`. All numbers are None where nobody can size the gap, for `reason`.
+
+    Attributes:
+        unsized: Causes that were found, but whose size nobody knows.
+    """
+
+    variant: str
+    metric: str
+    promised: float | None = None
+    promised_low: float | None = None
+    promised_high: float | None = None
+    came: float | None = None
+    came_low: float | None = None
+    came_high: float | None = None
+    causes: tuple[GapPart, ...] = ()
+    unexplained: float | None = None
+    unexplained_low: float | None = None
+    unexplained_high: float | None = None
+    unsized: tuple[str, ...] = ()
+    reason: str = ""
+
+
 class Explanation(Frozen):
     """What the causes say of one variant, in sentences, most likely cause first."""
 
@@ -167,10 +203,14 @@ class Explanation(Frozen):
     online: str
     standing: Standing
     sentences: tuple[str, ...]
+    gap: Gap | None = None
 
 
 class Agreement(Tabled[Cause], DrawnRecord):
-    """Whether offline and online results agree, and if not, why."""
+    """Whether offline and online results agree, and if not, why.
+
+    `gap` is the bill of the first variant; each explanation has that of its own.
+    """
 
     ROWS: ClassVar = ("rows",)
 
@@ -186,6 +226,7 @@ class Agreement(Tabled[Cause], DrawnRecord):
     positions: tuple[PositionRate, ...]
     notes: tuple[str, ...]
     questions: tuple[str, ...] = ()
+    gap: Gap | None = None
 
     def __getitem__(self, key: str | tuple[str | None, ...]) -> Cause:
         """Return the first cause of a name."""

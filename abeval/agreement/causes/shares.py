@@ -5,8 +5,9 @@ import pandas as pd
 
 from abeval.aggregates.audit_arrays import CLUSTERS
 from abeval.agreement import clusters
-from abeval.agreement.case import Case, Finding
+from abeval.agreement.case import Case, Finding, Unchecked
 from abeval.agreement.clusters import p_above, share, shares
+from abeval.agreement.levels import Levels
 from abeval.offline.groups import ratio
 from abeval.results import format as fmt
 from abeval.results.agreement import Evidence
@@ -64,40 +65,44 @@ def _effective(case: Case) -> tuple[Evidence, ...]:
     return (Evidence("effective share of the sample", effective, where=case.control),)
 
 
-def candidates(case: Case, limit: float) -> Finding | None:
-    """Count, of what control shows and the candidate scores high, what the variant lacks.
+def candidates(case: Case, limit: float) -> Finding | Unchecked | None:
+    """Compare the items of both variants among rows of like scores.
 
-    A model that never shows what it scores high did not get it: a source of candidates failed.
+    Scores alone decide what a ranker shows, so an item that the variant shows less often than its
+    scores let expect did not get to the ranker.
     """
-    rows = case.rows("unshown")
-    missing = share(rows, "control", "missing", "wanted")
-    if missing is None:
+    if not isinstance(case.levels, Levels):
         return None
-    by_category = rows.groupby("category")["missing"].sum().sort_values(ascending=False)
-    named = list(by_category.index[:_NAMED])
-    most = f", above all of {fmt.listing(named)}," if named else ""
-    wanted = share(rows, "control", "wanted", "impressions")
+    share, p_value, where, _ = case.levels.supply
+    named = f", above all of {fmt.listing(where)}," if where and share > limit else ""
     return Finding(
-        exceeds=missing.value > limit,
-        message=f"Candidates: of what control shows and the candidate scores high, "
-        f"{missing.value:.1%} is of items{most} that the variant hardly shows.",
-        evidence=(
-            case.number("wanted rows that the variant lacks", missing),
-            case.number("wanted rows", wanted),
-        ),
-        p_value=p_above(missing, limit),
-        accounts_for=_closed_by_missing(case, rows, missing.value),
+        exceeds=share > limit,
+        message=f"Candidates: of what control shows, {share:.1%}{named} is what the variant shows "
+        "less often than the scores of both models let expect.",
+        evidence=(Evidence("rows that the variant lacks", share),),
+        p_value=p_value,
+        accounts_for=case.closed_without(_step(case.levels, "new", "kept")),
     )
 
 
-def _closed_by_missing(case: Case, rows: pd.DataFrame, missing: float) -> float | None:
-    """Close the gap as if so much of what the variant shows were what it lacks."""
-    shown, clicks, lacked, lost = _sums(rows, "impressions", "clicks", "missing", "missing_clicks")
-    if shown.size < 2 or not missing:
+def labels(case: Case, limit: float) -> Finding | Unchecked | None:
+    """Compare clicks by category with those of control's rows of like scores and positions."""
+    if not isinstance(case.levels, Levels):
         return None
-    rates = clicks / shown
-    whole = (1 - missing) * rates[1] + missing * lost[0] / lacked[0]
-    return case.closed_by_rates(rates, np.array([rates[0], whole]))
+    share, p_value, where, _ = case.levels.labels
+    named = f" of {fmt.listing(where)}" if where else ""
+    return Finding(
+        exceeds=share > limit,
+        message=f"Labels: {share:.1%} of the variant's clicks{named} are missing, against rows of "
+        "control with like scores.",
+        evidence=(Evidence("clicks that are missing", share, where=fmt.listing(where)),),
+        p_value=p_value,
+        accounts_for=case.closed_without(_step(case.levels, "kept", "acted")),
+    )
+
+
+def _step(levels: Levels, before: str, after: str) -> float:
+    return float(levels.lifts[after][0] - levels.lifts[before][0])
 
 
 def training_policy(case: Case, unlearned: float, fewer_clicks: float) -> Finding | None:
