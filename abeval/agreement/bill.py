@@ -20,10 +20,10 @@ METRIC = "ctr"
 LEAST_PART = 0.1
 """A cause whose step is a smaller share of the gap does not explain it."""
 
-ALIKE = 0.4
+ALIKE = 0.6
 """Steps of lists add up to what lists lost, up to this share of it: two ways to the same number."""
 
-GAP_ALPHA = 0.005
+GAP_ALPHA = 0.02
 """Level of the test that there is a gap at all, before causes are named."""
 
 _SERVED = ("leakage", "stale_model", "half_precision", "served_score")

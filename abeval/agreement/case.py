@@ -252,7 +252,6 @@ class CauseCheck:
     shows: str = ""
     unknown: str = ""
     needs: Sequence[str] = ()
-    called: str = ""
 
     def judge(self, case: Case) -> Finding | Unchecked:
         """Say what the cause is to a case, or why nobody can."""

@@ -178,9 +178,11 @@ def _lacking(check: CauseCheck, facts: Frames | None) -> Unchecked | None:
     if check.queries and facts is None:
         message = f"{title}: the logs would show {check.shows}"
         return Unchecked(message, ("the logs (abeval agree)",))
-    if facts is None or all(name in facts for name in check.queries):
+    if facts is None or (check.queries and all(name in facts for name in check.queries)):
         return None
-    missing = (name for name in check.needed if name not in facts[COLUMNS].columns)
+    missing = [name for name in check.needed if COLUMNS in facts and name not in facts[COLUMNS]]
+    if not missing:
+        return None
     needs = tuple(dict.fromkeys(_IN_WORDS.get(name, name) for name in missing))
     return Unchecked(f"{title}: {fmt.listing(needs)} would show {check.shows}", needs)
 
@@ -214,34 +216,8 @@ def _bill(case: Case, findings: Findings, causes: Sequence[Cause]) -> results.Ga
     return build_gap(case.variant, case.levels, found, points, case.alpha)
 
 
-_CALLED = {check.name: check.called or check.name.replace("_", " ") for check in CAUSES}
-
-
-def describe_gap(gap: results.Gap) -> str:
-    """Say the bill of a gap in a sentence: promised, came, what each cause took.
-
-    Example:
-        >>> describe_gap(results.Gap("b", "ctr", 0.4, 0.33, 0.47, 0.06, 0.03, 0.09))
-        'Promised +40.0% [+33.0%, +47.0%]; came +6.0% [+3.0%, +9.0%].'
-    """
-    if gap.promised is None:
-        return f"The gap has no size: {gap.reason}."
-    parts = [
-        f"Promised {_ends(gap.promised, gap.promised_low, gap.promised_high, '+.1%')}",
-        f"came {_ends(gap.came, gap.came_low, gap.came_high, '+.1%')}",
-        *(
-            f"{_CALLED[part.name]} {_ends(part.points, part.points_low, part.points_high, '+.1%')}"
-            for part in gap.causes
-        ),
-    ]
-    if gap.unexplained is not None:
-        rest = _ends(gap.unexplained, gap.unexplained_low, gap.unexplained_high, "+.1%")
-        parts.append(f"not explained {rest}")
-    return f"{'; '.join(parts)}."
-
-
 def explanation(
-    case: Case, gap: AgreementRow, causes: Sequence[Cause], bill: results.Gap | None
+    case: Case, gap: AgreementRow, causes: Sequence[Cause], bill: results.Gap | None = None
 ) -> results.Explanation:
     """Say the gap in a sentence, then one for each cause that was found."""
     compared = f"{gap.offline} of {case.candidate} against {case.baseline}"
@@ -264,7 +240,7 @@ def explanation(
     if not rest and differs:
         checked = sum(cause.status != "cannot be checked" for cause in causes)
         rest = [f"No cause found explains the gap ({checked} of {len(causes)} were checked)."]
-    sized = [] if bill is None or bill.promised is None else [describe_gap(bill)]
+    sized = [] if bill is None or bill.promised is None else [bill.sentence]
     words = (case.variant, gap.offline, gap.online, gap.standing)
     sentences = (head, *sized, *(rest or ["There is no gap to explain."]))
     return results.Explanation(*words, sentences, bill)

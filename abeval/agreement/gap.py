@@ -128,11 +128,17 @@ def _compare_labels(engine: Engine, rows: pd.DataFrame) -> Faults:
 
     Makes `responses`. Categories in the upper half of the ratios are as they should be.
     """
-    sums = rows.pivot_table(index="category", columns="part", values=["clicks", "expected"])
-    sums = sums[sums["expected"].sum(axis="columns") >= LEAST_ROWS].fillna(0.0)
-    if len(sums) < 2:
+    if rows.empty:
         return Faults()
-    clicks, expected = (sums[name].to_numpy(dtype=np.float64) for name in ("clicks", "expected"))
+    sums = rows.pivot_table(index="category", columns="part", values=["clicks", "expected"])
+    names = np.asarray(sums.index)
+    clicks, expected = (
+        sums[name].fillna(0.0).to_numpy(dtype=np.float64) for name in ("clicks", "expected")
+    )
+    counted = expected.sum(axis=1) >= LEAST_ROWS
+    if counted.sum() < 2:
+        return Faults()
+    names, clicks, expected = names[counted], clicks[counted], expected[counted]
     ratios = clicks.sum(axis=1) / expected.sum(axis=1)
     upper = ratios >= np.median(ratios)
     usual = float(clicks[upper].sum() / expected[upper].sum())
@@ -143,17 +149,16 @@ def _compare_labels(engine: Engine, rows: pd.DataFrame) -> Faults:
     error = np.sqrt(count / (count - 1)) * (excess - excess.mean(axis=1, keepdims=True))
     error = np.sqrt(np.square(error) @ np.ones(count))
     z = excess @ np.ones(count) / np.maximum(error, 1e-12)
-    tests = len(sums) * stdtr(count - 1, z)
+    tests = len(names) * stdtr(count - 1, z)
     p_value = min(1.0, float(tests.min()))
     lost = (ratios < limit) & (tests < SURE)
     if not lost.any():
         return Faults(0.0, p_value)
-    names = sums.index[lost]
-    factors = {"category": names.to_numpy(dtype=object), "factor": usual / ratios[lost]}
+    factors = {"category": names[lost].astype(object), "factor": usual / ratios[lost]}
     engine.add_arrays("responses", factors)
     error = jackknife_se(_leave_out(clicks, expected, lost) / _leave_out(clicks, expected, upper))
     share = 1 - float(clicks[lost].sum() / expected[lost].sum()) / usual
-    return Faults(share, p_value, tuple(str(name) for name in names[:NAMED]), error)
+    return Faults(share, p_value, tuple(str(name) for name in names[lost][:NAMED]), error)
 
 
 def _leave_out(clicks: Floats, expected: Floats, rows: Bools) -> Floats:

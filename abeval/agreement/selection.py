@@ -17,7 +17,13 @@ BINS = 24
 """Ranks of each score; also in `queries/agreement/ranked_rows.sql`."""
 
 _LEAST_CHANCE = 0.05
-_STARTS = ((0.8, -0.8, 0.8, -0.8), (0.0, -1.5, 0.0, -1.5), (1.5, -0.5, 1.5, -0.5))
+_STARTS = (
+    (0.8, -0.8, 0.8, -0.8, 0.02),
+    (0.0, -1.5, 0.0, -1.5, 0.02),
+    (1.5, -0.5, 1.5, -0.5, 0.02),
+)
+_LIMITS = ((-2.0, -6.0, -2.0, -6.0, 0.0), (2.3, 6.0, 2.3, 6.0, 0.5))
+_USUAL_FLOOR = 0.1
 _ALIKE = 3.0
 _USUAL_SLOPE = 0.8
 _TURNS = 50
@@ -28,7 +34,8 @@ class Chances(NamedTuple):
     """The chance to be shown of an item by the rank of its score, shape (BINS,).
 
     `control` is by the score of control's model, `variant` by the score that served. `fit` holds
-    log slope and middle of both logistic curves, over normal scores of the ranks.
+    log slope and middle of both logistic curves, over normal scores of the ranks, and their floor:
+    the chance of an item that no score chose, as in lists of random order.
     """
 
     control: Floats
@@ -60,12 +67,11 @@ def fit_chances(
         # The same lists by another score: slopes and middles are alike unless the rows say more.
         alike = _ALIKE * np.array([fit[0] - fit[2], fit[1] - fit[3]])
         usual = (fit[[0, 2]] - _USUAL_SLOPE) / 2
-        return np.concatenate([apart.ravel(), alike, usual])
+        return np.concatenate([apart.ravel(), alike, usual, fit[4:] / _USUAL_FLOOR])
 
     starts = _STARTS if start is None else (start,)
-    limits = ([-2.0, -6.0, -2.0, -6.0], [2.3, 6.0, 2.3, 6.0])
     fits = [
-        least_squares(distance, np.clip(first, *limits), bounds=limits, max_nfev=200)
+        least_squares(distance, np.clip(first, *_LIMITS), bounds=_LIMITS, ftol=1e-6, xtol=1e-6)
         for first in starts
     ]
     return _chances(min(fits, key=lambda fit: float(fit.cost)).x)
@@ -73,7 +79,9 @@ def fit_chances(
 
 def _chances(fit: Floats) -> Chances:
     """Return the chances of two logistic curves over normal scores of the ranks."""
-    control, variant = (expit(np.exp(fit[i]) * (_Z - fit[i + 1])) for i in (0, 2))
+    control, variant = (
+        fit[4] + (1 - fit[4]) * expit(np.exp(fit[i]) * (_Z - fit[i + 1])) for i in (0, 2)
+    )
     return Chances(control, np.maximum(variant, _LEAST_CHANCE), fit)
 
 
@@ -92,12 +100,6 @@ class Ranked(NamedTuple):
     items: Floats
     relevance: Floats
 
-    @property
-    def better(self) -> Floats:
-        """Return how many candidates rank higher than the middle of each rank."""
-        above: Floats = np.cumsum(self.items[::-1])[::-1] - self.items / 2
-        return above
-
 
 def list_value(ranked: Ranked, seen: Ranked) -> float:
     """Return the clicks of a list in the order of one score.
@@ -112,9 +114,18 @@ def list_value(ranked: Ranked, seen: Ranked) -> float:
         >>> round(list_value(Ranked(items, 0.1 * items), shown), 3)
         0.12
     """
-    order = np.argsort(seen.better)
-    rate = seen.relevance / np.maximum(seen.items, 1e-12)
-    return float(ranked.relevance @ np.interp(ranked.better, seen.better[order], rate[order]))
+    shown, views, items, worth = (
+        sums[::-1] for sums in (seen.items, seen.relevance, ranked.items, ranked.relevance)
+    )
+    # How often the best n candidates of a list are seen, as a curve over n.
+    best = np.interp(_from_zero(items), _from_zero(shown), _from_zero(views))
+    return float((np.diff(best) * worth / np.maximum(items, 1e-12)).sum())
+
+
+def _from_zero(sums: Floats) -> Floats:
+    """Return the sums of the first none, first, first two … entries."""
+    running: Floats = np.concatenate([[0.0], np.cumsum(sums)])
+    return running
 
 
 def examine(impressions: Floats, clicks: Floats) -> Floats:

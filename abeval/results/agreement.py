@@ -6,6 +6,7 @@
 
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
+from abeval.results.codes import words
 from abeval.results.record import DrawnRecord, Frozen, Tabled, named, read_back
 
 if TYPE_CHECKING:
@@ -193,6 +194,29 @@ class Gap(Frozen):
     unexplained_high: float | None = None
     unsized: tuple[str, ...] = ()
     reason: str = ""
+
+    @property
+    def sentence(self) -> str:
+        """Say what was promised, what came, what each cause took, and what is not explained.
+
+        Example:
+            >>> Gap("b", "ctr", 0.4, 0.33, 0.47, 0.06, 0.03, 0.09).sentence
+            'Promised +40.0% [+33.0%, +47.0%]; came +6.0% [+3.0%, +9.0%].'
+        """
+        if self.promised is None:
+            return f"The gap cannot be sized: {self.reason}."
+        numbers = [
+            ("Promised", self.promised, self.promised_low, self.promised_high),
+            ("came", self.came, self.came_low, self.came_high),
+            *((words(p.name), p.points, p.points_low, p.points_high) for p in self.causes),
+            ("not explained", self.unexplained, self.unexplained_low, self.unexplained_high),
+        ]
+        said = (
+            f"{name} {value:+.1%} [{low:+.1%}, {high:+.1%}]"
+            for name, value, low, high in numbers
+            if value is not None and low is not None and high is not None
+        )
+        return f"{'; '.join(said)}."
 
 
 class Explanation(Frozen):

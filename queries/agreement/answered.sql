@@ -1,13 +1,15 @@
 -- grain: one row per category and part of the units: clicks of the variant, and those that control's
 --   rows of the same category and scores let expect
--- reads: agreement_ranked (side, part, position, category, click, b, c), examination (position, seen)
+-- reads: agreement_ranked (side, part, position, category, click, learned, b, c), examination (
+--   position, seen)
+-- A score that has learned a row's click says nothing of it.
 with weighed as (
   select
     r.side, r.part, r.category, floor(r.b / 3) as b, floor(r.c / 3) as c,
     r.click, coalesce(e.seen, 1) as seen
   from agreement_ranked r
   left join examination e on r.position = e.position
-  where r.category is not null
+  where r.category is not null and r.learned = 0
 ),
 rates as (
   select category, b, c, cast(sum(click) as double)

@@ -63,12 +63,12 @@ def test_the_evidence_is_what_was_planted(planted: Mapping[str, Agreement]) -> N
         known = planted[name][name].evidence
         return next(e.value for e in known if (e.name, e.where) == (evidence, where)) or 0.0
 
-    against = "neighbours against the score"
+    against = "rows out of place"
     assert value("reordered", against, "control") == 0
     assert value("reordered", against, "treatment") > 0.5
     assert value("reordered", "clicks lost, beyond control's") > 0.1
     assert "above all of news" in planted["candidates"]["candidates"].message
-    assert value("candidates", "wanted rows that the variant lacks") > 0.3
+    assert value("candidates", "rows that the variant lacks") > 0.3
     assert value("training_policy", "rows of items hardly learned", "treatment") > 0.25
     assert value("training_policy", "clicks less than others of like scores") > 0.5
     assert value("training_policy", "share of the training data", "production") == 1

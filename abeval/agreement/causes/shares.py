@@ -6,7 +6,7 @@ import pandas as pd
 from abeval.aggregates.audit_arrays import CLUSTERS
 from abeval.agreement import clusters
 from abeval.agreement.case import Case, Finding, Unchecked
-from abeval.agreement.clusters import p_above, share, shares
+from abeval.agreement.clusters import Shares, p_above, share, shares
 from abeval.agreement.levels import Levels
 from abeval.offline.groups import ratio
 from abeval.results import format as fmt
@@ -14,6 +14,7 @@ from abeval.results.agreement import Evidence
 from abeval.stats.records import Estimate, Floats
 
 _NAMED = 3
+_MOST_OUT = 0.1
 _DEEPEST = 20
 _STEPS = 50
 
@@ -69,14 +70,16 @@ def candidates(case: Case, limit: float) -> Finding | Unchecked | None:
     """Compare the items of both variants among rows of like scores.
 
     Scores alone decide what a ranker shows, so an item that the variant shows less often than its
-    scores let expect did not get to the ranker.
+    scores let expect did not get to the ranker. Lists in another order say nothing of that.
     """
     if not isinstance(case.levels, Levels):
         return None
+    out = _out_of_place(case)
+    is_ordered = out is None or out.more.value <= _MOST_OUT
     share, p_value, where, _ = case.levels.supply
     named = f", above all of {fmt.listing(where)}," if where and share > limit else ""
     return Finding(
-        exceeds=share > limit,
+        exceeds=share > limit and is_ordered,
         message=f"Candidates: of what control shows, {share:.1%}{named} is what the variant shows "
         "less often than the scores of both models let expect.",
         evidence=(Evidence("rows that the variant lacks", share),),
@@ -157,28 +160,36 @@ def _closed_by_learned(case: Case, rows: pd.DataFrame) -> float | None:
 
 
 def reordered(case: Case, against: float, costs: float) -> Finding | None:
-    """Count neighbours in lists of which the later one has the higher score, and what it costs."""
-    rows = case.rows("list_order")
+    """Count rows that are not in the place of their score, and what that costs."""
+    rows, out = case.rows("list_order"), _out_of_place(case)
     sides = [rows[rows["side"] == side] for side in ("control", "variant")]
-    ahead = shares(rows, "ahead", "neighbours")
-    if ahead is None or not all(own["clicks"].sum() for own in sides):
+    if out is None or not all(own["clicks"].sum() for own in sides):
         return None
     gains = [_gain(own) for own in sides]
     lost = clusters.difference(gains[0], gains[1])
     rates = np.array([own["clicks"].sum() / own["impressions"].sum() for own in sides])
     return Finding(
-        exceeds=ahead.more.value > against and lost.value > costs,
-        message=f"Reordered: of neighbours in the variant's lists, the later one has the higher "
-        f"score in {ahead.variant.value:.1%}, in control's in {ahead.control.value:.1%}; in the "
+        exceeds=out.more.value > against and lost.value > costs,
+        message=f"Reordered: {out.variant.value:.1%} of rows in the variant's lists and "
+        f"{out.control.value:.1%} in control's are not in the place of their score; in the "
         f"order of scores, the variant would get {gains[1].value:+.1%} clicks.",
         evidence=(
-            *case.sides("neighbours against the score", ahead.control, ahead.variant),
-            case.number("difference", ahead.more),
+            *case.sides("rows out of place", out.control, out.variant),
+            case.number("difference", out.more),
             case.number("clicks lost, beyond control's", lost),
         ),
-        p_value=max(p_above(ahead.more, against), p_above(lost, costs)),
+        p_value=max(p_above(out.more, against), p_above(lost, costs)),
         accounts_for=case.closed_by_rates(rates, rates * [1 + gain.value for gain in gains]),
     )
+
+
+def _out_of_place(case: Case) -> Shares | None:
+    """Compare the shares of rows that are not in the place of their score."""
+    if "list_order" not in (case.facts or {}):
+        return None
+    rows = case.rows("list_order")
+    out = rows["impressions"].where(rows["score_rank"] != rows["place"], 0)
+    return shares(rows.assign(out=out), "out", "impressions")
 
 
 def _gain(rows: pd.DataFrame) -> Estimate:
