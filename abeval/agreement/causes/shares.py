@@ -5,6 +5,7 @@ import pandas as pd
 
 from abeval.aggregates.audit_arrays import CLUSTERS
 from abeval.agreement import clusters
+from abeval.agreement.bill import is_gap
 from abeval.agreement.case import Case, Finding, Unchecked
 from abeval.agreement.clusters import Shares, p_above, share, shares
 from abeval.agreement.levels import Levels
@@ -84,7 +85,7 @@ def candidates(case: Case, limit: float) -> Finding | Unchecked | None:
         "less often than the scores of both models let expect.",
         evidence=(Evidence("rows that the variant lacks", share),),
         p_value=p_value,
-        accounts_for=case.closed_without(_step(case.levels, "new", "kept")),
+        accounts_for=_closed_by_step(case, case.levels, "new", "kept"),
     )
 
 
@@ -100,12 +101,15 @@ def labels(case: Case, limit: float) -> Finding | Unchecked | None:
         "control with like scores.",
         evidence=(Evidence("clicks that are missing", share, where=fmt.listing(where)),),
         p_value=p_value,
-        accounts_for=case.closed_without(_step(case.levels, "kept", "acted")),
+        accounts_for=_closed_by_step(case, case.levels, "kept", "acted"),
     )
 
 
-def _step(levels: Levels, before: str, after: str) -> float:
-    return float(levels.lifts[after][0] - levels.lifts[before][0])
+def _closed_by_step(case: Case, levels: Levels, before: str, after: str) -> float | None:
+    """Close the gap by the step between two levels; nothing where clicks show no gap."""
+    if not is_gap(levels):
+        return 0.0
+    return case.closed_without(float(levels.lifts[after][0] - levels.lifts[before][0]))
 
 
 def training_policy(case: Case, unlearned: float, fewer_clicks: float) -> Finding | None:
