@@ -78,7 +78,10 @@ def find_part(levels: Levels, name: str, points: Estimate | None) -> float | Non
     A step explains if it has the sign of the gap, beyond noise, and is no small part of it.
     """
     gap = float(levels.lifts["came"][0] - levels.lifts["promised"][0])
-    if name in _STEPS and name != "position":
+    if name == "candidates":
+        # Lists in the order of the served score lack nothing but candidates.
+        step = Number(levels.lifts["kept"] - levels.lifts["new"])
+    elif name in _STEPS and name != "position":
         before, after = (levels.lifts[level] for level in _STEPS[name])
         step = Number(after - before)
     elif points is not None:

@@ -21,7 +21,7 @@ LEAST_LOST = 0.1
 HARDLY = 0.2
 """An item with a smaller ratio is lacked; also in `queries/agreement/ranked_cells.sql`."""
 
-USUAL_SPREAD = 0.08
+USUAL_SPREAD = 0.05
 """Variance of log ratios of items that ranks of scores, not supply, may cause."""
 
 NAMED = 3
