@@ -11,6 +11,8 @@ import pandas as pd
 from abeval.agreement.case import Frames
 from abeval.agreement.causes import CAUSES
 from abeval.agreement.compare import COLUMNS, compare
+from abeval.agreement.gap import estimate_levels
+from abeval.agreement.levels import Levels
 from abeval.agreement.log import AgreementLog, open_training, own_columns
 from abeval.errors import ExperimentError, LogError
 from abeval.experiment.model import Experiment
@@ -25,6 +27,7 @@ from abeval.offline.replay import ReplayOptions
 from abeval.offline.replay import replay as replay_models
 from abeval.results.agreement import Agreement, Backtest
 from abeval.results.analysis import Result
+from abeval.results.format import listing
 from abeval.results.replay import ReplayResult
 
 OFFLINE = (
@@ -41,11 +44,12 @@ class Offline(NamedTuple):
     facts: Mapping[str, Frames]
     backtests: tuple[Backtest, ...]
     notes: tuple[str, ...]
+    levels: Mapping[str, Levels | str]
 
 
 def joined(result: Result, offline: Offline, experiment: Experiment) -> Agreement:
     """Join an analysis with what was read offline of the same logs."""
-    return compare(result, *offline, experiment)
+    return compare(result, **offline._asdict(), experiment=experiment)
 
 
 def offline_columns(experiment: Experiment) -> Extra:
@@ -75,8 +79,12 @@ def read_offline(run: Run, options: ReplayOptions, shape: LogShape | None = None
     log = AgreementLog(experiment, run.engine, shape, open_training(run))
     replay, notes = _replayed(run, options, shape)
     run.step("causes")
-    facts = {name: _facts(log, name) for name in experiment.treatments}
-    return Offline(replay, facts, tuple(_backtests(run, log)), notes)
+    facts, levels = dict[str, Frames](), dict[str, Levels | str]()
+    for name in experiment.treatments:
+        has = log.open(name)
+        facts[name] = _facts(log, has)
+        levels[name] = _levels(log, has)
+    return Offline(replay, facts, tuple(_backtests(run, log)), notes, levels)
 
 
 def _replayed(
@@ -94,9 +102,16 @@ def _replayed(
     return replay, replay.notes
 
 
-def _facts(log: AgreementLog, variant: str) -> Frames:
+def _levels(log: AgreementLog, has: frozenset[str]) -> Levels | str:
+    """Estimate the lifts between promise and outcome; a reason says what the log lacks."""
+    missing = {"click", "baseline", "candidate"} - has
+    if missing:
+        return f"the log has no {listing(sorted(missing))}"
+    return estimate_levels(log.engine)
+
+
+def _facts(log: AgreementLog, has: frozenset[str]) -> Frames:
     """Return the rows of every query whose columns the log has, for one variant."""
-    has = log.open(variant)
     chosen = dict.fromkeys(q for c in CAUSES if has >= {*c.needed} for q in c.queries)
     return {COLUMNS: pd.DataFrame(columns=sorted(has)), **{q: log.rows(q) for q in chosen}}
 

@@ -12,6 +12,7 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 
+from abeval.agreement.levels import Levels
 from abeval.agreement.standing import offline_gain
 from abeval.experiment.model import Experiment
 from abeval.results.agreement import AgreementRow, Backtest, Evidence
@@ -42,6 +43,7 @@ class Case:
         experiment: Its file, for causes that read its entries; None of two results alone.
         facts: Rows of the queries that the logs allow; None where no log was read.
         gap: The offline and the online result that are explained; None where there are none.
+        levels: Lifts between promise and outcome, or why nobody knows them; None without logs.
     """
 
     control: str
@@ -55,6 +57,7 @@ class Case:
     experiment: Experiment | None = None
     facts: Frames | None = None
     gap: AgreementRow | None = None
+    levels: Levels | str | None = None
 
     @cached_property
     def _pairs(self) -> dict[tuple[str, str], PairRow]:
@@ -168,6 +171,12 @@ class Case:
         lifts = (float(rates[1] / rates[0] - 1) for rates in (before, without))
         return self.closed_online(*lifts)
 
+    def closed_without(self, points: float) -> float | None:
+        """Return the share that closes if the lift of clicks does not change by `points`."""
+        if self.online is None or self.sign < 0 or self.online.lift is None:
+            return None
+        return self.closed_online(self.online.lift, self.online.lift - points)
+
     def closed_by_auc(self, change: float) -> float | None:
         """Return the share that closes if the models' AUC differs by `change` more."""
         pair = None if self.gap is None else self.pair("auc", self.control)
@@ -206,7 +215,8 @@ class Finding(NamedTuple):
 
     `exceeds` says whether its deciding number passes the threshold. `p_value`, that there is
     nothing of it, is None where it is no test but a fact. `accounts_for` is the share of the gap
-    that closes without it; `remedy` says what to do, where that depends on what was seen.
+    that closes without it; `remedy` says what to do, where that depends on what was seen. `points`
+    is what it changes of the online lift, where the cause itself can tell.
     """
 
     exceeds: bool
@@ -215,6 +225,7 @@ class Finding(NamedTuple):
     p_value: float | None = None
     accounts_for: float | None = None
     remedy: str = ""
+    points: Estimate | None = None
 
 
 class Unchecked(NamedTuple):

@@ -8,8 +8,10 @@ from typing import NamedTuple
 import numpy as np
 
 from abeval.agreement import clusters
+from abeval.agreement.bill import METRIC, build_gap, find_part, is_gap
 from abeval.agreement.case import Case, CauseCheck, Finding, Frames, Unchecked
 from abeval.agreement.causes import CAUSES
+from abeval.agreement.levels import Levels
 from abeval.agreement.standing import Gain, offline_gain, online_gain, standing
 from abeval.calls import explain_types
 from abeval.experiment.model import Experiment
@@ -59,6 +61,7 @@ def compare(
     backtests: Sequence[Backtest] = (),
     notes: Sequence[str] = (),
     experiment: Experiment | None = None,
+    levels: Mapping[str, Levels | str] | None = None,
 ) -> Agreement:
     """Set offline beside online for every treatment, of a replay of the same experiment.
 
@@ -82,22 +85,25 @@ def compare(
             backtests=tuple(row for row in backtests if row.variant == name),
             experiment=experiment,
             facts=(facts or {}).get(name),
+            levels=(levels or {}).get(name),
         )
         own = tuple(agreement_rows(case))
         # AUC, or the first metric, against the first goal, is what is explained.
         gap = min(own, key=lambda row: (row.offline != "auc", _ROLES.index(row.role)), default=None)
         cases.append(replace(case, gap=gap))
         rows += own
-    causes = [causes_of(case) for case in cases]
+    findings = [judge_causes(case) for case in cases]
+    causes = [rank_causes(*checked) for checked in zip(cases, findings, strict=True)]
+    explanations = tuple(
+        explanation(case, case.gap, found, _bill(case, checked, found))
+        for case, checked, found in zip(cases, findings, causes, strict=True)
+        if case.gap is not None
+    )
     return Agreement(
         schema_version=results.AGREEMENT_SCHEMA_VERSION,
         name=info.name,
         alpha=info.alpha,
-        explanations=tuple(
-            explanation(case, case.gap, of_case)
-            for case, of_case in zip(cases, causes, strict=True)
-            if case.gap is not None
-        ),
+        explanations=explanations,
         rows=tuple(rows),
         matrix=tuple(cell for case in cases for cell in matrix(case)),
         decompositions=tuple(part for case in cases for part in decompositions(case)),
@@ -106,12 +112,20 @@ def compare(
         positions=tuple(rate for case in cases for rate in position_rates(case)),
         notes=tuple(notes),
         questions=result.questions,
+        gap=explanations[0].gap if explanations else None,
     )
 
 
-def causes_of(case: Case) -> tuple[Cause, ...]:
-    """Check every cause, with Holm over those that are tests; rank those found by their share."""
-    findings = {check: _lacking(check, case.facts) or check.judge(case) for check in CAUSES}
+Findings = Mapping[CauseCheck, Finding | Unchecked]
+
+
+def judge_causes(case: Case) -> Findings:
+    """Check every cause, as far as the logs allow."""
+    return {check: _lacking(check, case.facts) or check.judge(case) for check in CAUSES}
+
+
+def rank_causes(case: Case, findings: Findings) -> tuple[Cause, ...]:
+    """Correct by Holm over the causes that are tests; rank those found by their share."""
     tested = {
         check.name: finding.p_value
         for check, finding in findings.items()
@@ -134,7 +148,11 @@ def _cause(
         return Cause(check.name, case.variant, "cannot be checked", words, needs=needs)
     is_there = finding.exceeds and (p_adjusted is None or p_adjusted <= case.alpha)
     share = finding.accounts_for if is_there else None
-    is_found = is_there and _explains(check, share, case.gap)
+    explains = _explains(check, share, case.gap)
+    part = _part(check, case, finding) if is_there else None
+    if part is not None:
+        share, explains = part, True
+    is_found = is_there and explains
     return Cause(
         check.name,
         case.variant,
@@ -147,15 +165,24 @@ def _cause(
     )
 
 
+def _part(check: CauseCheck, case: Case, finding: Finding) -> float | None:
+    """Return the share of a sized gap that a cause takes; None without one, or if it is small."""
+    if not isinstance(case.levels, Levels) or not is_gap(case.levels):
+        return None
+    return find_part(case.levels, check.name, finding.points)
+
+
 def _lacking(check: CauseCheck, facts: Frames | None) -> Unchecked | None:
     """Say what the logs lack for the queries of a cause; None if nothing."""
     title = check.name.capitalize()
     if check.queries and facts is None:
         message = f"{title}: the logs would show {check.shows}"
         return Unchecked(message, ("the logs (abeval agree)",))
-    if facts is None or all(name in facts for name in check.queries):
+    if facts is None or (check.queries and all(name in facts for name in check.queries)):
         return None
-    missing = (name for name in check.needed if name not in facts[COLUMNS].columns)
+    missing = [name for name in check.needed if COLUMNS in facts and name not in facts[COLUMNS]]
+    if not missing:
+        return None
     needs = tuple(dict.fromkeys(_IN_WORDS.get(name, name) for name in missing))
     return Unchecked(f"{title}: {fmt.listing(needs)} would show {check.shows}", needs)
 
@@ -176,7 +203,22 @@ def _order(cause: Cause) -> tuple[float, float]:
     return -share, 0.0 if cause.p_adjusted is None else cause.p_adjusted
 
 
-def explanation(case: Case, gap: AgreementRow, causes: Sequence[Cause]) -> results.Explanation:
+def _bill(case: Case, findings: Findings, causes: Sequence[Cause]) -> results.Gap | None:
+    """Size the gap and what the found causes took; a reason where that cannot be known."""
+    if case.levels is None or isinstance(case.levels, str):
+        return results.Gap(case.variant, METRIC, reason=case.levels or "no logs were read")
+    points = {
+        check.name: finding.points
+        for check, finding in findings.items()
+        if isinstance(finding, Finding) and finding.points is not None
+    }
+    found = [cause for cause in causes if cause.status == "found"]
+    return build_gap(case.variant, case.levels, found, points, case.alpha)
+
+
+def explanation(
+    case: Case, gap: AgreementRow, causes: Sequence[Cause], bill: results.Gap | None = None
+) -> results.Explanation:
     """Say the gap in a sentence, then one for each cause that was found."""
     compared = f"{gap.offline} of {case.candidate} against {case.baseline}"
     if case.candidate in ("", case.baseline):
@@ -186,19 +228,22 @@ def explanation(case: Case, gap: AgreementRow, causes: Sequence[Cause]) -> resul
         stands = f"cannot be compared ({codes.reason(gap.reason)})"
     head = (
         f"{compared} on the traffic of {case.control} "
-        f"{_ends(gap.difference, gap.low, gap.high, '+.4f')} and {gap.online} of {case.variant} "
-        f"{_ends(gap.lift, gap.lift_low, gap.lift_high, '+.2%')} {stands}."
+        f"({_ends(gap.difference, gap.low, gap.high, '+.4f')}) and {gap.online} of {case.variant} "
+        f"({_ends(gap.lift, gap.lift_low, gap.lift_high, '+.2%')}) {stands}."
     )
     rest = [
         f"{cause.rank}. {cause.message}{_share(cause)} {cause.remedy}".rstrip()
         for cause in causes
         if cause.status == "found"
     ]
-    if not rest and gap.standing in _GAPS:
+    differs = gap.standing in _GAPS or (isinstance(case.levels, Levels) and is_gap(case.levels))
+    if not rest and differs:
         checked = sum(cause.status != "cannot be checked" for cause in causes)
         rest = [f"No cause found explains the gap ({checked} of {len(causes)} were checked)."]
+    sized = [] if bill is None or bill.promised is None else [bill.sentence]
     words = (case.variant, gap.offline, gap.online, gap.standing)
-    return results.Explanation(*words, (head, *(rest or ["There is no gap to explain."])))
+    sentences = (head, *sized, *(rest or ["There is no gap to explain."]))
+    return results.Explanation(*words, sentences, bill)
 
 
 def _share(cause: Cause) -> str:
@@ -209,9 +254,10 @@ def _share(cause: Cause) -> str:
 
 def _ends(value: float | None, low: float | None, high: float | None, form: str) -> str:
     if value is None:
-        return "(unknown)"
-    ends = "" if low is None or high is None else f" [{low:{form}}, {high:{form}}]"
-    return f"({value:{form}}{ends})"
+        return "unknown"
+    return f"{value:{form}}" + (
+        "" if low is None or high is None else f" [{low:{form}}, {high:{form}}]"
+    )
 
 
 METRICS = ("auc", "gauc[impressions]", "q_ctr", "log_loss")

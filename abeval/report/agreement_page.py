@@ -10,7 +10,15 @@ from abeval.report.figures import Block, Closed, FigureView
 from abeval.report.tables import Kind, Tables, TextTable, VerdictLine, format_lift, table
 from abeval.results import codes
 from abeval.results import format as fmt
-from abeval.results.agreement import Agreement, AgreementRow, Cause, Explanation, PositionRate
+from abeval.results.agreement import (
+    Agreement,
+    AgreementRow,
+    Cause,
+    Explanation,
+    Gap,
+    GapPart,
+    PositionRate,
+)
 from abeval.results.study import Study
 
 WORDS = {
@@ -29,7 +37,8 @@ _MOST_NEEDS = 4
 def tabulate_agreement(result: Agreement, whole: bool) -> Tables:
     """List what was found, then how goals stand; with `whole`, every pair, model and cause."""
     if whole:
-        shown = tables.drop_empty(pair_table(result), *traffics_part(result), _causes(result))
+        parts = (*bill_tables(result), pair_table(result), *traffics_part(result), _causes(result))
+        shown = tables.drop_empty(*parts)
         return Tables((*conclusion_lines(result), *shown), result.notes)
     missing = [cause for cause in result.causes if cause.status == "cannot be checked"]
     needs = dict.fromkeys(need for cause in missing for need in cause.needs)
@@ -40,8 +49,42 @@ def tabulate_agreement(result: Agreement, whole: bool) -> Tables:
         "With --all": ("every pair with intervals", "models on traffics", "each cause"),
     }
     listed = (f"{lead}: {fmt.listing(list(of))}" for lead, of in lines.items() if of)
-    goals = tables.drop_empty(standing_table(result))
+    goals = tables.drop_empty(*bill_tables(result), standing_table(result))
     return Tables((*conclusion_lines(result), *goals, *listed), result.notes)
+
+
+def bill_tables(result: Agreement) -> Iterator[TextTable]:
+    """Tabulate what each variant's model promised, what came, and what each cause took."""
+    several = len(result.explanations) > 1
+    for gap in (one.gap for one in result.explanations):
+        if gap is None or gap.promised is None:
+            continue
+        rows: list[tuple[str, Gap | GapPart, str]] = [
+            ("promised", gap, "promised"),
+            *((codes.words(part.name), part, "points") for part in gap.causes),
+            ("not explained", gap, "unexplained"),
+            ("came", gap, "came"),
+        ]
+        yield table(
+            f"What was promised and what came{f', {gap.variant}' * several}",
+            f"the lift of {gap.metric} that the candidate's order promised, and what each cause "
+            f"took of it, with {fmt.level(result.alpha)} intervals.",
+            rows,
+            ("part", lambda row: row[0]),
+            ("points", lambda row: _points(*tables.interval(row[1], row[2])), "number"),
+            ("p", lambda row: _p_value(row[1]), "number"),
+        )
+
+
+def _p_value(part: Gap | GapPart) -> str:
+    p_value = part.p_value if isinstance(part, GapPart) else None
+    return "" if p_value is None else fmt.p_value(p_value)
+
+
+def _points(value: float | None, low: float | None, high: float | None) -> str:
+    if value is None or low is None or high is None:
+        return fmt.MISSING
+    return f"{value:+.1%} [{low:+.1%}, {high:+.1%}]"
 
 
 def standing_table(result: Agreement) -> TextTable:
@@ -74,13 +117,20 @@ def conclusions(result: Agreement) -> tuple[VerdictLine, ...]:
         VerdictLine(
             of.variant,
             {"agree": "ship", "conflict": "draft"}.get(of.standing, ""),
-            f"offline and online {WORDS[of.standing].partition(':')[0]}".upper(),
+            f"offline and online {_how_they_stand(of)}".upper(),
             f"{_sides(rows[of.variant, of.offline, of.online])} {_tally(result, of.variant)}",
             place,
             *_why_and_next(result, rows[of.variant, of.offline, of.online]),
         )
         for place, of in enumerate(result.explanations, 1)
     )
+
+
+def _how_they_stand(explanation: Explanation) -> str:
+    gap = explanation.gap
+    if explanation.standing == "agree" and gap is not None and gap.causes:
+        return "agree in sign, not in size"
+    return WORDS[explanation.standing].partition(":")[0]
 
 
 def conclusion_lines(result: Agreement) -> Iterator[str]:
@@ -305,8 +355,18 @@ def standings(study: Study) -> tuple[str, ...]:
     return tuple(
         f"{f'{one.variant}: ' * (len(agreement.explanations) > 1)}{one.offline} offline and "
         f"{one.online} online {WORDS[one.standing]}{_first_cause(agreement, one)}."
+        f"{_promise(one)}"
         for one in agreement.explanations
     )
+
+
+def _promise(explanation: Explanation) -> str:
+    """Say what was promised, what came, and the cause that took most."""
+    gap = explanation.gap
+    if gap is None or gap.promised is None:
+        return ""
+    first = f"; {codes.words(gap.causes[0].name)} {gap.causes[0].points:+.1%}" if gap.causes else ""
+    return f" Promised {gap.promised:+.1%}, came {gap.came:+.1%}{first}."
 
 
 def _first_cause(agreement: Agreement, of: Explanation) -> str:
@@ -322,6 +382,7 @@ def _first_cause(agreement: Agreement, of: Explanation) -> str:
 
 def causes_part(result: Agreement) -> Iterator[Block]:
     """Show what the results say together, and every cause."""
+    yield from bill_tables(result)
     said = [one.sentence for one in conclusions(result)]
     words = {"share_of_gap": share_of_gap, "number": number}
     yield assets.block("causes.html", sentences=said, result=result, **words)

@@ -6,6 +6,7 @@
 
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
+from abeval.results.codes import words
 from abeval.results.record import DrawnRecord, Frozen, Tabled, named, read_back
 
 if TYPE_CHECKING:
@@ -159,6 +160,65 @@ class Cause(Frozen):
     rank: int | None = None
 
 
+class GapPart(Frozen):
+    """What one cause took of the gap, or gave: `points` as a share of control's clicks."""
+
+    name: str
+    points: float
+    points_low: float
+    points_high: float
+    p_value: float | None
+
+
+class Gap(Frozen):
+    """What the candidate's order promised online, what came, and what each cause took.
+
+    Lifts of clicks per impression, as shares; promised plus all points plus `unexplained` is
+    `came`. All numbers are None where nobody can size the gap, for `reason`.
+
+    Attributes:
+        unsized: Causes that were found, but whose size nobody knows.
+    """
+
+    variant: str
+    metric: str
+    promised: float | None = None
+    promised_low: float | None = None
+    promised_high: float | None = None
+    came: float | None = None
+    came_low: float | None = None
+    came_high: float | None = None
+    causes: tuple[GapPart, ...] = ()
+    unexplained: float | None = None
+    unexplained_low: float | None = None
+    unexplained_high: float | None = None
+    unsized: tuple[str, ...] = ()
+    reason: str = ""
+
+    @property
+    def sentence(self) -> str:
+        """Say what was promised, what came, what each cause took, and what is not explained.
+
+        Example:
+            >>> Gap("b", "ctr", 0.4, 0.33, 0.47, 0.06, 0.03, 0.09).sentence
+            'Promised +40.0% [+33.0%, +47.0%]; came +6.0% [+3.0%, +9.0%].'
+        """
+        if self.promised is None:
+            return f"The gap cannot be sized: {self.reason}."
+        numbers = [
+            ("Promised", self.promised, self.promised_low, self.promised_high),
+            ("came", self.came, self.came_low, self.came_high),
+            *((words(p.name), p.points, p.points_low, p.points_high) for p in self.causes),
+            ("not explained", self.unexplained, self.unexplained_low, self.unexplained_high),
+        ]
+        said = (
+            f"{name} {value:+.1%} [{low:+.1%}, {high:+.1%}]"
+            for name, value, low, high in numbers
+            if value is not None and low is not None and high is not None
+        )
+        return f"{'; '.join(said)}."
+
+
 class Explanation(Frozen):
     """What the causes say of one variant, in sentences, most likely cause first."""
 
@@ -167,10 +227,14 @@ class Explanation(Frozen):
     online: str
     standing: Standing
     sentences: tuple[str, ...]
+    gap: Gap | None = None
 
 
 class Agreement(Tabled[Cause], DrawnRecord):
-    """Whether offline and online results agree, and if not, why."""
+    """Whether offline and online results agree, and if not, why.
+
+    `gap` is the bill of the first variant; each explanation has that of its own.
+    """
 
     ROWS: ClassVar = ("rows",)
 
@@ -186,6 +250,7 @@ class Agreement(Tabled[Cause], DrawnRecord):
     positions: tuple[PositionRate, ...]
     notes: tuple[str, ...]
     questions: tuple[str, ...] = ()
+    gap: Gap | None = None
 
     def __getitem__(self, key: str | tuple[str | None, ...]) -> Cause:
         """Return the first cause of a name."""

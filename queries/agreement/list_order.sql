@@ -1,9 +1,8 @@
--- grain: one row per side, group of units, rank by score and place in the list: rows, and those ahead
+-- grain: one row per side, group of units, rank by score and place in the list: rows and clicks
 -- reads: agreement_served (side, cluster, unit_id, request_id, position, state, treated, click, own,
 --   served_score)
--- The score is the served one where the log has it, else the model's own. Of two neighbours, the
--- later one is ahead of its place if its score is higher; of equal scores any order is right. Ranks
--- and places from the 20th on are one.
+-- The score is the served one where the log has it, else the model's own; of equal scores any order
+-- is right. Ranks and places from the 20th on are one.
 with scored as (
   select
     side, cluster, unit_id, request_id, position, click,
@@ -14,8 +13,7 @@ with scored as (
 ),
 listed as (
   select
-    side, cluster, click, score,
-    lag(score) over shown as before,
+    side, cluster, click,
     least(row_number() over shown, 20) as place,
     least(row_number() over best, 20) as score_rank
   from scored
@@ -26,7 +24,6 @@ listed as (
 )
 select
   side, cluster, cast(score_rank as bigint) as score_rank, cast(place as bigint) as place,
-  count(*) as impressions, cast(sum(click) as bigint) as clicks, count(before) as neighbours,
-  cast(sum(case when score > before then 1 else 0 end) as bigint) as ahead
+  count(*) as impressions, cast(sum(click) as bigint) as clicks
 from listed
 group by side, cluster, score_rank, place

@@ -113,12 +113,6 @@ def learned(unlearned: float, clicks: float) -> Frames:
     return {"learned_items": sides(known, {**known, **changed}), "training_policies": policies}
 
 
-def wanted(missing: float) -> Frames:
-    control = {"clicks": 100 + GROUPS % 3, "wanted": 400, "missing": missing, "missing_clicks": 30}
-    rows = sides({"category": "news", **control}, {"category": "news", **control})
-    return {"unshown": rows}
-
-
 def trained(test: float) -> Frames:
     train = pairs({"training": (0.5, 0.9)}, "training")
     return {"single_pairs:training": train, "pairs:learned": pairs({"new": (0.6, test)})}
@@ -158,7 +152,6 @@ FOUND: list[tuple[str, Frames, Frames, str]] = [
     ),
     ("cannibalised", clicked(70, 36), clicked(70, 50), "+19.5% of all clicks where"),
     ("training_policy", learned(300, 10), learned(20, 2), "old (90%) and new (10%) logged"),
-    ("candidates", wanted(100), wanted(4), "25.0% is of items, above all of news, that"),
     ("overfitting", trained(0.62), trained(0.89), "0.900 on its training data and 0.620 on"),
     ("overlap", seen(0.5), seen(0.0), "Overlap: 50.0% of control's rows"),
 ]

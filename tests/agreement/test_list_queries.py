@@ -1,4 +1,4 @@
-"""Orders of lists, items that are not shown, and what training data have; against plain loops."""
+"""Orders of lists, and what training data have; against plain loops."""
 
 from __future__ import annotations
 
@@ -72,14 +72,9 @@ def list_order(rows: list[Row], score: str) -> Keyed:
         best = sorted(own, key=lambda r: (-getattr(r, score), r.position, r.click))
         for place, row in enumerate(shown, start=1):
             rank = next(i for i, other in enumerate(best, start=1) if other is row)
-            before = None if place == 1 else getattr(shown[place - 2], score)
-            counts[side, cluster, min(rank, 20), min(place, 20)] += Counter(
-                impressions=1,
-                clicks=row.click,
-                neighbours=int(before is not None),
-                ahead=int(before is not None and getattr(row, score) > before),
-            )
-    names = ("impressions", "clicks", "neighbours", "ahead")
+            sums = Counter(impressions=1, clicks=row.click)
+            counts[side, cluster, min(rank, 20), min(place, 20)] += sums
+    names = ("impressions", "clicks")
     return {key: {name: own[name] for name in names} for key, own in counts.items()}
 
 
@@ -89,13 +84,13 @@ def apart(rows: list[Row]) -> list[Row]:
     return list(lists.values())
 
 
-def test_neighbours_are_ahead_of_their_place_if_their_served_score_is_higher() -> None:
+def test_rows_have_the_rank_of_their_served_score() -> None:
     rows = apart(served(1, 300))
     by_key = answer("agreement/list_order", agreement_served=rows).by_key(
         "side cluster score_rank place"
     )
     assert by_key == list_order(rows, "served_score")
-    assert sum(own["ahead"] for own in by_key.values()) > 10
+    assert sum(own["impressions"] for (_, _, rank, place), own in by_key.items() if rank != place)
 
 
 def test_without_served_scores_the_order_is_that_of_the_models_own() -> None:
@@ -113,63 +108,7 @@ def test_places_from_the_twentieth_on_are_one() -> None:
         "side cluster score_rank place"
     )
     assert max(place for *_, place in deepest) == max(rank for _, _, rank, _ in deepest) == 20
-    assert sum(own["ahead"] for own in deepest.values()) == 29
-
-
-PLAIN = Row("control", 0, "u", 1, 1, "a", 1, "plain", 1, 1, 0.5, 0.5, 0.5)
-
-
-def lists_of(side: str, requests: int, scores: dict[int, float]) -> list[Row]:
-    """Requests of one unit each that show the same items."""
-    return [
-        PLAIN._replace(
-            side=side,
-            cluster=i % 4,
-            unit_id=f"{side}{i}",
-            item_id=item,
-            candidate=score,
-            category="a" if item < 3 else "b",
-        )
-        for i in range(requests)
-        for item, score in scores.items()
-    ]
-
-
-def unshown(rows: list[Row]) -> Counter[str]:
-    total: Counter[str] = Counter()
-    for own in (
-        answer("agreement/unshown", agreement_served=rows).by_key("side cluster category").items()
-    ):
-        (side, _, category), counts = own
-        if side == "control":
-            total.update({name: counts[name] for name in ("wanted", "missing", "missing_clicks")})
-            total[f"missing {category}"] += counts["missing"]
-    return total
-
-
-def test_an_item_that_the_candidate_scores_high_and_never_shows_is_missing() -> None:
-    control = lists_of("control", 30, {1: 0.9, 2: 0.2, 3: 0.8, 4: 0.1})
-    variant = lists_of("variant", 30, {3: 0.8, 4: 0.1, 5: 0.7, 6: 0.75})
-    total = unshown([*control, *variant])
-    # Item 1 and its category are above what the variant shows; item 2 is not liked.
-    assert (total["wanted"], total["missing"], total["missing_clicks"]) == (60, 30, 30)
-    assert total["missing a"] == 30
-    few = unshown([*lists_of("control", 19, {1: 0.9, 3: 0.8}), *lists_of("variant", 19, {3: 0.8})])
-    assert few["missing"] == 0, "19 expected impressions may be missing by chance"
-
-
-def test_an_item_is_not_missing_where_the_candidate_prefers_others() -> None:
-    liked, others = lists_of("control", 30, {1: 0.6, 3: 0.5}), {3: 0.9, 4: 0.8, 5: 0.7}
-    assert unshown([*liked, *lists_of("variant", 30, others)])["wanted"] == 0
-    # In requests with high scores all over, an item is compared with what is shown in these.
-    busy = [
-        row._replace(unit_id=f"busy {row.unit_id}") for row in lists_of("control", 30, {1: 0.95})
-    ]
-    best = lists_of("variant", 30, {3: 0.99, 4: 0.98})
-    quiet = {7: 0.2, 8: 0.1}
-    rows = [*busy, *lists_of("control", 30, quiet), *lists_of("variant", 30, quiet)]
-    rows += [row._replace(unit_id=f"busy {row.unit_id}") for row in best]
-    assert unshown(rows)["missing"] == 0
+    assert sum(own["impressions"] for own in deepest.values()) == 30
 
 
 def test_items_with_fewer_than_ten_rows_of_training_are_hardly_learned() -> None:

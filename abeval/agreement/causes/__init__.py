@@ -15,7 +15,8 @@ _FUNCTIONS = (
     *(facts.eligibility, days.reversal, days.promotion, days.novelty, facts.window),
     *(facts.split, facts.trust, serving.leakage, strata.overlap, strata.overfitting),
     *(serving.served_score, serving.half_precision, serving.serving, serving.stale_model),
-    *(shares.cannibalised, shares.reordered, shares.candidates, shares.training_policy),
+    *(shares.cannibalised, shares.reordered, shares.candidates, shares.labels),
+    shares.training_policy,
 )
 CAUSES = tuple(CauseCheck(one.__name__, one, **_TABLE[one.__name__]) for one in _FUNCTIONS)
 """In the order of their rows in `docs/agreement.md`; the result orders them by what they say."""

@@ -5,6 +5,7 @@ from datetime import date, timedelta
 from typing import NamedTuple
 
 from abeval.agreement import clusters
+from abeval.agreement.bill import METRIC
 from abeval.agreement.case import Case, Finding, Unchecked
 from abeval.experiment.sections import Event
 from abeval.results.effects import CutRow, SliceRow
@@ -41,6 +42,7 @@ def novelty(case: Case, share: float, least_days: int) -> Finding | None:
         ),
         p_value=clusters.p_value(change),
         accounts_for=case.closed_online(whole.value, last),
+        points=_click_points(case, change._replace(value=-change.value / 2), 0.25),
     )
 
 
@@ -58,6 +60,8 @@ def promotion(case: Case, share: float) -> Finding | Unchecked | None:
         return None
     change = clusters.difference(outside, during)
     moved = abs(whole.value - outside.value)
+    # The whole is a mean of days by precision: those of events move it by their part.
+    part = 1 - whole.variance / outside.variance
     there, elsewhere, apart = (_as_measured(case, one) for one in (during, outside, change))
     names = ", ".join(dict.fromkeys(event.name for event in events))
     return Finding(
@@ -71,7 +75,15 @@ def promotion(case: Case, share: float) -> Finding | Unchecked | None:
         ),
         p_value=clusters.p_value(change),
         accounts_for=case.closed_online(whole.value, outside.value),
+        points=_click_points(case, change._replace(value=whole.value - outside.value), part**2),
     )
+
+
+def _click_points(case: Case, step: Estimate, scale: float) -> Estimate | None:
+    """Return a step of the lift of CTR, whose variance is a multiple; None of other metrics."""
+    if case.online is None or case.online.metric != METRIC:
+        return None
+    return step._replace(variance=scale * step.variance)
 
 
 def reversal(case: Case, share: float) -> Finding | None:

@@ -5,14 +5,17 @@ import pandas as pd
 
 from abeval.aggregates.audit_arrays import CLUSTERS
 from abeval.agreement import clusters
-from abeval.agreement.case import Case, Finding
-from abeval.agreement.clusters import p_above, share, shares
+from abeval.agreement.bill import is_gap
+from abeval.agreement.case import Case, Finding, Unchecked
+from abeval.agreement.clusters import Shares, p_above, share, shares
+from abeval.agreement.levels import Levels
 from abeval.offline.groups import ratio
 from abeval.results import format as fmt
 from abeval.results.agreement import Evidence
 from abeval.stats.records import Estimate, Floats
 
 _NAMED = 3
+_MOST_OUT = 0.1
 _DEEPEST = 20
 _STEPS = 50
 
@@ -64,40 +67,49 @@ def _effective(case: Case) -> tuple[Evidence, ...]:
     return (Evidence("effective share of the sample", effective, where=case.control),)
 
 
-def candidates(case: Case, limit: float) -> Finding | None:
-    """Count, of what control shows and the candidate scores high, what the variant lacks.
+def candidates(case: Case, limit: float) -> Finding | Unchecked | None:
+    """Compare the items of both variants among rows of like scores.
 
-    A model that never shows what it scores high did not get it: a source of candidates failed.
+    Scores alone decide what a ranker shows, so an item that the variant shows less often than its
+    scores let expect did not get to the ranker. Lists in another order say nothing of that.
     """
-    rows = case.rows("unshown")
-    missing = share(rows, "control", "missing", "wanted")
-    if missing is None:
+    if not isinstance(case.levels, Levels):
         return None
-    by_category = rows.groupby("category")["missing"].sum().sort_values(ascending=False)
-    named = list(by_category.index[:_NAMED])
-    most = f", above all of {fmt.listing(named)}," if named else ""
-    wanted = share(rows, "control", "wanted", "impressions")
+    out = _out_of_place(case)
+    is_ordered = out is None or out.more.value <= _MOST_OUT
+    share, p_value, where, _ = case.levels.supply
+    named = f", above all of {fmt.listing(where)}," if where and share > limit else ""
     return Finding(
-        exceeds=missing.value > limit,
-        message=f"Candidates: of what control shows and the candidate scores high, "
-        f"{missing.value:.1%} is of items{most} that the variant hardly shows.",
-        evidence=(
-            case.number("wanted rows that the variant lacks", missing),
-            case.number("wanted rows", wanted),
-        ),
-        p_value=p_above(missing, limit),
-        accounts_for=_closed_by_missing(case, rows, missing.value),
+        exceeds=share > limit and is_ordered,
+        message=f"Candidates: of what control shows, {share:.1%}{named} is what the variant shows "
+        "less often than the scores of both models let expect.",
+        evidence=(Evidence("rows that the variant lacks", share),),
+        p_value=p_value,
+        accounts_for=_closed_by_step(case, case.levels, "new", "kept"),
     )
 
 
-def _closed_by_missing(case: Case, rows: pd.DataFrame, missing: float) -> float | None:
-    """Close the gap as if so much of what the variant shows were what it lacks."""
-    shown, clicks, lacked, lost = _sums(rows, "impressions", "clicks", "missing", "missing_clicks")
-    if shown.size < 2 or not missing:
+def labels(case: Case, limit: float) -> Finding | Unchecked | None:
+    """Compare clicks by category with those of control's rows of like scores and positions."""
+    if not isinstance(case.levels, Levels):
         return None
-    rates = clicks / shown
-    whole = (1 - missing) * rates[1] + missing * lost[0] / lacked[0]
-    return case.closed_by_rates(rates, np.array([rates[0], whole]))
+    share, p_value, where, _ = case.levels.labels
+    named = f" of {fmt.listing(where)}" if where else ""
+    return Finding(
+        exceeds=share > limit,
+        message=f"Labels: {share:.1%} of the variant's clicks{named} are missing, against rows of "
+        "control with like scores.",
+        evidence=(Evidence("clicks that are missing", share, where=fmt.listing(where)),),
+        p_value=p_value,
+        accounts_for=_closed_by_step(case, case.levels, "kept", "acted"),
+    )
+
+
+def _closed_by_step(case: Case, levels: Levels, before: str, after: str) -> float | None:
+    """Close the gap by the step between two levels; nothing where clicks show no gap."""
+    if not is_gap(levels):
+        return 0.0
+    return case.closed_without(float(levels.lifts[after][0] - levels.lifts[before][0]))
 
 
 def training_policy(case: Case, unlearned: float, fewer_clicks: float) -> Finding | None:
@@ -152,28 +164,36 @@ def _closed_by_learned(case: Case, rows: pd.DataFrame) -> float | None:
 
 
 def reordered(case: Case, against: float, costs: float) -> Finding | None:
-    """Count neighbours in lists of which the later one has the higher score, and what it costs."""
-    rows = case.rows("list_order")
+    """Count rows that are not in the place of their score, and what that costs."""
+    rows, out = case.rows("list_order"), _out_of_place(case)
     sides = [rows[rows["side"] == side] for side in ("control", "variant")]
-    ahead = shares(rows, "ahead", "neighbours")
-    if ahead is None or not all(own["clicks"].sum() for own in sides):
+    if out is None or not all(own["clicks"].sum() for own in sides):
         return None
     gains = [_gain(own) for own in sides]
     lost = clusters.difference(gains[0], gains[1])
     rates = np.array([own["clicks"].sum() / own["impressions"].sum() for own in sides])
     return Finding(
-        exceeds=ahead.more.value > against and lost.value > costs,
-        message=f"Reordered: of neighbours in the variant's lists, the later one has the higher "
-        f"score in {ahead.variant.value:.1%}, in control's in {ahead.control.value:.1%}; in the "
+        exceeds=out.more.value > against and lost.value > costs,
+        message=f"Reordered: {out.variant.value:.1%} of rows in the variant's lists and "
+        f"{out.control.value:.1%} in control's are not in the place of their score; in the "
         f"order of scores, the variant would get {gains[1].value:+.1%} clicks.",
         evidence=(
-            *case.sides("neighbours against the score", ahead.control, ahead.variant),
-            case.number("difference", ahead.more),
+            *case.sides("rows out of place", out.control, out.variant),
+            case.number("difference", out.more),
             case.number("clicks lost, beyond control's", lost),
         ),
-        p_value=max(p_above(ahead.more, against), p_above(lost, costs)),
+        p_value=max(p_above(out.more, against), p_above(lost, costs)),
         accounts_for=case.closed_by_rates(rates, rates * [1 + gain.value for gain in gains]),
     )
+
+
+def _out_of_place(case: Case) -> Shares | None:
+    """Compare the shares of rows that are not in the place of their score."""
+    if "list_order" not in (case.facts or {}):
+        return None
+    rows = case.rows("list_order")
+    out = rows["impressions"].where(rows["score_rank"] != rows["place"], 0)
+    return shares(rows.assign(out=out), "out", "impressions")
 
 
 def _gain(rows: pd.DataFrame) -> Estimate:

@@ -1,0 +1,174 @@
+"""The bill of a gap: what was promised, what came, and what each found cause took.
+
+Every number is a lift of clicks per impression, or a difference of two, as a share of control's.
+A cause takes the step between two levels of `gap.py`; parts add up to the gap.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from abeval.agreement.levels import PARTS, Levels
+from abeval.results.agreement import Cause, Gap, GapPart
+from abeval.stats import effects
+from abeval.stats.distributions import quantile
+from abeval.stats.records import Estimate, Floats
+from abeval.stats.resampling import jackknife_se
+
+METRIC = "ctr"
+LEAST_PART = 0.1
+"""A cause whose step is a smaller share of the gap does not explain it."""
+
+ALIKE = 0.6
+"""Steps of lists add up to what lists lost, up to this share of it: two ways to the same number."""
+
+GAP_ALPHA = 0.02
+"""Level of the test that there is a gap at all, before causes are named."""
+
+_SERVED = ("leakage", "stale_model", "half_precision", "served_score")
+_STEPS: Mapping[str, tuple[str, str]] = {
+    "position": ("naive", "promised"),
+    "overlap": ("promised", "new"),
+    "overfitting": ("promised", "new"),
+    "candidates": ("new", "supplied"),
+    **dict.fromkeys(_SERVED, ("supplied", "served")),
+    "reordered": ("served", "kept"),
+    "labels": ("kept", "acted"),
+    "serving": ("acted", "here"),
+    "cannibalised": ("here", "came"),
+}
+"""Cause → the levels between which it acts."""
+
+
+class Number(NamedTuple):
+    """A number of all units and without each part, and an error that parts do not show."""
+
+    values: Floats
+    extra: float = 0.0
+
+    @property
+    def value(self) -> float:
+        """Return the number of all units."""
+        return float(self.values[0])
+
+    @property
+    def se(self) -> float:
+        """Return the standard error: the jackknife's, and the extra one."""
+        return float(np.hypot(jackknife_se(self.values[1:]), self.extra))
+
+    def interval(self, alpha: float) -> tuple[float, float]:
+        """Return the interval by t with PARTS - 1 degrees of freedom."""
+        return effects.interval(self.value, self.se, PARTS - 1.0, alpha)
+
+    def exceeds_noise(self, alpha: float) -> bool:
+        """Tell whether the interval excludes zero."""
+        return abs(self.value) > quantile(1 - alpha / 2, PARTS - 1.0) * self.se
+
+
+def is_gap(levels: Levels) -> bool:
+    """Tell whether what came differs from what was promised beyond noise."""
+    gap = levels.lifts["came"] - levels.lifts["promised"]
+    return Number(gap, levels.misfit).exceeds_noise(GAP_ALPHA)
+
+
+def find_part(levels: Levels, name: str, points: Estimate | None) -> float | None:
+    """Return the share of the gap that a cause takes by its own step; None if it explains nothing.
+
+    A step explains if it has the sign of the gap, beyond noise, and is no small part of it.
+    """
+    gap = float(levels.lifts["came"][0] - levels.lifts["promised"][0])
+    if name == "candidates":
+        # Lists in the order of the served score lack nothing but candidates.
+        step = Number(levels.lifts["kept"] - levels.lifts["new"])
+    elif name in _STEPS and name != "position":
+        before, after = (levels.lifts[level] for level in _STEPS[name])
+        step = Number(after - before)
+    elif points is not None:
+        step = _constant(points)
+    else:
+        return None
+    share = step.value / gap
+    return min(share, 1.0) if share >= LEAST_PART and step.exceeds_noise(0.05) else None
+
+
+def _constant(points: Estimate) -> Number:
+    """Return a number of which all parts have the same value, and the error is known."""
+    return Number(np.full(1 + PARTS, points.value), points.variance**0.5)
+
+
+def build_gap(
+    variant: str,
+    levels: Levels,
+    found: Sequence[Cause],
+    points: Mapping[str, Estimate],
+    alpha: float,
+) -> Gap:
+    """Charge the gap to the causes that were found; `points` are steps that days or rows gave.
+
+    What lists show instead of the promised ones is one difference, from the promise to what was
+    shown. Causes of it take their own steps, and the last of them what is left, if that is little:
+    without the fault, lists would be the promised ones.
+    """
+    names = [cause.name for cause in found]
+    lifts, misfit = levels.lifts, levels.misfit
+    promised = Number(lifts["naive" if "position" in names else "promised"], misfit)
+    came = Number(lifts["came"])
+    parts = dict[str, Number]()
+    for name in names:
+        if name in points and name not in _STEPS:
+            parts[name] = _constant(points[name])
+    elsewhere = sum((part.values for part in parts.values()), np.zeros(1 + PARTS))
+    learned = [name for name in ("overlap", "overfitting") if name in names][:1]
+    for name in (*learned, *({"position", "labels", "serving", "cannibalised"} & {*names})):
+        before, after = _STEPS[name]
+        step = lifts[after] - lifts[before]
+        extra = 0.0
+        if name == "labels" and levels.labels.share:
+            extra = abs(float(step[0])) * levels.labels.error / levels.labels.share
+        parts[name] = Number(step, extra)
+    base = lifts["new" if learned else "promised"]
+    of_lists, apart = _charge_lists(levels, base, lifts["kept"] - elsewhere, found)
+    parts |= of_lists
+    rest = came.values - promised.values - sum((p.values for p in parts.values()), np.zeros(1))
+    # The misfit of the promise is in the unexplained rest, unless a cause of lists has taken it.
+    errors = [part.extra for name, part in parts.items() if name not in of_lists]
+    unexplained = Number(rest, float(np.linalg.norm([*errors, apart if of_lists else misfit])))
+    p_values = {cause.name: cause.p_adjusted for cause in found}
+    return Gap(
+        variant,
+        METRIC,
+        *(promised.value, *promised.interval(alpha)),
+        *(came.value, *came.interval(alpha)),
+        causes=tuple(
+            GapPart(name, part.value, *part.interval(alpha), p_values[name])
+            for name, part in sorted(parts.items(), key=lambda item: names.index(item[0]))
+        ),
+        unexplained=unexplained.value,
+        unexplained_low=unexplained.interval(alpha)[0],
+        unexplained_high=unexplained.interval(alpha)[1],
+        unsized=tuple(name for name in names if name not in parts),
+    )
+
+
+def _charge_lists(
+    levels: Levels, base: Floats, shown: Floats, found: Sequence[Cause]
+) -> tuple[dict[str, Number], float]:
+    """Share out what lists lost, up to what was shown; return by how much two ways differ, too."""
+    names = {cause.name for cause in found}
+    chain = [("candidates",), _SERVED, ("reordered",)]
+    groups = [group for group in chain if names.intersection(group)]
+    parts = dict[str, Number]()
+    whole, apart = float((shown - base)[0]), 0.0
+    for group in groups:
+        end = levels.lifts[_STEPS[group[0]][1]]
+        apart = abs(float((shown - end)[0]))
+        if group == groups[-1] and apart <= ALIKE * abs(whole):
+            end = shown
+        weights = {c.name: c.accounts_for or 0.0 for c in found if c.name in group}
+        total = sum(weights.values())
+        for name, weight in weights.items():
+            share = weight / total if total else 1 / len(weights)
+            parts[name] = Number(share * (end - base), levels.misfit)
+        base = end
+    return parts, apart

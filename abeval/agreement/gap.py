@@ -1,0 +1,168 @@
+"""Logs → the lifts between promise and outcome, and the faults that show beside them."""
+
+import numpy as np
+import pandas as pd
+from scipy.special import chdtrc, stdtr
+
+from abeval.agreement.levels import PARTS, SURE, Faults, Levels, Ranks, Sums, jackknife_levels
+from abeval.agreement.selection import BINS, Chances, examine
+from abeval.engines.sql import Engine, query
+from abeval.stats.records import Bools, Floats
+from abeval.stats.resampling import jackknife_se
+
+LEAST_CLICKS = 400
+"""Clicks of a variant on ranked rows, below which ranks of scores are noise."""
+
+LEAST_ORDER = 0.3
+"""By how much the chance to be shown rises from control's lowest score to its highest."""
+
+LEAST_ROWS = 30
+LEAST_LOST = 0.1
+HARDLY = 0.2
+"""An item with a smaller ratio is lacked; also in `queries/agreement/ranked_cells.sql`."""
+
+USUAL_SPREAD = 0.05
+"""Variance of log ratios of items that ranks of scores, not supply, may cause."""
+
+NAMED = 3
+_NO_SUPPLIES = "select cast(null as varchar) as item, 1e0 as ratio where 1 = 0"
+_NO_RESPONSES = "select cast(null as varchar) as category, 1e0 as factor where 1 = 0"
+
+
+def estimate_levels(engine: Engine) -> Levels | str:
+    """Estimate all levels from `agreement_served`; words say why they cannot be known."""
+    engine.table("agreement_ranked", query("agreement/ranked_rows"))
+    _set_examination(engine, engine.frame(query("agreement/examined")))
+    engine.table("supplies", _NO_SUPPLIES)
+    engine.table("responses", _NO_RESPONSES)
+    parts = _read_ranks(engine)
+    clicks = min(float(sums["clicks"].sum()) for sums in (parts.control, parts.variant))
+    if clicks < LEAST_CLICKS:
+        return f"a variant has {clicks:,.0f} clicks on rows with both scores, not {LEAST_CLICKS}"
+    chances = _sum_parts(parts).fit()
+    if chances.control[-1] - chances.control[0] < LEAST_ORDER:
+        return "the lists of control are not in the order of the scores of its model"
+    labels = _compare_labels(engine, engine.frame(query("agreement/answered")))
+    supply = _compare_supply(engine, chances)
+    if supply.is_sure or labels.is_sure:
+        parts = _read_ranks(engine)
+    return jackknife_levels(parts, supply, labels)
+
+
+def _sum_parts(parts: Ranks) -> Ranks:
+    control, variant = (
+        {name: own.sum(axis=0) for name, own in sums.items()}
+        for sums in (parts.control, parts.variant)
+    )
+    return Ranks(control, variant, parts.sides.sum(axis=0))
+
+
+def _set_examination(engine: Engine, rows: pd.DataFrame) -> None:
+    """Make `examination` (`position`, `seen`): how often each position is seen."""
+    positions = np.sort(rows["position"].unique())
+    seen = np.ones(len(positions))
+    if len(positions) > 1:
+        cells, cell = np.unique(BINS * rows["b"] + rows["c"], return_inverse=True)
+        place = np.searchsorted(positions, rows["position"])
+        shown, clicks = np.zeros((2, len(cells), len(positions)))
+        shown[cell, place], clicks[cell, place] = rows["impressions"], rows["clicks"]
+        seen = np.clip(examine(shown, clicks), 0.01, 10.0)
+    engine.add_arrays("examination", {"position": positions.astype(np.int64), "seen": seen})
+
+
+def _read_ranks(engine: Engine) -> Ranks:
+    """Read the cells of control, by (part, b, c), and of the variant, by (part, b, c, s)."""
+    rows = engine.frame(query("agreement/ranked_cells"))
+    axes = ["part", "b", "c", "s"]
+    names = rows.columns.difference(["side", *axes])
+    both = list[Sums]()
+    for side, kept in (("control", axes[:3]), ("variant", axes)):
+        cells = rows[rows["side"] == side]
+        where = tuple(cells[axis].to_numpy(dtype=np.int64) for axis in kept)
+        sums = {name: np.zeros((PARTS, *(BINS,) * (len(kept) - 1))) for name in names}
+        for name in names:
+            sums[name][where] = cells[name].to_numpy(dtype=np.float64)
+        both.append(sums)
+    acted = engine.frame(query("agreement/acted"))
+    sides = np.zeros((PARTS, 2, 3))
+    side_number = (acted["side"] == "variant").to_numpy(dtype=np.int64)
+    columns = acted[["impressions", "clicks", "here"]].to_numpy(dtype=np.float64)
+    sides[acted["part"].to_numpy(dtype=np.int64), side_number] = columns
+    return Ranks(both[0], both[1], sides)
+
+
+def _compare_supply(engine: Engine, chances: Chances) -> Faults:
+    """Compare the items of both variants among rows of like scores; make `supplies`."""
+    b, s = np.divmod(np.arange(BINS * BINS), BINS)
+    weights = chances.control[b] / chances.variant[s]
+    engine.add_arrays("balance", {"b": b, "s": s, "weight": weights})
+    rows = engine.frame(query("agreement/supplied"))
+    rows = rows[rows["expected"] > 0]
+    shown, expected = np.maximum(rows["shown"], 0.5), rows["expected"]
+    variance = rows["squared"] / shown**2 + rows["expected_squared"] / expected**2
+    rows = rows.assign(log_ratio=np.log(shown / expected), variance=variance)
+    counted = rows[rows["expected"] >= LEAST_ROWS]
+    if len(counted) < 2:
+        return Faults()
+    spread = float((counted["log_ratio"] ** 2 - counted["variance"]).mean())
+    apart = float((counted["log_ratio"] ** 2 / (counted["variance"] + USUAL_SPREAD)).sum())
+    trust = max(spread, 0.0) / (max(spread, 0.0) + rows["variance"])
+    ratio = np.exp(trust * rows["log_ratio"])
+    # What the variant lacks is shared out among the other items, which look too frequent.
+    has = ratio >= HARDLY
+    if has.any():
+        ratio = np.where(has, ratio * rows["expected"][has].sum() / rows["shown"][has].sum(), ratio)
+    less = np.maximum(rows["expected"] * (1 - ratio), 0.0)
+    lacking = less.groupby(rows["category"]).sum().sort_values(ascending=False)
+    where = tuple(str(name) for name in lacking.index[:NAMED])
+    share = float(less.sum() / rows["expected"].sum())
+    faults = Faults(share, float(chdtrc(len(counted), apart)), where)
+    if faults.is_sure:
+        supplies = {"item": rows["item"].to_numpy(dtype=object), "ratio": np.asarray(ratio)}
+        engine.add_arrays("supplies", supplies)
+    return faults
+
+
+def _compare_labels(engine: Engine, rows: pd.DataFrame) -> Faults:
+    """Compare clicks of the variant by category with those of control's like rows.
+
+    Makes `responses`. Categories in the upper half of the ratios are as they should be.
+    """
+    if rows.empty:
+        return Faults()
+    sums = rows.pivot_table(index="category", columns="part", values=["clicks", "expected"])
+    names = np.asarray(sums.index)
+    clicks, expected = (
+        sums[name].fillna(0.0).to_numpy(dtype=np.float64) for name in ("clicks", "expected")
+    )
+    counted = expected.sum(axis=1) >= LEAST_ROWS
+    if counted.sum() < 2:
+        return Faults()
+    names, clicks, expected = names[counted], clicks[counted], expected[counted]
+    ratios = clicks.sum(axis=1) / expected.sum(axis=1)
+    upper = ratios >= np.median(ratios)
+    usual = float(clicks[upper].sum() / expected[upper].sum())
+    limit = (1 - LEAST_LOST) * usual
+    # Parts of the units are independent: a t-test of each category's excess over the limit.
+    excess = clicks - limit * expected
+    count = excess.shape[1]
+    error = np.sqrt(count / (count - 1)) * (excess - excess.mean(axis=1, keepdims=True))
+    error = np.sqrt(np.square(error) @ np.ones(count))
+    z = excess @ np.ones(count) / np.maximum(error, 1e-12)
+    tests = len(names) * stdtr(count - 1, z)
+    p_value = min(1.0, float(tests.min()))
+    lost = (ratios < limit) & (tests < SURE)
+    if not lost.any():
+        return Faults(0.0, p_value)
+    factors = {"category": names[lost].astype(object), "factor": usual / ratios[lost]}
+    engine.add_arrays("responses", factors)
+    error = jackknife_se(_leave_out(clicks, expected, lost) / _leave_out(clicks, expected, upper))
+    share = 1 - float(clicks[lost].sum() / expected[lost].sum()) / usual
+    return Faults(share, p_value, tuple(str(name) for name in names[lost][:NAMED]), error)
+
+
+def _leave_out(clicks: Floats, expected: Floats, rows: Bools) -> Floats:
+    """Return clicks over expected ones of some categories, without each part of the units."""
+    clicked, due = clicks[rows].sum(axis=0), expected[rows].sum(axis=0)
+    ratio: Floats = (clicked.sum() - clicked) / (due.sum() - due)
+    return ratio

@@ -1,0 +1,191 @@
+"""The lift of clicks under each counterfactual, from what was promised to what came.
+
+Each level is the click rate computed again: in the candidate's order, without rows that a model
+learned from, of the variant's candidates, in the order of the served score, as shown, with clicks
+that were lost, without failed requests, and all. Errors are by the jackknife over parts of the
+units, with the chances to be shown fitted anew.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from abeval.agreement.selection import Chances, Ranked, fit_chances, list_value
+from abeval.stats.records import Floats
+
+PARTS = 16
+"""Parts of the units, each left out in turn; also in the queries."""
+
+SURE = 1e-4
+"""A fault that is less sure is not taken out of the rows of which the promise is computed."""
+
+LEAST_SHARE = 0.05
+
+LEVELS = ("naive", "promised", "new", "supplied", "served", "kept", "acted", "here", "came")
+"""Counterfactuals, from what the log says at face value to what came (`Levels`)."""
+
+_MOST_LACKED = 20.0
+
+Sums = Mapping[str, Floats]
+"""Column of `queries/agreement/ranked_cells` → sums by part and ranks, shape (PARTS, BINS, …)."""
+
+
+class Faults(NamedTuple):
+    """Of what a variant has too little: the share that is gone, with its p-value, and where.
+
+    `error` is the standard error of the share, where it is known.
+    """
+
+    share: float = 0.0
+    p_value: float = 1.0
+    where: tuple[str, ...] = ()
+    error: float = 0.0
+
+    @property
+    def is_sure(self) -> bool:
+        """Tell whether a notable share is gone beyond doubt."""
+        return self.share >= LEAST_SHARE and self.p_value < SURE
+
+
+@dataclass(frozen=True)
+class Levels:
+    """The lift of clicks per impression in each of `LEVELS`, as a share of control's.
+
+    `naive`: the candidate's order, if all positions were seen alike; `promised`: as they are seen;
+    `new`: without rows that it learned from; `supplied`: of the variant's candidates; `served`: in
+    the order of the served score; `kept`: as shown, with clicks that were lost; `acted`: without
+    these; `here`: with failed requests; `came`: with what happened where no model ranks.
+
+    Attributes:
+        lifts: Level → lifts, shape (1 + PARTS,): of all units, then without each part.
+        supply: Of which items the variant shows fewer than control's rows let expect.
+        labels: In which categories clicks of the variant are lost.
+        misfit: How far the same method misses control's own clicks, as a share of them.
+    """
+
+    lifts: Mapping[str, Floats]
+    supply: Faults
+    labels: Faults
+    misfit: float
+
+
+@dataclass(frozen=True)
+class Ranks:
+    """Rows of both variants by ranks of scores, of some of the units.
+
+    Attributes:
+        control: Sums by (baseline, candidate).
+        variant: Sums by (baseline, candidate, served).
+        sides: Impressions, clicks, and clicks where the model ranks, of control and the variant.
+    """
+
+    control: Sums
+    variant: Sums
+    sides: Floats
+
+    @property
+    def rows(self) -> tuple[float, float]:
+        """Return the ranked rows of control and of the variant."""
+        return (
+            float(self.control["impressions"].sum()),
+            float(self.variant["impressions"].sum()),
+        )
+
+    def fit(self, start: Floats | None = None) -> Chances:
+        """Fit the chances to be shown."""
+        return fit_chances(self.control["items"], self.variant["items"], self.rows, start)
+
+
+def jackknife_levels(parts: Ranks, supply: Faults, labels: Faults) -> Levels:
+    """Compute all levels of all units, and without each part; sums have a leading axis of parts."""
+
+    def leave_out(part: int | None) -> Ranks:
+        def left(sums: Floats) -> Floats:
+            whole: Floats = sums.sum(axis=0)
+            return whole if part is None else whole - sums[part]
+
+        return Ranks(
+            control={name: left(sums) for name, sums in parts.control.items()},
+            variant={name: left(sums) for name, sums in parts.variant.items()},
+            sides=left(parts.sides),
+        )
+
+    whole = leave_out(None)
+    chances = whole.fit()
+    rows = [compute_levels(whole, chances, is_short=supply.is_sure)]
+    for part in range(PARTS):
+        ranks = leave_out(part)
+        rows.append(compute_levels(ranks, ranks.fit(chances.fit), is_short=supply.is_sure))
+    lifts = {name: np.array([row[name] for row in rows]) for name in LEVELS}
+    return Levels(lifts, supply, labels, abs(rows[0]["misfit"]))
+
+
+def compute_levels(ranks: Ranks, chances: Chances, *, is_short: bool) -> dict[str, float]:
+    """Compute all levels, and the misfit of control's own order, as shares of control's clicks.
+
+    `is_short` says that the variant's candidates are not those of control.
+    """
+    control, variant, (shown, clicks, here) = ranks.control, ranks.variant, ranks.sides.T
+    rows = ranks.rows
+    rate = control["clicks"].sum() / rows[0]
+    # Control's clicks where the model ranks, as a share of all of its clicks.
+    share = control["clicks"].sum() / clicks[0]
+    seen = _order_by_baseline(ranks, chances, "seen")
+
+    def lift(candidates: Ranked, seen: Ranked = seen) -> float:
+        return float(share * (list_value(candidates, seen) / rate - 1))
+
+    promised = lift(_unite(ranks, chances, axis=1))
+    has_learned = control["new_rows"].sum() < rows[0]
+    new = lift(_unite(ranks, chances, axis=1, column="new_relevance")) if has_learned else promised
+    rates = here / shown / (clicks[0] / shown[0])
+    return {
+        "naive": lift(
+            _unite(ranks, chances, axis=1, column="clicks"),
+            _order_by_baseline(ranks, chances, "impressions"),
+        ),
+        "promised": promised,
+        "new": new,
+        "supplied": lift(_weigh(ranks, chances, axis=1)) if is_short else new,
+        "served": lift(_weigh(ranks, chances, axis=2)),
+        "kept": share * (float(variant["kept"].sum()) / rows[1] / rate - 1),
+        "acted": share * (float(variant["clicks"].sum()) / rows[1] / rate - 1),
+        "here": float(rates[1] - rates[0]),
+        "came": float(clicks[1] / shown[1] / (clicks[0] / shown[0]) - 1),
+        "misfit": lift(_unite(ranks, chances, axis=0)),
+    }
+
+
+def _unite(ranks: Ranks, chances: Chances, *, axis: int, column: str = "relevance") -> Ranked:
+    """Return all candidates by the rank of a score: 0 the baseline's, 1 the candidate's.
+
+    They are what control shows, and, from the variant's log, what control does not.
+    """
+    control, variant, rows = ranks.control, ranks.variant, ranks.rows
+    items = "new_rows" if column == "new_relevance" else "impressions"
+    shown = np.stack([control[items], control[column]]) / control[items].sum()
+    unseen = (1 - chances.control)[:, None]
+    weight = 1 / chances.variant / rows[1]
+    theirs = "clicks" if column == "clicks" else "items_relevance"
+    rest = np.stack([unseen * (variant[name] @ weight) for name in ("items", theirs)])
+    # Of items that the variant lacks, as much is unseen as of others with the same score.
+    whole = np.stack([control["impressions"], control["relevance"]]).sum(axis=1)
+    kept = np.stack([control["items"], control["items_relevance"]]).sum(axis=1)
+    more = np.minimum(whole / np.maximum(kept, 1e-9), _MOST_LACKED)
+    return Ranked(*(shown + rest * more[:, None, :]).sum(axis=2 - axis))
+
+
+def _order_by_baseline(ranks: Ranks, chances: Chances, column: str) -> Ranked:
+    """Return candidates by the rank of the baseline, and how often control's lists show them."""
+    items = _unite(ranks, chances, axis=0).items
+    return Ranked(items, ranks.control[column].sum(axis=1) / ranks.rows[0])
+
+
+def _weigh(ranks: Ranks, chances: Chances, *, axis: int) -> Ranked:
+    """Return the variant's candidates by the rank of the candidate (1) or the served score (2)."""
+    weight = 1 / chances.variant / ranks.rows[1]
+    axes = tuple({0, 1, 2} - {axis})
+    names = ("impressions", "relevance")
+    return Ranked(*((weight * ranks.variant[name]).sum(axis=axes) for name in names))
