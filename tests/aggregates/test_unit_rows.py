@@ -90,7 +90,9 @@ def shape(by_item: bool, own_category: bool) -> LogShape:
     items = LogColumns("items", {}, {"category": "x"}) if by_item else None
     value = value_sql(P50.value)
     served = {"a": "score_1", "b": "score_2"}
-    return LogShape(log, None, items, None, ("s", "t"), served, events={value: "v_1"})
+    return LogShape(
+        log, None, items, None, {"s": "score_1", "t": "score_2"}, served, {}, events={value: "v_1"}
+    )
 
 
 @contextmanager
