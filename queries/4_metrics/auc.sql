@@ -30,8 +30,7 @@ halves as (
 overall as (
   select
     variant,
-    cast(all_negatives as double) as negatives,
-    cast(all_positives as double) as positives,
+    cast(all_negatives as double) as negatives, cast(all_positives as double) as positives,
     cast(sum(positives * beaten) as double)
       / nullif(2.0e0 * cast(all_positives as double) * cast(all_negatives as double), 0) as auc
   from halves
