@@ -27,10 +27,11 @@ GAP_ALPHA = 0.02
 """Level of the test that there is a gap at all, before causes are named."""
 
 _SERVED = ("leakage", "stale_model", "half_precision", "served_score")
+_LEARNED = ("overlap", "overfitting")
+_BESIDE_LISTS = ("position", "labels", "serving", "cannibalised")
 _STEPS: Mapping[str, tuple[str, str]] = {
     "position": ("naive", "promised"),
-    "overlap": ("promised", "new"),
-    "overfitting": ("promised", "new"),
+    **dict.fromkeys(_LEARNED, ("promised", "new")),
     "candidates": ("new", "supplied"),
     **dict.fromkeys(_SERVED, ("supplied", "served")),
     "reordered": ("served", "kept"),
@@ -118,9 +119,9 @@ def build_gap(
     for name in names:
         if name in points and name not in _STEPS:
             parts[name] = _constant(points[name])
-    elsewhere = sum((part.values for part in parts.values()), np.zeros(1 + PARTS))
-    learned = [name for name in ("overlap", "overfitting") if name in names][:1]
-    for name in (*learned, *({"position", "labels", "serving", "cannibalised"} & {*names})):
+    by_days = sum((part.values for part in parts.values()), np.zeros(1 + PARTS))
+    learned = [name for name in _LEARNED if name in names][:1]
+    for name in (*learned, *(name for name in _BESIDE_LISTS if name in names)):
         before, after = _STEPS[name]
         step = lifts[after] - lifts[before]
         extra = 0.0
@@ -128,7 +129,7 @@ def build_gap(
             extra = abs(float(step[0])) * levels.labels.error / levels.labels.share
         parts[name] = Number(step, extra)
     base = lifts["new" if learned else "promised"]
-    of_lists, apart = _charge_lists(levels, base, lifts["kept"] - elsewhere, found)
+    of_lists, apart = _charge_lists(levels, base, lifts["kept"] - by_days, found)
     parts |= of_lists
     rest = came.values - promised.values - sum((p.values for p in parts.values()), np.zeros(1))
     # The misfit of the promise is in the unexplained rest, unless a cause of lists has taken it.
