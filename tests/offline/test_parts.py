@@ -125,9 +125,8 @@ def test_the_command_shows_each_part_beside_the_whole() -> None:
     command = ["replay", str(FILE), "--metric", "auc", "--where", "phone: device = 'phone'"]
     done = CliRunner().invoke(app, [*command, "--where", "top: position <= 10"])
     assert done.exit_code == 0, done.output
-    printed = " ".join(done.output.split())
-    table = printed[printed.index("Parts beside the whole") :]
-    assert "phone: device = 'phone' (1,707 units)" in table
+    table = done.output[done.output.index("Parts beside the whole") :]
+    assert "phone: device = 'phone' (1,707 units)" in " ".join(table.split())
     head, _, row = table.split("\n\n")[0].splitlines()[-3:]
     assert head.split() == ["metric", "all", "phone", "top"]
     assert row.split()[:2] == ["auc", "+0.0411"]
