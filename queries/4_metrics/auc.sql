@@ -1,8 +1,7 @@
 -- grain: one row per unit with a scored impression in the period
 -- reads: scored (variant, unit_id, score of the served model, click)
--- AUC over all impressions of a variant, and what each unit contributes to it: a pseudo-value
--- AUC + U psi whose mean over the variant's U units is the AUC, and whose variance over U is the
--- variance of the AUC clustered by unit (DeLong 1988; Obuchowski 1997)
+-- each unit's pseudo-value AUC + U psi: the mean over the variant's U units is the AUC, the variance
+-- over U that of the AUC clustered by unit (DeLong 1988; Obuchowski 1997)
 with levels as (
   select variant, score, sum(1 - click) as negatives, sum(click) as positives
   from scored

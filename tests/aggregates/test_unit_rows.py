@@ -107,7 +107,8 @@ def held(
     kinds = {**TYPES, "item_id": ids, "request_id": ids}
     listed = ", ".join(f"cast({name} as {kind}) as {name}" for name, kind in kinds.items())
     engine.add_frame("given", impressions)
-    engine.table("logged", f"select {listed} from given")
+    phase = "case when in_period then 3 else 2 end as phase"
+    engine.table("logged", f"select {listed}, {phase} from given")
     unit_hash = engine.hash64(["logged_id"])
     engine.view(
         "logged_names",
