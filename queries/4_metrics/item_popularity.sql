@@ -10,7 +10,5 @@ select
   item_id, impressions,
   cast(sum(impressions) over () as bigint) as all_impressions,
   count(*) over () as items,
-  count(*) over (
-    order by impressions desc range between unbounded preceding and current row
-  ) as as_popular
+  count(*) over (order by impressions desc range between unbounded preceding and current row) as as_popular
 from counted

@@ -1,26 +1,20 @@
 -- grain: one row per unit and day of the period: impressions, and clicks that nobody would have foreseen
 -- reads: metric_rows, item_popularity
--- useful items that a primitive model would not list, by the number of items shown (Ge et al. 2010): the
--- click says useful, and the primitive model lists items of categories that the unit clicked before the
--- period and the fifth of items that were shown most then (of items shown as often, all or none). Units
--- without such a click have no past to be unlike; they, and impressions without an item or a category, are
--- left out and counted
+-- useful, unexpected items by items shown (Ge et al. 2010): a click says useful; expected are categories that
+-- the unit clicked before the period and the fifth of items shown most then (of those shown as often, all or
+-- none). Units without such a click have no past; they, and rows without item or category, are left out
 with pasts as (
   select distinct unit_id, category
   from metric_rows
   where not in_period and click = 1 and category is not null
 ),
-units_with_past as (
-  select distinct unit_id from pasts
-),
+units_with_past as (select distinct unit_id from pasts),
 judged as (
   select
     m.unit_id, m.day, m.click,
     case when u.unit_id is null then 1 else 0 end as has_no_past,
     case when m.item_id is not null and m.category is not null then 1 else 0 end as is_known,
-    case
-      when p.unit_id is not null or 5 * i.as_popular <= i.items then 0 else 1
-    end as is_unexpected
+    case when p.unit_id is not null or 5 * i.as_popular <= i.items then 0 else 1 end as is_unexpected
   from metric_rows m
   left join units_with_past u on m.unit_id = u.unit_id
   left join pasts p on m.unit_id = p.unit_id and m.category = p.category
