@@ -1,5 +1,4 @@
--- grain: one row per item shown before the period: its impressions then, those of all items, how many
--- items were shown, and how many of them as often as this one or more often
+-- grain: one row per item shown before the period: its impressions, those of all, items, and items as popular
 -- reads: earlier_items (item_id: one row per impression before the period, of all units)
 with counted as (
   select item_id, count(*) as impressions

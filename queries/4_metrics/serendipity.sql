@@ -1,8 +1,5 @@
--- grain: one row per unit and day of the period: impressions, and clicks that nobody would have foreseen
+-- grain: one row per unit and day: impressions, and clicks on unexpected items: of no category clicked before, nor of the fifth shown most (Ge et al. 2010)
 -- reads: metric_rows, item_popularity
--- useful, unexpected items by items shown (Ge et al. 2010): a click says useful; expected are categories that
--- the unit clicked before the period and the fifth of items shown most then (of those shown as often, all or
--- none). Units without such a click have no past; they, and rows without item or category, are left out
 with pasts as (
   select distinct unit_id, category
   from metric_rows
@@ -32,7 +29,6 @@ select
   unit_id, true as in_period, day,
   cast(case when has_no_past = 1 then 0 else known end as bigint) as c_impressions,
   cast(case when has_no_past = 1 then 0 else serendipitous end as bigint) as c_serendipitous_clicks,
-  -- A unit counts once, on its first day.
   case
     when has_no_past = 1 and row_number() over (partition by unit_id order by day) = 1 then 1 else 0
   end as c_units_without_past,

@@ -13,7 +13,7 @@ with weighed as (
 ),
 rates as (
   select category, b, c, cast(sum(click) as double)
-    / (cast(sum(cast(round(1e6 * seen) as bigint)) as double) / 1e6) as rate
+    / nullif(cast(sum(cast(round(1e6 * seen) as bigint)) as double) / 1e6, 0) as rate
   from weighed
   where side = 'control'
   group by category, b, c

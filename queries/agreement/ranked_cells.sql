@@ -1,6 +1,6 @@
 -- grain: one row per side, part of the units and ranks of the scores: rows, clicks, and what they weigh
--- reads: agreement_ranked (side, part, position, click, learned, item, category, b, c, s),
---   examination (position, seen), responses (category, factor), supplies (item, ratio)
+-- reads: agreement_ranked (side, part, position, click, learned, item, category, b, c, s), supplies (
+--   item, ratio), examination (position, seen), responses (category, factor)
 -- A click weighs more where rows are seen less (seen) and where clicks of the variant are lost
 -- (factor). An item that the variant gets less often than control (ratio) weighs more in its rows;
 -- one that it hardly gets is lacked. All weights are whole multiples of 1e-6.
