@@ -9,7 +9,7 @@ with joined as (
     r.side, r.part, r.b, r.c, r.s, r.learned, r.click, coalesce(e.seen, 1e0) as seen,
     r.click * (case when r.side = 'variant' then coalesce(f.factor, 1e0) else 1e0 end) as kept,
     case when coalesce(g.ratio, 1e0) < 0.2e0 then 1 else 0 end as lacked,
-    case when r.side = 'variant' then 1e0 / greatest(coalesce(g.ratio, 1e0), 0.2e0) else 1e0 end
+    case when r.side = 'variant' then 1e0 / nullif(greatest(coalesce(g.ratio, 1e0), 0.2e0), 0) else 1e0 end
       as weight
   from agreement_ranked r
   left join examination e on r.position = e.position
@@ -20,9 +20,9 @@ weighted as (
   select
     side, part, b, c, s, learned, click, lacked,
     cast(round(1e6 * seen) as bigint) as seen, cast(round(1e6 * kept) as bigint) as kept,
-    cast(round(1e6 * kept / seen) as bigint) as relevance,
+    cast(round(1e6 * kept / nullif(seen, 0)) as bigint) as relevance,
     cast(round(1e6 * weight) as bigint) as weight,
-    cast(round(1e6 * weight * kept / seen) as bigint) as weighted_relevance
+    cast(round(1e6 * weight * kept / nullif(seen, 0)) as bigint) as weighted_relevance
   from joined
 )
 select
