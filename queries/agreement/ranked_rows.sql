@@ -27,8 +27,8 @@ places as (
 select
   side, cast(cluster % 16 as bigint) as part, cast(position as bigint) as position, click, learned,
   item, category,
-  cast(floor(24 * (b_rank + 0.5e0 * b_ties - 1) / n) as bigint) as b,
-  cast(floor(24 * (c_rank + 0.5e0 * c_ties - 1) / n) as bigint) as c,
-  case when side = 'variant' then cast(floor(24 * (s_rank + 0.5e0 * s_ties - 1) / side_n) as bigint)
+  cast(floor(24 * (b_rank + 0.5e0 * b_ties - 1) / nullif(n, 0)) as bigint) as b,
+  cast(floor(24 * (c_rank + 0.5e0 * c_ties - 1) / nullif(n, 0)) as bigint) as c,
+  case when side = 'variant' then cast(floor(24 * (s_rank + 0.5e0 * s_ties - 1) / nullif(side_n, 0)) as bigint)
     else 0 end as s
 from places
