@@ -203,7 +203,7 @@ def _order(cause: Cause) -> tuple[float, float]:
     return -share, 0.0 if cause.p_adjusted is None else cause.p_adjusted
 
 
-def _bill(case: Case, findings: Findings, causes: Sequence[Cause]) -> results.Gap | None:
+def _bill(case: Case, findings: Findings, causes: Sequence[Cause]) -> results.Gap:
     """Size the gap and what the found causes took; a reason where that cannot be known."""
     if case.levels is None or isinstance(case.levels, str):
         return results.Gap(case.variant, METRIC, reason=case.levels or "no logs were read")

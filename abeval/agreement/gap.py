@@ -35,26 +35,21 @@ def estimate_levels(engine: Engine) -> Levels | str:
     _set_examination(engine, engine.frame(query("agreement/examined")))
     engine.table("supplies", _NO_SUPPLIES)
     engine.table("responses", _NO_RESPONSES)
-    parts = _read_ranks(engine)
+    sides = _read_sides(engine)
+    parts = _read_ranks(engine, sides)
     clicks = min(float(sums["clicks"].sum()) for sums in (parts.control, parts.variant))
     if clicks < LEAST_CLICKS:
         return f"a variant has {clicks:,.0f} clicks on rows with both scores, not {LEAST_CLICKS}"
-    chances = _sum_parts(parts).fit()
+    chances = parts.add_parts().fit()
     if chances.control[-1] - chances.control[0] < LEAST_ORDER:
         return "the lists of control are not in the order of the scores of its model"
     labels = _compare_labels(engine, engine.frame(query("agreement/answered")))
     supply = _compare_supply(engine, chances)
     if supply.is_sure or labels.is_sure:
-        parts = _read_ranks(engine)
-    return jackknife_levels(parts, supply, labels)
-
-
-def _sum_parts(parts: Ranks) -> Ranks:
-    control, variant = (
-        {name: own.sum(axis=0) for name, own in sums.items()}
-        for sums in (parts.control, parts.variant)
-    )
-    return Ranks(control, variant, parts.sides.sum(axis=0))
+        # Rows weigh otherwise now.
+        parts = _read_ranks(engine, sides)
+        chances = parts.add_parts().fit()
+    return jackknife_levels(parts, chances, supply, labels)
 
 
 def _set_examination(engine: Engine, rows: pd.DataFrame) -> None:
@@ -70,7 +65,17 @@ def _set_examination(engine: Engine, rows: pd.DataFrame) -> None:
     engine.add_arrays("examination", {"position": positions.astype(np.int64), "seen": seen})
 
 
-def _read_ranks(engine: Engine) -> Ranks:
+def _read_sides(engine: Engine) -> Floats:
+    """Read sums by part, side (control first) and column of `acted`."""
+    rows = engine.frame(query("agreement/acted"))
+    sides = np.zeros((PARTS, 2, 3))
+    side = (rows["side"] == "variant").to_numpy(dtype=np.int64)
+    columns = rows[["impressions", "clicks", "here"]].to_numpy(dtype=np.float64)
+    sides[rows["part"].to_numpy(dtype=np.int64), side] = columns
+    return sides
+
+
+def _read_ranks(engine: Engine, sides: Floats) -> Ranks:
     """Read the cells of control, by (part, b, c), and of the variant, by (part, b, c, s)."""
     rows = engine.frame(query("agreement/ranked_cells"))
     axes = ["part", "b", "c", "s"]
@@ -83,11 +88,6 @@ def _read_ranks(engine: Engine) -> Ranks:
         for name in names:
             sums[name][where] = cells[name].to_numpy(dtype=np.float64)
         both.append(sums)
-    acted = engine.frame(query("agreement/acted"))
-    sides = np.zeros((PARTS, 2, 3))
-    side_number = (acted["side"] == "variant").to_numpy(dtype=np.int64)
-    columns = acted[["impressions", "clicks", "here"]].to_numpy(dtype=np.float64)
-    sides[acted["part"].to_numpy(dtype=np.int64), side_number] = columns
     return Ranks(both[0], both[1], sides)
 
 

@@ -97,26 +97,25 @@ class Ranks:
         """Fit the chances to be shown."""
         return fit_chances(self.control["items"], self.variant["items"], self.rows, start)
 
+    def add_parts(self, without: int | None = None) -> "Ranks":
+        """Add up sums that have a leading axis of parts, perhaps without one of them."""
 
-def jackknife_levels(parts: Ranks, supply: Faults, labels: Faults) -> Levels:
-    """Compute all levels of all units, and without each part; sums have a leading axis of parts."""
-
-    def leave_out(part: int | None) -> Ranks:
-        def left(sums: Floats) -> Floats:
+        def add(sums: Floats) -> Floats:
             whole: Floats = sums.sum(axis=0)
-            return whole if part is None else whole - sums[part]
+            return whole if without is None else whole - sums[without]
 
         return Ranks(
-            control={name: left(sums) for name, sums in parts.control.items()},
-            variant={name: left(sums) for name, sums in parts.variant.items()},
-            sides=left(parts.sides),
+            control={name: add(sums) for name, sums in self.control.items()},
+            variant={name: add(sums) for name, sums in self.variant.items()},
+            sides=add(self.sides),
         )
 
-    whole = leave_out(None)
-    chances = whole.fit()
-    rows = [compute_levels(whole, chances, is_short=supply.is_sure)]
+
+def jackknife_levels(parts: Ranks, chances: Chances, supply: Faults, labels: Faults) -> Levels:
+    """Compute all levels of all units, and without each part; `chances` are those of all units."""
+    rows = [compute_levels(parts.add_parts(), chances, is_short=supply.is_sure)]
     for part in range(PARTS):
-        ranks = leave_out(part)
+        ranks = parts.add_parts(without=part)
         rows.append(compute_levels(ranks, ranks.fit(chances.fit), is_short=supply.is_sure))
     lifts = {name: np.array([row[name] for row in rows]) for name in LEVELS}
     return Levels(lifts, supply, labels, abs(rows[0]["misfit"]))

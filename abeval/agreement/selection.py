@@ -118,11 +118,11 @@ def list_value(ranked: Ranked, seen: Ranked) -> float:
         sums[::-1] for sums in (seen.items, seen.relevance, ranked.items, ranked.relevance)
     )
     # How often the best n candidates of a list are seen, as a curve over n.
-    best = np.interp(_from_zero(items), _from_zero(shown), _from_zero(views))
+    best = np.interp(_accumulate(items), _accumulate(shown), _accumulate(views))
     return float((np.diff(best) * worth / np.maximum(items, 1e-12)).sum())
 
 
-def _from_zero(sums: Floats) -> Floats:
+def _accumulate(sums: Floats) -> Floats:
     """Return the sums of the first none, first, first two … entries."""
     running: Floats = np.concatenate([[0.0], np.cumsum(sums)])
     return running

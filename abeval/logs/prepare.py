@@ -361,11 +361,10 @@ def faulty_expression(
     # An error with a hint, such as one about memory, already says what to do.
     if error.hint is not None:
         return error
-    without = replace(shape, scores={})
-    for text, name in shape.scores.items():
-        own = replace(without, scores={text: name})
+    for text, name in shape.blends.items():
+        own = replace(shape, scores={text: name})
         seen = views.impressions_view(experiment, own, engine, ())
-        if views.blended_scores(shape) and _fails(f"select max({name}) from ({seen}) as s", engine):
+        if _fails(f"select max({name}) from ({seen}) as s", engine):
             models = [m for m, column in shape.model_scores.items() if column == name]
             return uncomputable(f"models.{models[0]}.score: {text!r}", error)
     if _fails("select count(*) from seen", engine):

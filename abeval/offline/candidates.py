@@ -5,7 +5,7 @@ Each item is in a request once, and the rows of units are numbered from 0 by the
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import NamedTuple
@@ -81,6 +81,11 @@ def write_units(engine: Engine, sql: str) -> Units:
     columns = engine.arrays("select * from traffic order by unit_id")
     ids, group, traffic = (np.asarray(columns[c]) for c in ("named_id", "unit_group", "traffic"))
     return Units(ids, group.astype(np.int64), names, traffic.astype(np.int64))
+
+
+def cutoff_columns(texts: Iterable[str]) -> list[str]:
+    """Write named cut-offs of a row as columns `k_1`, …, which `write_cutoffs` reads."""
+    return [f"{finite_sql(f'({text})')} as k_{i}" for i, text in enumerate(texts, start=1)]
 
 
 _MOST_CUTOFFS = 50

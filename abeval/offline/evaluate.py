@@ -136,7 +136,7 @@ def _check_models(named: Mapping[str, object]) -> None:
         raise ExperimentError(what, 'such as {"old": ..., "new": ...}')
 
 
-def _evaluated(
+def _evaluate(
     models: Iterable[str],
     sum_part: SumPart,
     scoring: Scoring,
@@ -249,7 +249,7 @@ def evaluate(
             check_part(part, len(sums.models))
             return sums, accounts
 
-        return _evaluated(named, sum_part, scoring, of, notes)
+        return _evaluate(named, sum_part, scoring, of, notes)
 
 
 def _read_by(
@@ -289,9 +289,7 @@ def _where(part: Expression | None, columns: Mapping[str, str], called: str) -> 
 def _own_cutoffs(cutoffs: Sequence[Expression], columns: Mapping[str, str], called: str) -> str:
     """Write named cut-offs over a frame's columns."""
     sql = (row_sql(f"k {one.name!r}: {one.text!r}", one.text, columns, called) for one in cutoffs)
-    return "".join(
-        f", {candidates.finite_sql(f'({text})')} as k_{i}" for i, text in enumerate(sql, start=1)
-    )
+    return "".join(f", {column}" for column in candidates.cutoff_columns(sql))
 
 
 def _judgements(columns: Mapping[str, str], cutoffs: Sequence[Expression], where: str) -> str:
@@ -426,7 +424,7 @@ def evaluate_log(
             judged = Candidates(sql, points=points, cutoffs=rows.cutoffs)
             return run_models(engine, judged, units, wanted, silent), accounts + rows.accounts
 
-        return _evaluated(named, sum_part, scoring)
+        return _evaluate(named, sum_part, scoring)
 
 
 def _open(engine: DuckDBEngine, log: object, columns: JudgedColumns) -> None:

@@ -19,7 +19,7 @@ class Expression(NamedTuple):
     text: str
 
 
-def _read(option: str, name: str, text: str, taken: Sequence[str]) -> Expression:
+def _check(option: str, name: str, text: str, taken: Sequence[str]) -> Expression:
     """Check the name and the text of an expression that an option has."""
     if not isinstance(name, str) or not name.strip() or name != name.strip():
         raise ExperimentError(
@@ -46,7 +46,7 @@ def read_parts(named: Mapping[str, str] | None) -> tuple[Expression, ...]:
     if not isinstance(parts, Mapping):
         what = f"where: {parts!r} has no names"
         raise ExperimentError(what, 'such as where={"random": "is_random = 1"}')
-    return tuple(_read("where", *part, ("all", POOLED)) for part in parts.items())
+    return tuple(_check("where", *part, ("all", POOLED)) for part in parts.items())
 
 
 def read_cutoffs(ks: Iterable[int | str]) -> tuple[list[int], tuple[Expression, ...]]:
@@ -71,7 +71,7 @@ def read_cutoffs(ks: Iterable[int | str]) -> tuple[list[int], tuple[Expression, 
             raise ExperimentError(
                 what, "such as \"viewport: case when device = 'phone' then 5 ...\""
             )
-        named.append(_read("k", name, text.strip(), [one.name for one in named]))
+        named.append(_check("k", name, text.strip(), [one.name for one in named]))
     return list(dict.fromkeys(numbers)), tuple(named)
 
 

@@ -9,7 +9,14 @@ from abeval.experiment.model import Experiment
 from abeval.logs.run import Run
 from abeval.logs.shape import EXPRESSION_COLUMNS, LogShape, in_view_names
 from abeval.metrics.definition import Metric, Need, RowTerm
-from abeval.offline.candidates import UNIT_GROUPS, Units, finite_sql, name_rows, write_units
+from abeval.offline.candidates import (
+    UNIT_GROUPS,
+    Units,
+    cutoff_columns,
+    finite_sql,
+    name_rows,
+    write_units,
+)
 from abeval.offline.expressions import Expression
 from abeval.offline.other_logs import SIMILARITY, write_similar_items
 
@@ -117,10 +124,7 @@ def write_impressions(
     item = "item_id" if "item_id" in shape.impressions else "position"
     request = "request_id" if "request_id" in shape.impressions else "unit_id"
     keys = ["unit_id", f"{request} as request_id", f"{item} as item_id", "position", "category"]
-    own_k = [
-        f"{finite_sql(f'({in_view_names(cutoff.text, None, PART_COLUMNS)})')} as k_{i}"
-        for i, cutoff in enumerate(cutoffs, start=1)
-    ]
+    own_k = cutoff_columns(in_view_names(one.text, None, PART_COLUMNS) for one in cutoffs)
     shown, source = f"select {', '.join([*keys, *scores, *own_k])}", "impressions"
     if relevance.name == SIMILARITY:
         write_similar_items(engine, "in_period")

@@ -186,7 +186,7 @@ def smooth(form: Form, at: int, units: int) -> means.Smooth:
             value, slope = _entropy(mean, at)
             return (value, slope) if form == "entropy" else (1 - value, -slope)
         if form == "explained":
-            return _explained(mean, at)
+            return _explain_spread(mean, at)
         value, slope = means.ratio(at, at + 1)(mean)
         if form == "ratio":
             return value, slope
@@ -207,7 +207,7 @@ def _entropy(mean: Floats, at: int) -> tuple[float, Floats]:
     return loss / entropy, loss_slope / entropy - loss / entropy**2 * slope_of_entropy
 
 
-def _explained(mean: Floats, at: int) -> tuple[float, Floats]:
+def _explain_spread(mean: Floats, at: int) -> tuple[float, Floats]:
     """Return 1 − squared errors / squared deviations of relevance (R²); its derivative too."""
     errors, rows, grade, squared = (float(one) for one in mean[at : at + 4])
     spread = squared - grade**2 / rows if rows > 0 else 0.0

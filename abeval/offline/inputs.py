@@ -66,7 +66,7 @@ def read_inputs(runs: object, truth: object) -> Inputs:
           request_id item_id  score
         0         q1      d1    0.5
     """
-    named = _by_model(runs)
+    named = _name_runs(runs)
     if isinstance(truth, str | os.PathLike):
         path = Path(truth)
         if _is_letor(path):
@@ -75,11 +75,11 @@ def read_inputs(runs: object, truth: object) -> Inputs:
             return Inputs(of_lines, lines)
         truth = _read_trec(path, "truth")
     elif isinstance(truth, Mapping):
-        truth = _of_dicts(truth, "truth", "grade")
+        truth = _frame_dicts(truth, "truth", "grade")
     return Inputs({model: _run(model, run) for model, run in named.items()}, truth)
 
 
-def _by_model(runs: object) -> Mapping[str, object]:
+def _name_runs(runs: object) -> Mapping[str, object]:
     """Return model → its run; the run of one model is of a file's name, or of `model`."""
     if isinstance(runs, Mapping) and not (runs and all(map(_is_scores, runs.values()))):
         return runs
@@ -98,10 +98,10 @@ def _is_scores(value: object) -> TypeGuard[Mapping[object, object]]:
 def _run(model: str, run: object) -> object:
     if isinstance(run, str | os.PathLike):
         return _read_trec(Path(run), model)
-    return _of_dicts(run, model, "score") if isinstance(run, Mapping) else run
+    return _frame_dicts(run, model, "score") if isinstance(run, Mapping) else run
 
 
-def _of_dicts(queries: Mapping[object, object], called: str, value: str) -> pd.DataFrame:
+def _frame_dicts(queries: Mapping[object, object], called: str, value: str) -> pd.DataFrame:
     """Make a frame of `{query: {item: number}}`; ids of several types become text."""
     import pandas as pd
 

@@ -307,13 +307,13 @@ def _add_metrics(
     lists = [metric for family in LISTS for metric in of.get(family, ())]
     held = [*of.get("beyond", ()), *of.get("catalogue", ())]
     if lists or held:
-        _rank_items(engine, _values_of(held, cutoffs))
+        _rank_items(engine, _list_cutoffs(held, cutoffs))
     if lists:
-        _add_lists(engine, lists, sums, _values_of(lists, cutoffs))
+        _add_lists(engine, lists, sums, _list_cutoffs(lists, cutoffs))
     if held:
-        _add_held(engine, held, sums, _values_of(held, cutoffs))
+        _add_held(engine, held, sums, _list_cutoffs(held, cutoffs))
     if judged := of.get("judged"):
-        _write_cutoffs(engine, ks := _values_of(judged, cutoffs))
+        _write_cutoffs(engine, ks := _list_cutoffs(judged, cutoffs))
         sums.add_cuts(engine, "judged", query("offline/judged_values"), ks)
     if "bpref" in of:
         _write_cutoffs(engine, [UNCUT])
@@ -336,7 +336,9 @@ def _add_metrics(
         sums.curve = engine.arrays(query("offline/calibration"))
 
 
-def _values_of(wanted: Sequence[OfflineMetric], cutoffs: Mapping[int, Sequence[int]]) -> list[int]:
+def _list_cutoffs(
+    wanted: Sequence[OfflineMetric], cutoffs: Mapping[int, Sequence[int]]
+) -> list[int]:
     """List the cut-offs of metrics, and all values of named ones."""
     every = {metric.cutoff for metric in wanted}
     return sorted(every.union(*(cutoffs.get(k, ()) for k in every)))

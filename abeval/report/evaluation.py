@@ -43,7 +43,7 @@ def tabulate_evaluation(result: ReplayResult) -> Tables:
     traffic, metrics = main_traffic(result), choose_metrics(result)
     rows = {(r.metric, r.model): r for r in result.rows if r.traffic == traffic}
     pairs = [p for p in result.pairs if p.traffic == traffic and p.metric in metrics]
-    parts: list[Part] = [_judged(result, [*rows.values()])]
+    parts: list[Part] = [_describe_judged(result, [*rows.values()])]
     if len(result.models) == 1:
         name = result.models[0].name
         parts.append(_one_model(result, [rows[metric, name] for metric in metrics]))
@@ -73,7 +73,7 @@ def choose_metrics(result: ReplayResult) -> list[str]:
     return [metric for metric in metrics if metric in kept]
 
 
-def _judged(result: ReplayResult, rows: Sequence[ReplayRow]) -> str:
+def _describe_judged(result: ReplayResult, rows: Sequence[ReplayRow]) -> str:
     """Say what was judged: requests, units, and how much of it models have a score for."""
     units = max((row.units for row in rows), default=0)
     requests = max((one.requests for one in result.coverage), default=0)

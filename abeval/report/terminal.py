@@ -40,7 +40,7 @@ def as_text(result: Record, width: int | None = None, whole: bool = False) -> st
     if isinstance(result, Study):
         return "\n".join(as_text(part, width, whole) for part in result.results)
     if isinstance(result, Result):
-        return _written(lambda console: print_result(result, console), width)
+        return _capture(lambda console: print_result(result, console), width)
     from abeval.report.short import tabulate
 
     return tables_text(tabulate(result, whole), width, whole)
@@ -53,10 +53,10 @@ def tables_text(shown: Tables, width: int | None = None, whole: bool = False) ->
         for note in print_tables(shown, console, whole):
             console.print(Text(plain(note)))
 
-    return _written(write, width)
+    return _capture(write, width)
 
 
-def _written(write: Callable[[Console], None], width: int | None) -> str:
+def _capture(write: Callable[[Console], None], width: int | None) -> str:
     """Return what is written to a console, as plain text."""
     out = StringIO()
     console = Console(

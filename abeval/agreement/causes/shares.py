@@ -15,7 +15,6 @@ from abeval.results.agreement import Evidence
 from abeval.stats.records import Estimate, Floats
 
 _NAMED = 3
-_MOST_OUT = 0.1
 _DEEPEST = 20
 _STEPS = 50
 
@@ -67,7 +66,7 @@ def _effective(case: Case) -> tuple[Evidence, ...]:
     return (Evidence("effective share of the sample", effective, where=case.control),)
 
 
-def candidates(case: Case, limit: float) -> Finding | Unchecked | None:
+def candidates(case: Case, limit: float, most_out: float) -> Finding | Unchecked | None:
     """Compare the items of both variants among rows of like scores.
 
     Scores alone decide what a ranker shows, so an item that the variant shows less often than its
@@ -76,7 +75,7 @@ def candidates(case: Case, limit: float) -> Finding | Unchecked | None:
     if not isinstance(case.levels, Levels):
         return None
     out = _out_of_place(case)
-    is_ordered = out is None or out.more.value <= _MOST_OUT
+    is_ordered = out is None or out.more.value <= most_out
     share, p_value, where, _ = case.levels.supply
     named = f", above all of {fmt.listing(where)}," if where and share > limit else ""
     return Finding(
