@@ -69,7 +69,7 @@ def server_of(folders: Sequence[Path], seconds: float = 120.0) -> "MCPServer[Any
         from mcp.types import ToolAnnotations
     except ImportError as error:
         what = "the package mcp is not installed"
-        raise ExperimentError(what, 'pip install "abeval[mcp]"') from error
+        raise ExperimentError(what, 'pip install "abeval-logs[mcp]"') from error
 
     def answering(tool: Callable[Asked, str]) -> Callable[Asked, str]:
         """Run a tool alone, on the folders alone; its error is a message."""

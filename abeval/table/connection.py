@@ -185,7 +185,7 @@ def _installed(extra: str) -> Iterator[None]:
         yield
     except ImportError as error:
         what = f"{error.name} is not installed, which this warehouse needs"
-        raise ExperimentError(what, f'pip install "abeval[{extra}]"') from error
+        raise ExperimentError(what, f'pip install "abeval-logs[{extra}]"') from error
 
 
 @contextmanager
