@@ -73,6 +73,7 @@ def metric_info(metric: Metric) -> MetricInfo:
     return MetricInfo(
         **picked(metric, "name", "kind", "formula", "unit", "role", "within"),
         **picked(metric, "label", "description"),
+        query=metric.source.query,
         direction=metric.direction.label,
         margin=None if margin is None else margin.size,
         margin_relative=None if margin is None else margin.relative,

@@ -25,6 +25,7 @@ class Source:
         no_replays: Why A/A replays cannot split it, None if they can.
         no_cuts: Why parts of the traffic cannot have it, None if they can.
         events: Of values since exposure: their log, empty where there are several; else None.
+        file: Its query in `queries/` where that has another name; empty where it has none.
 
     Example:
         >>> GAUC.query, GAUC.daily, AUC.no_days, AUC.capped
@@ -43,6 +44,7 @@ class Source:
     no_replays: str | None = None
     no_cuts: str | None = None
     events: str | None = None
+    file: str | None = None
 
     def __post_init__(self) -> None:
         """Check that the source says what its values are by day."""
@@ -61,7 +63,9 @@ class Source:
 
     @property
     def query(self) -> str:
-        """Name its query in `queries/`."""
+        """Name its query in `queries/`; empty where it is computed from other metrics."""
+        if self.file is not None:
+            return self.file
         return f"4_metrics/{self.name if self.events is None else 'unit_events'}"
 
     def __str__(self) -> str:
@@ -74,7 +78,7 @@ def _by_day(name: str, title: str, *reads: str, whole: str = "lists") -> Source:
     return Source(name, title, ("in_period", "day", *reads), daily=True, no_cuts=no_cuts)
 
 
-UNIT_DAY = Source("unit_day", "sums per unit", daily=True)
+UNIT_DAY = Source("unit_day", "sums per unit", daily=True, file="2_units/logged_sums")
 PAGE_VIEWS = _by_day("page_views", "page views", "request_id")
 SERVED_RANKING = _by_day(
     "served_ranking", "served lists", "request_id", "position", "item_id", "click"
@@ -123,6 +127,7 @@ FUNCTION = Source(
     no_days="a function of other metrics is resampled over the whole period",
     no_replays="not a sum over units: a function of other metrics",
     no_cuts="a function of other metrics is resampled over all impressions",
+    file="",
 )
 CATALOGUE = Source(
     "catalogue",
@@ -132,6 +137,7 @@ CATALOGUE = Source(
     no_days="sets of shown items do not add up over days",
     no_replays="not a sum over units: items overlap",
     no_cuts="it counts distinct items, and one item may be in several cells",
+    file="4_metrics/reach",
 )
 
 

@@ -62,6 +62,7 @@ def methods_part(study: Study) -> Iterator[Block]:
         "methods.html",
         result=result,
         provenance=provenance,
+        ran=() if provenance is None else dict(provenance.queries),
         alpha=study.alpha,
         methods=[words_of(code) for code in dict.fromkeys(row.method for row in rows) if code],
         settings=() if result is None else [*_settings(study, result)],
