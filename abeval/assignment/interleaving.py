@@ -1,4 +1,4 @@
-"""Interleave the lists of rankers into one, by a hash, so that a log of it can be checked."""
+"""Interleave the lists of rankers into one, by a reproducible hash."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def interleave(
     request_id: object,
     length: int | None = None,
 ) -> tuple[Drafted, ...]:
-    """Mix the lists of rankers into one, and say whose each item is.
+    """Mix the lists of rankers into one, and credit each item to a ranker.
 
     All draws are hashes of salt and request, so the same request always gives the same list,
     whatever the order of the rankers.
@@ -114,7 +114,7 @@ _Draw = Callable[[str], int]
 
 
 def draft_order(rankers: Sequence[str], place: int, draw: _Draw) -> list[str]:
-    """Return who drafts in which order in the round of a place: by the hash of round and name.
+    """Return the order in which rankers draft in the round of a position.
 
     The first ranker of a list is that with the least md5 of `salt:request:1:ranker`, also in SQL.
     """
@@ -189,7 +189,7 @@ def _optimized(lists: _Lists, length: int, draw: _Draw) -> tuple[Drafted, ...]:
 def _optimal(
     one: tuple[Hashable, ...], other: tuple[Hashable, ...], length: int
 ) -> tuple[list[tuple[Hashable, ...]], NDArray[np.float64]]:
-    """List what may be shown of two lists, and the running sums of their chances."""
+    """Return the lists that may be shown, and their cumulative chances."""
     from scipy import optimize
 
     allowed: list[tuple[Hashable, ...]] = [()]
@@ -217,7 +217,7 @@ def _optimal(
 
 
 def _rank(items: Sequence[Hashable], item: Hashable) -> int:
-    """Return the rank of an item; of one that a ranker does not have, that after its last."""
+    """Return an item's rank; after the last one if the list lacks it."""
     return items.index(item) + 1 if item in items else len(items) + 1
 
 

@@ -1,4 +1,4 @@
-"""Where a unit goes: override, holdout, sticky table, layer, traffic, split."""
+"""Assign a unit by override, holdout, sticky table, layer, traffic and split."""
 
 from __future__ import annotations
 
@@ -180,7 +180,7 @@ Reason = Literal["override", "holdout", "sticky", "layer", "traffic", "split"]
 
 
 class Placement(NamedTuple):
-    """Where one unit goes: `analysed` is False where a person chose the variant."""
+    """The variant of one unit, and the step that decided."""
 
     unit: str
     variant: str | None
@@ -190,7 +190,7 @@ class Placement(NamedTuple):
 
 @dataclass(frozen=True)
 class Holdout:
-    """Units, a share of all, that are kept out of every experiment that names this holdout.
+    """A share of units that is kept out of all experiments that name it.
 
     A new salt chooses other units.
     """
@@ -274,14 +274,19 @@ class Plan:
 
     @property
     def ranges(self) -> tuple[SlotRange, ...]:
-        """Return the slots of each variant that traffic reaches: starts do not depend on it."""
+        """Return the slots of each variant that traffic reaches.
+
+        Their starts do not depend on traffic.
+        """
         return tuple(
             r._replace(stop=r.start + round(self.traffic * (r.stop - r.start)))
             for r in self.split.ranges
         )
 
     def moved(self, after: Plan) -> float:
-        """Return the share of the plan's slots whose variant another changes: 0 for a clean ramp.
+        """Return the share of enrolled slots that another plan reassigns.
+
+        A clean ramp reassigns none.
 
         >>> even = Plan(Assignment("exp", {"a": 1, "b": 1}))
         >>> even.moved(Plan(Assignment("exp", {"a": 1, "b": 3})))
@@ -298,7 +303,7 @@ class Plan:
 
     @cached_property
     def _stages(self) -> dict[Reason, Stage]:
-        """Return what a unit has to pass, in order: holdout, layer, and the ranges of the split."""
+        """Return the stages a unit must pass: holdout, layer, and the split."""
         stages: dict[Reason, Stage] = {}
         if self.holdout is not None:
             stages["holdout"] = _stage(self.holdout.salt, ("in", self.holdout.stop, SLOTS))
@@ -312,7 +317,7 @@ class Plan:
         return Rule(tuple(self._stages.values()))
 
     def place(self, unit: object) -> Placement:
-        """Return where one unit goes, and which step decided."""
+        """Return a unit's variant, and the step that decided."""
         text = unit_text(unit)
         if text in self.overrides:
             return Placement(text, self.overrides[text], "override", analysed=False)

@@ -34,7 +34,7 @@ class Scheme(BaseModel, ABC):
 
     @abstractmethod
     def _stages(self, weights: Weights) -> Iterator[Stage]:
-        """Yield what a unit has to pass before, if anything, and the stage of the variants."""
+        """Yield the stages a unit must pass, the one of the variants last."""
 
 
 class Eppo(Scheme):
@@ -329,7 +329,7 @@ AnyScheme = Annotated[
 def growthbook_ranges(
     count: int, coverage: float, weights: Sequence[float]
 ) -> list[tuple[float, float]]:
-    """Return start and end of each variation: starts by weight alone, lengths with coverage.
+    """Return the range of each variation: starts by weight, lengths by coverage.
 
     >>> growthbook_ranges(2, 0.5, [0.5, 0.5])
     [(0, 0.25), (0.5, 0.75)]
@@ -346,12 +346,12 @@ def _between(draw: Draw, start: float, stop: float) -> Stage:
 
 
 def _steps(weights: Weights) -> tuple[Range, ...]:
-    """Return half-open ranges whose ends are sums of the shares, in the platform's order."""
+    """Return ranges that end at the cumulative shares, in the platform's order."""
     total = math.fsum(weights.values())
     ends = list(accumulate(weight / total for weight in weights.values()))
     return tuple(map(Range, weights, [0, *ends], ends))
 
 
 def _after(number: float) -> float:
-    """Return the end of a half-open range whose last number is this one."""
+    """Return the end of a half-open range that includes this number."""
     return math.nextafter(number, math.inf)

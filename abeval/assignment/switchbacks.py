@@ -1,4 +1,4 @@
-"""Draw which of two variants a cluster has in each slot of time: clusters take turns."""
+"""Draw which of two variants each cluster has in each slot of time."""
 
 from collections.abc import Iterator, Sequence
 from datetime import datetime, timedelta
@@ -16,14 +16,14 @@ _FORTNIGHT, _WEEK = 14, 7
 
 
 class Turns(NamedTuple):
-    """Slots of one cluster: the number of the coin that decides each, and its side of the coin."""
+    """Slots of one cluster: each slot's coin, and its side of the coin."""
 
     coin: NDArray[np.int64]
     side: NDArray[np.bool_]
 
 
 def turns(schedule: Schedule, slots: ArrayLike, per_day: int, days: int) -> Turns:
-    """Say which slots, counted from the start, one coin decides; slots of other sides differ.
+    """Return the coin that decides each slot, and the slot's side of it.
 
     A balanced schedule has each time of day once in either variant on a weekday and on the same a
     week later; days without such a partner are paired in their order, and a last one is by itself.
@@ -47,7 +47,7 @@ def turns(schedule: Schedule, slots: ArrayLike, per_day: int, days: int) -> Turn
 
 
 class Slot(NamedTuple):
-    """The variant of a cluster from a local time on, up to another."""
+    """The variant of a cluster between two local times."""
 
     cluster: str
     start: datetime
@@ -63,7 +63,7 @@ def schedule_of(
     salt: str,
     schedule: Schedule = "balanced",
 ) -> Iterator[Slot]:
-    """Write the schedule of clusters, which follows from the salt alone.
+    """Yield the schedule of clusters, determined by the salt alone.
 
     Example:
         >>> period = datetime(2026, 9, 14), datetime(2026, 9, 16)

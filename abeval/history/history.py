@@ -1,4 +1,4 @@
-"""`History`: a file of past experiments, to add to and to ask."""
+"""Offer `History`: a file of past experiments, to add to and to ask."""
 
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -49,7 +49,7 @@ class History:
     def add(
         self, *results: Addable | Study | str | Path, shipped: str | Iterable[str] | None = None
     ) -> Added:
-        """Add results of one experiment; rows of the same experiment and kind are replaced.
+        """Add results of one experiment, replacing its earlier ones of a kind.
 
         What was added before with the same content changes nothing.
 
@@ -82,7 +82,7 @@ class History:
         offline: Sequence[str] | None = None,
         alpha: float = 0.05,
     ) -> HistoryReport:
-        """Report which metric predicts which, how often each moves, and what was really gained.
+        """Report which metrics predict others, how often they move, and total gains.
 
         Without `metrics`, online ones, it reports goals and guardrails; without `offline`, those
         that most teams quote. `alpha` is the level of the intervals.

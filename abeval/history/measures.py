@@ -1,4 +1,4 @@
-"""The rows of a history as effects by measure: what is used, and what is left out and why."""
+"""Group the rows of a history into effects by metric."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -58,7 +58,7 @@ class Measure(NamedTuple):
 
 
 class Measures(NamedTuple):
-    """What a history has."""
+    """The metrics of a history, what was shipped, and what was left out."""
 
     measures: tuple[Measure, ...]
     shipped: frozenset[Case]
@@ -70,7 +70,7 @@ class Measures(NamedTuple):
 
 
 class _Analyses:
-    """What the analyses of a history say of its experiments."""
+    """What the analyses of a history say about its experiments."""
 
     def __init__(self, rows: Iterable[HistoryRow]) -> None:
         self.rows = [row for row in rows if row.source == "analysis"]
@@ -81,7 +81,7 @@ class _Analyses:
             self._models.setdefault(row.experiment, {})[row.variant] = row.model
 
     def case(self, row: HistoryRow) -> Case | None:
-        """Return the experiment and variant that a row is of; a replay, and lists, name models."""
+        """Return a row's experiment and variant, also if it names a model."""
         models = self._models.get(row.experiment, {})
         if row.variant in models and row.source != "replay":
             return row.experiment, row.variant
@@ -91,7 +91,7 @@ class _Analyses:
         return (row.experiment, serving[0]) if len(serving) == 1 else None
 
     def effect(self, row: HistoryRow) -> tuple[Case, Effect] | str:
-        """Return the effect of a row and what it is of, or why the row is not used."""
+        """Return a row's effect and its case, or why it is not used."""
         case = self.case(row)
         if case is None:
             known = row.experiment in self.control
@@ -109,7 +109,7 @@ class _Analyses:
 
 
 def measures_of(rows: Sequence[HistoryRow]) -> Measures:
-    """Return every effect that can be used, by measure.
+    """Group all usable effects by metric.
 
     Offline effects are those on control's traffic: what was known before launch.
     """
@@ -131,7 +131,7 @@ def measures_of(rows: Sequence[HistoryRow]) -> Measures:
 
 
 def _measure(row: HistoryRow, judged: HistoryRow | None, effects: Mapping[Case, Effect]) -> Measure:
-    """Return the measure of a row; an online one is turned as the last analysis has it."""
+    """Build the measure of a row, with the direction of the last analysis."""
     source = row if row.side == "offline" else judged
     direction, role = (None, None) if source is None else (source.direction, source.role)
     return Measure(row.metric, row.side, direction, role, effects)

@@ -23,7 +23,9 @@ from abeval.stats.skewed import Skewed
 
 
 def without_past(sums: BucketSums) -> BucketSums:
-    """Take from units what their own past explains, with one slope over all (Deng et al. 2013).
+    """Subtract what past values predict, by one slope over all units (CUPED).
+
+    Source: Deng et al. (2013).
 
     Of a ratio, the numerator carries it all, which is the same to first order. Where no unit has a
     past, nothing changes.
@@ -47,7 +49,7 @@ def without_past(sums: BucketSums) -> BucketSums:
 
 
 def skewness_of(compared: Skewed) -> float:
-    """Return the skewness of units' values in two variants; 0 if they do not vary."""
+    """Return the skewness of unit values, pooled over both variants."""
     arms = [(arm, s.share) for s in compared.strata for arm in (s.control, s.treatment)]
     square = sum(arm.square for arm, _ in arms) / compared.units
     cube = sum(arm.cube for arm, _ in arms) / compared.units
@@ -67,7 +69,7 @@ AA_UNITS = 200
 
 
 def aa_of(analysis: Analysis, comparisons: Comparisons) -> AAResult | None:
-    """Replay the metrics; None where no replays were requested or units are too few."""
+    """Replay the scorecard's metrics; None if not requested or units are too few."""
     experiment, aggregates = analysis.experiment, analysis.aggregates
     counts = {name: aggregates.units_of(name) for name in experiment.variants}
     if not aggregates.buckets or min(counts.values()) < AA_UNITS:
@@ -82,7 +84,7 @@ def replay_aa(
     runs: int,
     seed: int,
 ) -> AAResult:
-    """Replay A/A tests of metrics, however few units there are, and say why some cannot be."""
+    """Replay A/A tests of metrics, and say which metrics have no replay and why."""
     given = [metric for metric in metrics if metric.name in aggregates.buckets]
     analysis = Analysis(experiment, given, aggregates)
     comparisons = compare_all(replace(analysis, experiment=experiment.at_one_look))
@@ -98,7 +100,7 @@ def replay_aa(
 def _tests_of_rows(
     analysis: Analysis, variant: str, comparisons: Comparisons
 ) -> tuple[dict[str, str], dict[str, float]]:
-    """Say by metric why its row's test is not replayed; or how skewed it is, judged by moments."""
+    """Return by metric why its test has no replay, and the skewness of the others."""
     why, skewed = dict[str, str](), dict[str, float]()
     for metric in analysis.metrics:
         row = comparisons[metric.name, variant]
@@ -125,7 +127,7 @@ def aa_replays(
     runs: int,
     seed: int = 0,
 ) -> AAResult:
-    """Replay metrics from their pooled sums, in each metric's own unit, by the tests of their rows.
+    """Replay metrics from their bucket sums, each by the test of its row.
 
     One that rejects too often is replayed once more, by another seed, and the second replay counts:
     of two that are independent, chance alone seldom makes both reject too often. `counts` are the
@@ -179,7 +181,7 @@ def aa_p_values(
     seed: int,
     skewed: Mapping[str, float] | None = None,
 ) -> tuple[dict[str, Floats], dict[str, str]]:
-    """Return p-values of every metric over the same re-splits, and why a metric has none.
+    """Return the p-values of every metric over the same re-splits, and refusals.
 
     Example:
         >>> y = np.random.default_rng(1).poisson(3.0, 5000).astype(float)
@@ -213,7 +215,7 @@ def aa_p_values(
 
 
 def most_uneven(experiment: Experiment, counts: Mapping[str, int]) -> tuple[str, float]:
-    """Return the least evenly split variant, and its share of its own and control's units."""
+    """Return the least evenly split variant, and its share of units with control."""
     control, shares = counts.get(experiment.control, 0), {}
     for name in experiment.treatments:
         own = counts.get(name, 0)

@@ -1,4 +1,4 @@
-"""Compare variants by the clusters that were randomised, and say what clusters cost.
+"""Compare variants by randomised clusters, and measure what clusters cost.
 
 Which test decides follows from the design alone, so that none is chosen by its p-value. From
 `MIN_UNITS` clusters in each variant on, t with the clusters' degrees of freedom, as for any unit.
@@ -37,24 +37,24 @@ _CELLS = 20_000_000
 
 
 def is_of_rows(metric: Metric) -> bool:
-    """Tell whether slots have the metric: a ratio of sums over rows, whosever they are."""
+    """Tell whether a metric is a ratio of sums over rows, which slots can have."""
     return metric.source is UNIT_DAY and metric.per is not None
 
 
 def tossed(treated: Bools, coin: Integers) -> randomisation.Assignments:
-    """Draw other schedules of the same kind, as many as memory allows."""
+    """Draw alternative schedules by the same design, as many as memory allows."""
     draws = max(999, min(randomisation.DRAWS, _CELLS // len(treated)))
     return _tossed(treated.tobytes(), coin.astype(np.int64).tobytes(), draws)
 
 
 @lru_cache(maxsize=1)
 def _tossed(treated: bytes, coin: bytes, draws: int) -> randomisation.Assignments:
-    """Keep the last schedules: each metric and check of an analysis needs the same ones."""
+    """Draw schedules and cache the last: all metrics of an analysis use the same."""
     return randomisation.tossed(np.frombuffer(treated, bool), np.frombuffer(coin, np.int64), draws)
 
 
 class Lagged(NamedTuple):
-    """Slots that follow another one, by the variant of the slot before.
+    """Slots that follow another slot, with the variant of that previous slot.
 
     Attributes:
         y: Numerator of each quarter of a slot, shape (slots, 4); so the denominator x.
@@ -71,7 +71,7 @@ class Lagged(NamedTuple):
 
     @classmethod
     def of(cls, metric: Metric, aggregates: Aggregates) -> "Lagged | None":
-        """Return the slots of a metric; None where slots before have no variant of their own."""
+        """Build the slots of a metric; None if too few have a previous variant."""
         own, sums = aggregates.clusters, aggregates.cluster_sums.get(metric.name)
         if own is None or own.turns is None or sums is None or not is_of_rows(metric):
             return None
@@ -88,7 +88,7 @@ class Lagged(NamedTuple):
 
 
 def carry_over(slots: Lagged) -> float | None:
-    """Test whether a slot soon after its start still shows the variant of the slot before.
+    """Test for carry-over from the previous slot's variant within a slot.
 
     Its change over its quarters, by a line over 1 / quarter, so that the first counts most, is
     compared by the variant of the slot before.
@@ -102,7 +102,7 @@ def carry_over(slots: Lagged) -> float | None:
 def slot_quarters(
     metrics: Sequence[Metric], plan: Switchback | None, aggregates: Aggregates, alpha: float
 ) -> Iterator[SlotQuarter]:
-    """Compare each quarter of slots by the variant of the slot before, of what is judged."""
+    """Compare each quarter of the slots by the variant of the previous slot."""
     for metric in metrics:
         slots = None if metric.role == "diagnostic" else Lagged.of(metric, aggregates)
         if plan is None or slots is None:
@@ -123,7 +123,7 @@ _WEEK = 7
 
 
 def balance(plan: Switchback, slots: Turns, treated: Bools) -> float:
-    """Test whether each hour of the day and day of the week has its half of treated slots."""
+    """Test whether treated slots are balanced over hours and weekdays."""
     day, time = np.divmod(slots.number, plan.per_day)
     member = np.hstack([np.eye(plan.per_day)[time], np.eye(_WEEK)[day % _WEEK]])
     size, every = member.sum(axis=0), np.vstack([treated, tossed(treated, slots.coin).treated])
@@ -132,14 +132,14 @@ def balance(plan: Switchback, slots: Turns, treated: Bools) -> float:
 
 
 def described(plan: Switchback, slots: Turns, aggregates: Aggregates) -> dict[str, object]:
-    """Return what the note on slots names."""
+    """Return the template fields of the note on slots."""
     burnt = sum(one.rows for one in aggregates.accounts if one.reason == "burn_in")
     counts = {"slots": len(slots.coin), "coins": len(np.unique(slots.coin)), "burnt": burnt}
     return {**plan.model_dump(), **counts}
 
 
 def is_few(experiment: Experiment, aggregates: Aggregates, arms: Arms) -> bool:
-    """Tell whether the assignment is drawn again, in place of t by clusters."""
+    """Tell whether clusters are compared by re-randomisation, not by t."""
     design = experiment.design
     if design is None or aggregates.clusters is None:
         return False
@@ -147,12 +147,12 @@ def is_few(experiment: Experiment, aggregates: Aggregates, arms: Arms) -> bool:
 
 
 def own_sums(metric: Metric, aggregates: Aggregates) -> Floats:
-    """Return y and x of each cluster, and both before, shape (clusters, 4)."""
+    """Return y, x and both pre-period sums of each cluster, shape (clusters, 4)."""
     return aggregates.cluster_sums[metric.name][:, :4] * [*scales(metric), *scales(metric)]
 
 
 def sums_per_unit(metric: Metric, aggregates: Aggregates, place: int) -> Floats:
-    """Return the numerator of each cluster (place 0), or its denominator (1), and its units.
+    """Return one sum of each cluster (0 numerator, 1 denominator) over its units.
 
     The shape is that of `own_sums`. Of slots of time each is one unit.
     """
@@ -165,7 +165,7 @@ def sums_per_unit(metric: Metric, aggregates: Aggregates, place: int) -> Floats:
 def compare_clusters(
     sums: Floats, experiment: Experiment, aggregates: Aggregates, arms: Arms, rule: Rule
 ) -> Comparison:
-    """Compare two variants by drawing the assignment of their clusters again.
+    """Compare two variants by re-randomising their clusters.
 
     `sums` are y and x of each cluster, and both before, shape (clusters, 4).
     """
@@ -217,7 +217,7 @@ def compare_clusters(
 
 
 def _past(y: Floats, x: Floats, y0: Floats, x0: Floats) -> Floats | None:
-    """Return what each cluster's past explains of it, by one slope over all; None without a past.
+    """Return what past values predict of each cluster; None without a past.
 
     The slope is of both variants together, so that it is the same for every assignment.
     """
@@ -229,7 +229,7 @@ def _past(y: Floats, x: Floats, y0: Floats, x0: Floats) -> Floats | None:
 
 
 def costs(metrics: Sequence[Metric], aggregates: Aggregates) -> Iterator[ClusterCost]:
-    """Say how alike the units of clusters are in each metric of which it can be told."""
+    """Compute the intra-cluster correlation of each metric, and its cost."""
     own = aggregates.clusters
     for metric in metrics:
         sums = aggregates.cluster_sums.get(metric.name)
@@ -255,7 +255,7 @@ def notes_of(
     aggregates: Aggregates,
     comparisons: Comparisons,
 ) -> Iterator[Note]:
-    """Say what was randomised, which test decides, and what clusters cost goals and guardrails."""
+    """Note what was randomised, which test decides, and what clusters cost."""
     design, own = experiment.design, aggregates.clusters
     if design is None or own is None:
         return

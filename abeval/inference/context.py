@@ -1,4 +1,4 @@
-"""Say what stands beside the effects: who was analysed, what was left out, how to read them."""
+"""Build the metadata and notes that accompany the effects."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
@@ -42,13 +42,13 @@ _LARGE = ("auc", "function")
 
 
 def add_questions(experiment: Experiment, aggregates: Aggregates) -> Experiment:
-    """Return the experiment with what is open of its logs, beside what its file asks."""
+    """Add open questions on the logs to those of the experiment file."""
     questions = dict.fromkeys([*experiment.questions, *aggregates.questions])
     return experiment.model_copy(update={"questions": [*questions]})
 
 
 def experiment_info(experiment: Experiment, aggregates: Aggregates) -> ExperimentInfo:
-    """Return what was analysed."""
+    """Build the record of the experiment as analysed."""
     period, before = experiment.period, experiment.pre_period
     return ExperimentInfo(
         **picked(experiment, "name", "control", "timezone", "alpha"),
@@ -68,7 +68,7 @@ def experiment_info(experiment: Experiment, aggregates: Aggregates) -> Experimen
 
 
 def metric_info(metric: Metric) -> MetricInfo:
-    """Return the definition behind a metric's numbers."""
+    """Build the record of a metric's definition."""
     margin = metric.margin
     return MetricInfo(
         **picked(metric, "name", "kind", "formula", "unit", "role", "within"),
@@ -80,7 +80,7 @@ def metric_info(metric: Metric) -> MetricInfo:
 
 
 def left_out(metrics: Sequence[Metric], aggregates: Aggregates) -> tuple[LeftOut, ...]:
-    """Count by variant what the definitions of metrics leave out, or count as 0."""
+    """Count, by variant, what metric definitions leave out or count as 0."""
     return tuple(
         LeftOut(metric.name, variant, what, count, is_zero and what in dict(metric.lacking))
         for metric in metrics
@@ -90,7 +90,7 @@ def left_out(metrics: Sequence[Metric], aggregates: Aggregates) -> tuple[LeftOut
 
 
 def partial_days(experiment: Experiment, days: Sequence[DayRows]) -> frozenset[str]:
-    """Return the days of which the log lacks more than an hour, of those with an impression."""
+    """Find the first or last day if the log lacks over an hour of it."""
     zone = ZoneInfo(experiment.timezone)
     if all(one.first_ms == one.last_ms for one in days):
         # The log knows days but no time of day.
@@ -115,7 +115,7 @@ def accounting(aggregates: Aggregates) -> tuple[Account, ...]:
 
 
 def ramps(stretches: Stretches) -> tuple[Ramp, ...]:
-    """Return stretches of entry days of one split each; none where it did not change."""
+    """Build a record for each period with a constant split; none if it never changed."""
     return tuple(Ramp(one.start, one.end, one.shares, one.weights) for one in stretches)
 
 
@@ -126,7 +126,7 @@ _NOTES = table_beside(__file__, "notes.toml")
 
 
 def notes(analysis: Analysis, comparisons: Comparisons, rows: Sequence[Row]) -> tuple[str, ...]:
-    """Say in sentences how to read the numbers."""
+    """Write the notes on how to read the numbers."""
     experiment, aggregates = analysis.experiment, analysis.aggregates
     said = (
         *_note_unused_logs(experiment, analysis.metrics),
@@ -145,7 +145,7 @@ def notes(analysis: Analysis, comparisons: Comparisons, rows: Sequence[Row]) -> 
 
 
 def _note_unused_logs(experiment: Experiment, metrics: Sequence[Metric]) -> Iterator[_Note]:
-    """Name the logs of the file that nothing of an analysis reads."""
+    """Note the logs of the file that no metric or segment reads."""
     read = {value.log for metric in metrics for value in row_values(metric)}
     texts = [*experiment.row_segments.values(), *experiment.cuts.values()]
     reads_items = any("category" in m.needs or m.source is CATALOGUE for m in metrics)
@@ -166,7 +166,7 @@ def _note_unused_logs(experiment: Experiment, metrics: Sequence[Metric]) -> Iter
 def _winners_curse(
     analysis: Analysis, comparisons: Comparisons, rows: Sequence[Row]
 ) -> Iterator[_Note]:
-    """Name each goal that is significant, though its test has little power for it.
+    """Note significant goals whose test has little power.
 
     Were the true effect as large as the estimate, significant estimates would still be larger on
     average (type M error; Gelman and Carlin 2014). With several looks, none:
@@ -187,14 +187,14 @@ def _winners_curse(
 
 
 def _few_units(comparisons: Comparisons) -> Iterator[_Note]:
-    """Name each ratio of whose denominator one unit holds much."""
+    """Note ratios in which one unit holds much of the denominator."""
     for (metric, variant), one in comparisons.items():
         if one.few_units_decide:
             yield "heavy", {"metric": metric, "variant": variant, "share": one.largest}
 
 
 def _of_the_plan(experiment: Experiment, metrics: Sequence[Metric]) -> Iterator[_Note]:
-    """Say what values divide by, and which corrections and looks the plan has."""
+    """Note what values divide by, the corrections and the looks."""
     family, units = experiment.inference.family, "units with an impression in the period"
     if experiment.of_units:
         units = "the units of the table"
@@ -222,7 +222,7 @@ def _of_the_plan(experiment: Experiment, metrics: Sequence[Metric]) -> Iterator[
 
 
 def _of_the_rows(experiment: Experiment, aggregates: Aggregates) -> Iterator[_Note]:
-    """Say what the logs lack, and which of their rows are not compared."""
+    """Note what the logs lack, and rows that are not compared."""
     now, early = schedule(experiment, aggregates), early_end(experiment, aggregates)
     # At a planned look the days to come are no loss.
     if early and not (now.look and now.on_plan):
@@ -253,7 +253,7 @@ def _rows(aggregates: Aggregates, log: str, reason: str) -> int:
 
 
 def early_end(experiment: Experiment, aggregates: Aggregates) -> str:
-    """Say on which day of the period the log ends; empty where it ends with the period."""
+    """Say on which day the log ends; empty if it covers the period."""
     one = schedule(experiment, aggregates)
     if one.day is None or one.days is None or one.day >= one.days:
         return ""
@@ -261,7 +261,7 @@ def early_end(experiment: Experiment, aggregates: Aggregates) -> str:
 
 
 def schedule(experiment: Experiment, aggregates: Aggregates) -> Schedule:
-    """Say how far the experiment is: its day, and which of the planned looks this is."""
+    """Return the day of the experiment and the number of this look."""
     days, looks = [one.day for one in aggregates.days], _looks(experiment, aggregates)
     day: tuple[str | None, int | None, int | None] = None, None, None
     if days:
@@ -274,14 +274,14 @@ def schedule(experiment: Experiment, aggregates: Aggregates) -> Schedule:
 
 
 def _looks(experiment: Experiment, aggregates: Aggregates) -> Looks | None:
-    """Return the looks of all units together."""
+    """Return the looks, by the units of all variants together."""
     control = aggregates.units_of(experiment.control)
     others = sum(aggregates.units_of(name) for name in experiment.treatments)
     return looks_of(experiment, (control, others), aggregates.days)
 
 
 def _of_the_look(experiment: Experiment, aggregates: Aggregates) -> Iterator[_Note]:
-    """Say which of the planned looks this is."""
+    """Note which of the planned looks this is."""
     looks = _looks(experiment, aggregates)
     if isinstance(looks, Planned):
         shares = [fmt.percent(share) for share in looks.shares]
@@ -291,7 +291,7 @@ def _of_the_look(experiment: Experiment, aggregates: Aggregates) -> Iterator[_No
 
 
 def _of_the_split(experiment: Experiment, aggregates: Aggregates) -> Iterator[_Note]:
-    """Say that the split changed, and which units this leaves out."""
+    """Note that the split changed, and which units are left out."""
     stretches = aggregates.stretches
     if stretches:
         yield "stretches", {"stretches": len(stretches)}
@@ -310,7 +310,7 @@ def _of_the_split(experiment: Experiment, aggregates: Aggregates) -> Iterator[_N
 
 
 def _of_one_variant(analysis: Analysis) -> Iterator[_Note]:
-    """Name segments of whose values each has one variant: they may be what was assigned."""
+    """Note segments that seem to be the assignment itself."""
     metric, aggregates = analysis.metrics[0], analysis.aggregates
     for name in analysis.experiment.segment_names if aggregates.clusters is None else ():
         cells = aggregates.cells(metric.name, SEGMENT + name)
@@ -321,7 +321,7 @@ def _of_one_variant(analysis: Analysis) -> Iterator[_Note]:
 
 
 def _small_arms(analysis: Analysis) -> Iterator[_Note]:
-    """Name uneven splits where tests of other kinds than means and ratios reject too often."""
+    """Note uneven splits where large-sample tests reject too often."""
     experiment, aggregates = analysis.experiment, analysis.aggregates
     resampled, metrics = experiment.inference.resample is not None, analysis.metrics
     names = [m.name for m in metrics if m.kind in _LARGE or (resampled and m.is_mean_or_ratio)]

@@ -1,4 +1,4 @@
-"""Say when results may be read: at the planned end, at planned looks, or at any time."""
+"""Decide when results may be read: at the end, at planned looks, or any time."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -64,14 +64,14 @@ class EffectAtLook(NamedTuple):
 
 
 class AlwaysValid(NamedTuple):
-    """Any number of looks: units of both variants so far, and as planned for the end."""
+    """Any number of looks: units of both variants, now and as planned."""
 
     units_control: int
     units: int
     planned_units: int | None = None
 
     def information(self, effect: Effect, variances: tuple[float, float]) -> float:
-        """Return the information at this look, as `LookBoundary` counts it.
+        """Return the information at this look, in the unit of `LookBoundary`.
 
         Raises:
             Refusal: `before_first_look` where looks may not begin yet.
@@ -92,7 +92,7 @@ class AlwaysValid(NamedTuple):
         return (sequential.critical_of_sequence(information, level),)
 
     def read(self, effect: Effect, information: float, alpha: float) -> EffectAtLook:
-        """Read an effect by a confidence sequence, from the start on or tuned to the plan."""
+        """Replace the interval and p-value by those of a confidence sequence."""
         planned = self.planned_units is not None
         follow = sequential.confidence_sequence if planned else sequential.from_start
         look = follow(effect.difference, effect.se, information, alpha)
@@ -105,7 +105,7 @@ class AlwaysValid(NamedTuple):
 
 
 class Planned(NamedTuple):
-    """Planned looks, `of` so many.
+    """A number of planned looks, up to this one.
 
     Attributes:
         shares: Share of the plan at each look so far, this one last; alpha is spent by it.
@@ -129,7 +129,10 @@ class Planned(NamedTuple):
         return tuple(min(z, _WIDEST) for z in bounds.z)
 
     def read(self, effect: Effect, information: float, alpha: float) -> EffectAtLook:
-        """Repeat interval and p-value (Jennison and Turnbull 1989), for the z with the t's p."""
+        """Replace interval and p-value by repeated ones.
+
+        Source: Jennison and Turnbull (1989), for the z with the p-value of t.
+        """
         z = -float(special.ndtri(effect.p_value / 2)) if effect.p_value > 0 else _WIDEST
         critical = self.critical(information, alpha)[-1]
         level = 2 * float(special.ndtr(-critical))
@@ -155,7 +158,7 @@ def looks_of(
     days: Sequence[DayRows],
     gathered: Mapping[str, float] | None = None,
 ) -> Looks | None:
-    """Return how often the experiment may be looked at; None for one look at the end.
+    """Build the looks of an experiment; None for one look at the end.
 
     Units are those of control and of the variant, `days` have an impression, and `gathered` is the
     information up to the end of each; without it, as much a day as the plan has.
@@ -185,7 +188,10 @@ def looks_of(
 
 
 def _ends_of_days(experiment: Experiment, days: Sequence[DayRows], now: float) -> list[float]:
-    """Return the share of the plan at each day's end: of the period, or of the planned units."""
+    """Return the share of the plan reached by each day's end.
+
+    In units if the plan has them, else in time.
+    """
     if experiment.inference.planned_units is not None:
         units = list(accumulate(one.new_units for one in days))
         return [now * float(n) / float(units[-1]) for n in units]
@@ -199,7 +205,7 @@ def _end_of(day: str) -> datetime:
 def informative(
     shares: Sequence[float], fractions: Sequence[float]
 ) -> tuple[list[float], list[float]]:
-    """Keep the looks before this one at which there was something new to see."""
+    """Keep earlier looks that added information."""
     kept: list[tuple[float, float]] = []
     for share, fraction in zip(shares, fractions, strict=True):
         last = kept[-1][1] if kept else 0.0
@@ -209,14 +215,14 @@ def informative(
 
 
 def planned_fractions(experiment: Experiment) -> Sequence[float]:
-    """Return the shares of the plan at the planned looks, the end last."""
+    """Return the shares of the plan at the planned looks; the last is 1."""
     looks, period = experiment.inference.planned_looks or [], experiment.period
     shares = [look if isinstance(look, float) else _share(period, moment(look)) for look in looks]
     return sorted({*shares, 1.0})
 
 
 def next_look(experiment: Experiment, looks: Looks | None) -> str | None:
-    """Return the next of the planned looks: its local day, or the units at which it is."""
+    """Return the next planned look: its local day, or a number of units."""
     shares, period = planned_fractions(experiment), experiment.period
     if not isinstance(looks, Planned) or shares[-1] <= looks.shares[-1]:
         return None
@@ -239,7 +245,7 @@ def _share(period: Period | None, until: datetime) -> float:
 def at_look(
     effect: Effect, looks: Looks | None, alpha: float, variances: tuple[float, float]
 ) -> EffectAtLook:
-    """Return a fixed-horizon effect with an interval and a p-value that hold at this look.
+    """Correct a fixed-horizon effect for the looks so far.
 
     `variances` are the sampling variances of control's value and of the variant's.
 
@@ -252,7 +258,7 @@ def at_look(
 
 
 def critical_values(looks: Looks | None, information: float, level: float) -> tuple[float, ...]:
-    """Return the |z| from which on each look so far rejects; this look is the last.
+    """Return the |z| at which each look so far rejects; the last is this look.
 
     `information` is counted as in `LookBoundary`; `level` is two-sided, over all looks together.
     """
@@ -260,7 +266,7 @@ def critical_values(looks: Looks | None, information: float, level: float) -> tu
 
 
 def relative_error(effect: Effect, variances: tuple[float, float], units: tuple[int, int]) -> float:
-    """Return the standard error of an effect as a share of the metric's value in both variants.
+    """Return the standard error of an effect over the metric's mean value.
 
     No smaller than if both varied as the larger variant does: a small one in which rare events
     happen to be few has a small value and, by that, a small variance.
@@ -272,7 +278,7 @@ def relative_error(effect: Effect, variances: tuple[float, float], units: tuple[
 
 
 def at_same_look(effect: Effect, boundary: LookBoundary | None, alpha: float) -> Effect:
-    """Return an effect as it may be read where another of the same units has this boundary."""
+    """Correct an effect by the boundary of another one of the same units."""
     if boundary is None:
         return effect
     return boundary.looks.read(effect, boundary.information, alpha).effect

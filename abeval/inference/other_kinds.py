@@ -1,4 +1,4 @@
-"""Compare metrics that moments cannot: quantiles, catalogue metrics, functions."""
+"""Compare quantiles, catalogue metrics and functions of metrics."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -22,7 +22,7 @@ _METHODS = {"bootstrap": resampling.bootstrap, "permutation": resampling.permuta
 
 
 def compare_quantiles(metric: Metric, aggregates: Aggregates, arms: Arms, rule: Rule) -> Comparison:
-    """Compare quantiles over impressions, with a standard error to either side."""
+    """Compare quantiles, with a standard error towards each side."""
     by_variant = aggregates.quantiles.get(metric.name, {})
     units = arms.units(aggregates)
     if 0 in units:
@@ -44,7 +44,7 @@ def compare_quantiles(metric: Metric, aggregates: Aggregates, arms: Arms, rule: 
 
 
 def _sided(quantile: Quantile, units: int, scale: float) -> quantiles.SidedEstimate:
-    """Return a quantile in the metric's unit."""
+    """Convert a quantile to the metric's unit."""
     if quantile.low is None or quantile.high is None:
         raise Refusal(quantile.refused or "too_few_units", "the quantile has no interval")
     return quantiles.from_ends(
@@ -87,7 +87,7 @@ def _of_catalogue(
 
 
 def compare_resampled(metric: Metric, aggregates: Aggregates, arms: Arms, rule: Rule) -> Comparison:
-    """Compare a mean, a ratio or a function of them by resampling sub-buckets of units."""
+    """Compare two variants by resampling sub-buckets of units."""
     parts = metric.parts or (metric,)
     places, shares = _stretches(aggregates, arms)
     control, treatment = sums = [_sums(parts, aggregates, name, places) for name in arms]
@@ -118,7 +118,7 @@ def compare_resampled(metric: Metric, aggregates: Aggregates, arms: Arms, rule: 
 
 
 def _stretches(aggregates: Aggregates, arms: Arms) -> tuple[list[int], list[float]]:
-    """Return the stretches of entry days that compare two variants, and what each weighs."""
+    """Return the comparable split periods and their weights."""
     stretches = aggregates.stretches
     if not stretches:
         return [0], [1.0]
@@ -128,7 +128,7 @@ def _stretches(aggregates: Aggregates, arms: Arms) -> tuple[list[int], list[floa
 
 
 def _weighed(sums: Floats, shares: Sequence[float]) -> Floats:
-    """Put sums of all stretches together, each stretch's mean weighed by its share.
+    """Combine sums over split periods, weighing each period's mean.
 
     Sums are of shape (..., stretches × columns), units first. With one stretch they stay as sums.
     """
@@ -139,7 +139,7 @@ def _weighed(sums: Floats, shares: Sequence[float]) -> Floats:
 
 
 def _statistic(metric: Metric, shares: Sequence[float]) -> resampling.Statistic:
-    """Return the metric as a function of units and of each part's sums."""
+    """Build the metric as a function of the sums of its parts."""
     parts = metric.parts or (metric,)
     text = metric.function or metric.name
     factors = [scales(part)[0] / scales(part)[1] for part in parts]

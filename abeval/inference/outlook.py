@@ -1,4 +1,4 @@
-"""Say what a row of the scorecard can detect, from its own test: today, and at any other size.
+"""Predict what a scorecard row can detect, now and at other sizes.
 
 An `Outlook` carries a row's standard error to other numbers of days or units by its growth.
 """
@@ -29,7 +29,7 @@ Prediction = Callable[[Sequence[float], float], float]
 
 
 class Horizon(NamedTuple):
-    """A metric after some days: units of all variants, control's value, its sd between units."""
+    """A metric after some days: units, control's value and its sd."""
 
     units: float
     value: float
@@ -37,12 +37,12 @@ class Horizon(NamedTuple):
 
     @property
     def information(self) -> float:
-        """Return units over the relative variance between them: 1/se², but for the split."""
+        """Return units × (value / sd)²: 1 / se² apart from the split."""
         return self.units * (self.value / self.sd) ** 2
 
 
 class Growth(NamedTuple):
-    """A metric with the data up to the end of each day, from the first.
+    """A metric with the data up to the end of each day.
 
     Attributes:
         units: Units of all variants.
@@ -61,7 +61,7 @@ class Growth(NamedTuple):
     splits: Sequence[float] = ()
 
     def after(self, days: float) -> Horizon:
-        """Return the metric after some days; beyond the log, it grows on as in its last week.
+        """Predict the metric after some days, from its growth in the last week.
 
         Units and totals grow as powers of time, and the variance of the value falls to what differs
         between units that return (`design.information_at`); units come in the latest split.
@@ -79,7 +79,7 @@ class Growth(NamedTuple):
         return Horizon(units, math.copysign(value, self.values[-1]), sd)
 
     def _split(self, units: float, days: float) -> float:
-        """Return the mean of `splits` over the units that are in by then."""
+        """Return the mean of `splits` over the units entered by then."""
         if not self.splits:
             return 1.0
         weighed = np.cumsum(np.diff(self.units, prepend=0.0) * self.splits).tolist()
@@ -88,7 +88,7 @@ class Growth(NamedTuple):
         return float(weighed[-1] + units - self.units[-1]) / units
 
     def _at(self, values: Sequence[float], days: float, beyond: Prediction) -> float:
-        """Interpolate within the log from the end of a day to the next; grow on beyond."""
+        """Interpolate between days of the log; extrapolate beyond it."""
         if days <= len(values):
             return float(np.interp(days, np.arange(len(values) + 1), [0.0, *values]))
         ended = values[: self.ended]
@@ -111,7 +111,7 @@ MOST_UNITS = 1e10
 def detectable(
     se: float, control: float, critical: float, treated: float, power: float = POWER
 ) -> float:
-    """Return the smallest relative effect, or margin, that a test finds with this power.
+    """Return the smallest relative effect, or margin, found with this power.
 
     Args:
         se: Standard error of the difference in the test that decides.
@@ -128,7 +128,7 @@ def detectable(
 
 
 def error_shown(comparison: Comparison, alpha: float) -> float | None:
-    """Return the standard error that a row's interval of the difference says at this look."""
+    """Return the standard error implied by a row's interval at this look."""
     effect = comparison.effect
     if effect is None:
         return None
@@ -137,14 +137,14 @@ def error_shown(comparison: Comparison, alpha: float) -> float | None:
 
 
 def critical_now(comparison: Comparison, level: float) -> float:
-    """Return the |z| from which on a row rejects at this look."""
+    """Return the |z| at which a row rejects at this look."""
     boundary = comparison.boundary
     looks, information = (None, 1.0) if boundary is None else (boundary.looks, boundary.information)
     return look_plan.critical_values(looks, information, level)[-1]
 
 
 def treated_part(experiment: Experiment, metric: Metric, variant: str) -> float:
-    """Return treatment's part of the variance that decides a row, as `detectable` takes it."""
+    """Return the treatment's share of a row's variance, for `detectable`."""
     control, own = shares(experiment, variant)
     return 0.0 if metric.role == "guardrail" or control == 0 else control / (control + own)
 
@@ -156,7 +156,7 @@ def detectable_now(
     variant: str,
     comparison: Comparison,
 ) -> float | None:
-    """Return the smallest lift that a row's test could have shown; None without a lift."""
+    """Return the smallest lift a row's test could detect; None without a lift."""
     se, control = error_shown(comparison, experiment.alpha), comparison.control
     if se is None or not control or comparison.lift is None:
         return None
@@ -165,7 +165,7 @@ def detectable_now(
 
 
 def level_of(experiment: Experiment, metrics: Sequence[Metric], metric: Metric) -> float:
-    """Return the error rate that a row has were it the only one of its family that moves.
+    """Return a row's error rate if no other row of its family moves.
 
     A margin takes no correction, because all of them must hold; nor does a diagnostic.
     """
@@ -196,7 +196,7 @@ _OTHER_SPLIT = 1e-3
 
 
 class Outlook(NamedTuple):
-    """A row of the scorecard that can be planned, or why it cannot.
+    """A scorecard row that can be planned, or why it cannot.
 
     A size is a number of days; of a log without time, a number of units.
 
@@ -228,7 +228,10 @@ class Outlook(NamedTuple):
 
     @property
     def margin(self) -> float | None:
-        """Return a guardrail's margin as a share of control; of a range, to its nearer end."""
+        """Return a guardrail's margin as a share of control.
+
+        Of a range, the distance to its nearer end.
+        """
         if self.metric.role != "guardrail":
             return None
         self.check()
@@ -241,21 +244,21 @@ class Outlook(NamedTuple):
         return margin.size if margin.relative else margin.size / abs(self.control)
 
     def size_of(self, days: float | None) -> float:
-        """Return the size of so many days; without, that of the log."""
+        """Convert days to a size; without days, return the size of the log."""
         self.check()
         if days is not None and self.growth is None:
             raise Refusal("not_applicable", "the log has no time, so traffic per day is unknown")
         return self.size if days is None else days
 
     def at(self, size: float) -> Horizon:
-        """Return units, control's value and the spread between units at a size."""
+        """Predict units, control's value and its sd at a size."""
         grown_units, grown_value, _ = self._grown(size)
         units, value = self.units * grown_units, self.control * grown_value
         between = sum(1 / share for share in self.shares)
         return Horizon(units, value, self.error(size) * abs(value) * math.sqrt(units / between))
 
     def error(self, size: float, effect: float = 0.0) -> float:
-        """Return the standard error of the relative effect at a size, where that is `effect`."""
+        """Return the standard error of a relative effect of `effect`, at a size."""
         *_, information = self._grown(size)
         se = self.se / abs(self.control) / math.sqrt(information)
         treated = treated_part(self.experiment, self.metric, self.variant)
@@ -283,7 +286,7 @@ class Outlook(NamedTuple):
         )
 
     def critical(self, size: float, level: float) -> tuple[float, ...]:
-        """Return the critical |z| of each look up to a size, at the row's level or another."""
+        """Return the critical |z| of each look up to a size."""
         looks, information = self.looks_at(size), self.information
         if isinstance(looks, AlwaysValid):
             units, _, grown = self._grown(size)
@@ -291,7 +294,7 @@ class Outlook(NamedTuple):
         return look_plan.critical_values(looks, information, level)
 
     def looks_at(self, size: float) -> Looks | None:
-        """Return the looks up to a size: within the plan it is one of them, beyond it its end."""
+        """Return the looks up to a size; beyond the plan, those up to its end."""
         looks = self.looks
         if not isinstance(looks, Planned) or size == self.size:
             return looks
@@ -303,7 +306,7 @@ class Outlook(NamedTuple):
         return looks._replace(shares=(*shares, share), fractions=(*fractions, 1.0))
 
     def _grown(self, size: float) -> tuple[float, float, float]:
-        """Return units, control's value and 1/se² of the relative effect, over those of the log."""
+        """Return units, value and information at a size, over those of the log."""
         self.check()
         if self.growth is None or size == self.size:
             return size / self.size, 1.0, size / self.size
@@ -312,7 +315,7 @@ class Outlook(NamedTuple):
         return then.units / now.units, then.value / now.value, information
 
     def check(self) -> None:
-        """Raise why it cannot be planned."""
+        """Raise the refusal if the row cannot be planned."""
         if self.refusal is not None:
             raise Refusal(self.refusal, f"{self.metric.name} cannot be planned")
 
@@ -340,7 +343,7 @@ def smallest(enough: Callable[[float], bool], start: float, most: float) -> floa
 def outlooks_of(
     analysis: Analysis, growths: Mapping[str, Growth], variants: Sequence[str]
 ) -> list[Outlook]:
-    """Return the outlooks of means, ratios, goals and guardrails in these variants."""
+    """Build the outlooks of all rows that can be planned."""
     return [
         _outlook(analysis, metric, variant, growths.get(metric.name))
         for metric in analysis.metrics
@@ -378,7 +381,7 @@ def _outlook(analysis: Analysis, metric: Metric, variant: str, growth: Growth | 
 
 
 def _tested(analysis: Analysis, metric: Metric, arms: Arms) -> tuple[Comparison, float, float]:
-    """Compare; return also control's value and the standard error, of the plain test if need be."""
+    """Compare a metric; return also control's value and the standard error."""
     if metric.kind == "catalogue" or metric.name in analysis.aggregates.refused:
         raise Refusal("not_applicable", "it depends on how many items are shown")
     comparison = compare(analysis, metric, arms)
@@ -399,7 +402,7 @@ def _tested(analysis: Analysis, metric: Metric, arms: Arms) -> tuple[Comparison,
 
 
 def _to_plan(aggregates: Aggregates, arms: Arms, shares: tuple[float, float]) -> float:
-    """Return what a split other than the planned one makes of a standard error."""
+    """Return the factor from the observed split's standard error to the plan's."""
     if min(shares) == 0:
         raise Refusal("not_applicable", "the latest split gives a variant no units")
     counts = arms.units(aggregates)
@@ -412,13 +415,13 @@ def _to_plan(aggregates: Aggregates, arms: Arms, shares: tuple[float, float]) ->
 
 
 def dates_of(aggregates: Aggregates) -> list[str]:
-    """Return every day from the first with an impression to the last; none without time."""
+    """List every day from the first impression to the last; none without time."""
     days = np.array([one.day for one in aggregates.days], dtype="datetime64[D]")
     return [str(day) for day in np.arange(days.min(), days.max() + _DAY)] if days.size else []
 
 
 def _entries(aggregates: Aggregates, dates: Sequence[str]) -> Growth:
-    """Return growth where days do not add up: of units alone, value and spread stay."""
+    """Build growth from entries alone, for metrics whose days do not add up."""
     new = {one.day: one.new_units for one in aggregates.days}
     entered = [float(n) for n in np.cumsum([new.get(day, 0) for day in dates])]
     if (own := aggregates.clusters) is not None:
@@ -429,7 +432,7 @@ def _entries(aggregates: Aggregates, dates: Sequence[str]) -> Growth:
 
 
 def _splits(aggregates: Aggregates, arms: Arms, dates: Sequence[str]) -> list[float]:
-    """Return what each day's split makes of the variance, over the latest; none of one split."""
+    """Return the variance by each day's split over that by the latest one."""
     stretches = [aggregates.stretches[place] for place in comparable(aggregates, arms)]
     of_split = [sum(1 / one.shares[name] for name in arms) for one in stretches]
     if len(stretches) < 2:
@@ -440,7 +443,7 @@ def _splits(aggregates: Aggregates, arms: Arms, dates: Sequence[str]) -> list[fl
 
 
 def shares(experiment: Experiment, variant: str) -> tuple[float, float]:
-    """Return the shares of all units in control, and in a variant, by the latest split."""
+    """Return the shares of control and of a variant in the latest split."""
     weights = planned_splits(experiment)[-1].weights
     total = sum(weights.values())
     return weights[experiment.control] / total, weights[variant] / total

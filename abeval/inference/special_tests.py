@@ -1,4 +1,4 @@
-"""Choose the test of values that large-sample tests do not hold for: few successes, or skewed.
+"""Choose the test where large-sample tests fail: few successes, or skewed values.
 
 **Few successes.** Of values of 0 and 1 with few of either, Welch's test and the delta method
 reject too often: at 90/10 and one expected success in the smaller arm, 36 % of A/A tests in place
@@ -58,7 +58,7 @@ class Rare(NamedTuple):
 
 
 def rare(control: Moments, treatment: Moments) -> Rare | None:
-    """Count the successes of two arms of 0s and 1s with few of either in an arm; else None.
+    """Count successes if both arms are 0s and 1s and few of either; else None.
 
     Moments are of (y, x) over units; x is 1 for every unit of a mean.
     """
@@ -70,17 +70,17 @@ def rare(control: Moments, treatment: Moments) -> Rare | None:
 
 
 def few(*sizes: float) -> int:
-    """Return the number below which successes or failures are few, by the sizes of two arms."""
+    """Return the number of successes or failures below which they are few."""
     return FEW_UNEVEN if max(sizes) > UNEVEN * min(sizes) else FEW
 
 
 def has_shares(*arms: Moments) -> bool:
-    """Tell whether every value is 0 or 1, and every denominator 1 where moments have one."""
+    """Tell whether all values are 0 or 1, and all denominators 1."""
     return all(_count(arm) is not None for arm in arms)
 
 
 def _count(moments: Moments) -> Count | None:
-    """Count the successes of units with a denominator of 1 and a value of 0 or 1; else None.
+    """Count successes if all values are 0 or 1; else None.
 
     Σy² = Σy holds for whole numbers only where each is 0 or 1. Fractions could meet it by chance,
     but hardly in both arms.
@@ -100,7 +100,7 @@ def _count(moments: Moments) -> Count | None:
 
 
 def compare_counts(counts: Rare, alpha: float, is_share: bool) -> Effect:
-    """Test counts by Fisher's mid-p, with its interval of the difference.
+    """Test counts by Fisher's mid-p, with an interval of the difference.
 
     `is_share` tells whether values are 0 or 1 by definition: a revenue of nothing but zeros is no
     share, and nobody knows how large it may become.
@@ -115,7 +115,7 @@ def compare_counts(counts: Rare, alpha: float, is_share: bool) -> Effect:
 
 
 class Shape(NamedTuple):
-    """How skewed the values of units are, where a window has no third moments of its own.
+    """Skewness of unit values, for windows without third moments.
 
     Attributes:
         of_day: Skewness of a unit's value of one day.
@@ -130,7 +130,7 @@ class Shape(NamedTuple):
     scaled: bool
 
     def skewness(self, days: int) -> float:
-        """Interpolate the skewness of a value of so many days, by the logarithm of the days.
+        """Interpolate the skewness after some days, linearly in log(days).
 
         Example:
             >>> Shape(8.0, 2.0, 16, True).skewness(4)
@@ -145,7 +145,7 @@ class Shape(NamedTuple):
 
 
 class TooSkewed(Exception):  # noqa: N818 (an expected answer, not an error)
-    """No test holds; so many units of the smaller variant would do."""
+    """No test applies; with `units_needed` units of the smaller variant it would."""
 
     def __init__(self, units_needed: int) -> None:
         super().__init__("too little data for the skewness of the metric")
@@ -158,7 +158,9 @@ def by_moments(
     shares: Sequence[float] | None = None,
     theta: Sequence[float] = (),
 ) -> Skewed | None:
-    """Return two variants that need the permutation test; None where large-sample tests hold.
+    """Find variants too skewed for large-sample tests, by their moments.
+
+    None if large-sample tests apply.
 
     Args:
         pairs: Of each stratum, moments of (y, covariates), or of (y, x, covariates) of a ratio.
@@ -186,7 +188,7 @@ def by_skewness(
     are_shares: bool,
     is_ratio: bool = False,
 ) -> Skewed | None:
-    """Return the same from two values with their variances, and the skewness of units in both.
+    """Find variants too skewed for large-sample tests, by a known skewness.
 
     `scaled` tells whether an effect multiplies values; `are_shares` whether all are 0 or 1.
     """

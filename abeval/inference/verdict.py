@@ -21,7 +21,7 @@ _UNKNOWN = MetricInfo("", "", "", "", "", "", margin=None, margin_relative=None)
 
 
 class _Case(NamedTuple):
-    """What the decision on one variant rests on; p-values are adjusted over `compared` tests."""
+    """What the decision on one variant rests on."""
 
     goals: list[Row]
     guardrails: list[Row]
@@ -34,7 +34,7 @@ class _Case(NamedTuple):
         return self.metrics.get(row.metric, _UNKNOWN)
 
     def name(self, row: Row) -> str:
-        """Return what people call a row's metric, as it stands in a sentence."""
+        """Return a metric's display name, quoted for a sentence."""
         return fmt.named(self.metric(row).shown or row.metric)
 
     def effect(self, row: Row) -> fmt.Shown:
@@ -96,7 +96,7 @@ def decide(
 
 
 def _decision(case: _Case) -> tuple[Decision, str]:
-    """Decide, and say what the decision rests on."""
+    """Decide on a variant, and say what the decision rests on."""
     if case.failed:
         return "do_not_trust", _do_not_trust(case)
     gains = _gains(case)
@@ -163,17 +163,17 @@ def _is_moved(row: Row) -> bool:
 
 
 def _beside(case: _Case) -> str:
-    """Name goals that cannot decide, where others do."""
+    """Name goals whose denominator moved, so that they cannot decide."""
     return "".join(f"; {_undecided(case, row)}" for row in case.goals if _is_moved(row))
 
 
 def _undecided(case: _Case, row: Row) -> str:
-    """Name a ratio whose denominator moved, and what to judge by in its place."""
+    """Explain a ratio whose denominator moved."""
     return f"{_named(case, row)} cannot decide: {case.moved.get((row.metric, row.variant), '')}"
 
 
 def _harm(case: _Case, row: Row) -> str:
-    """Say what is proven of a row that is worse: only that, or that its margin is broken."""
+    """Describe a worse row: worse only, or beyond its margin."""
     named, metric = _named(case, row), case.metric(row)
     if metric.within is not None:
         return f"{named} lies outside {fmt.within(*metric.within)}"
@@ -213,7 +213,7 @@ def _waiting(case: _Case, row: Row) -> str:
 
 
 def _open_goals(case: _Case) -> str:
-    """Name goals that may be anywhere in an interval, then what is known of the others."""
+    """Name undecided goals with their intervals, then the other goals."""
     wide = {
         case.name(row): shown.span
         for row in case.goals

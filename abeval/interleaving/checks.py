@@ -1,4 +1,4 @@
-"""Check that lists were drafted as the rule says, and that their log can be read."""
+"""Check that lists were drafted by the rule, and that the log is sound."""
 
 from functools import partial
 
@@ -27,7 +27,7 @@ _TABLE = table_beside(__file__, "checks.toml")
 
 
 def checks_of(experiment: Experiment, own: Interleaving, log: InterleavedLog) -> tuple[Check, ...]:
-    """Return every check, those of the draft first."""
+    """Run every check, those of the draft first."""
     analysis = Analysis(experiment, [], log.aggregates)
     finds = _finds(own, log)
     rows = [Row(name, finds[name], **entries) for name, entries in _TABLE.items()]
@@ -37,7 +37,7 @@ def checks_of(experiment: Experiment, own: Interleaving, log: InterleavedLog) ->
 
 
 def _finds(own: Interleaving, log: InterleavedLog) -> dict[str, Find]:
-    """Return what each check of the table counts or tests."""
+    """Return the function of each check in the table."""
     counts, drafted, fair = log.counts, log.drafted, partial(_fair, log)
     # The mean length of a list is what those begun by either ranker should have.
     firsts, lengths = drafted["first"], drafted["length"]
@@ -72,7 +72,7 @@ def _share(count: int, of: int) -> Finding:
 
 
 def _fair(log: InterleavedLog, sums: Floats, centred: Floats | None = None) -> Finding:
-    """Test by unit that rankers have alike; Bonferroni over rankers if there are several."""
+    """Test by unit whether rankers get equal sums (Bonferroni over rankers)."""
     tested = sums if centred is None else centred
     nets = tested - tested.mean(axis=1, keepdims=True)
     # Without the rounding of a third, equal sums have a net of 0.
@@ -85,7 +85,7 @@ def _fair(log: InterleavedLog, sums: Floats, centred: Floats | None = None) -> F
 
 
 def _bots(log: InterleavedLog) -> Finding | None:
-    """Say how much of all impressions and clicks units make that no person can be."""
+    """Report the share of impressions and clicks by units that act like machines."""
     cells = counted(log.aggregates, "machine")
     made = {
         name: sum(one.y for one in of.values()) / max(sum(one.x for one in of.values()), 1)

@@ -1,4 +1,4 @@
-"""Judge which ranker users prefer: a row for each metric and pair of rankers, and a verdict."""
+"""Judge which ranker users prefer: rows and verdicts."""
 
 import math
 from collections.abc import Iterator, Sequence
@@ -61,7 +61,7 @@ def plan_lists(
     sought: tuple[float | None, float],
     metrics: Sequence[str] | None,
 ) -> Plans:
-    """Plan by a log of lists how many units show a preference, between control and the first other.
+    """Plan how many units show a preference for the first other ranker.
 
     Args:
         experiment: Of interleaved lists.
@@ -95,7 +95,7 @@ def plan_lists(
 def _plan(
     log: InterleavedLog, metric: Metric, alpha: float, sought: float | None, power: float
 ) -> Plan:
-    """Plan a metric at a level: units for a preference, or the preference for those of the log."""
+    """Plan one metric: units for a preference, or a preference for units."""
     one, other = log.credit[metric.name][:, :2].T
     actions, bare = log.actions[metric.name], Plan(metric.name, metric.role, mde=sought)
     try:
@@ -115,7 +115,7 @@ def _plan(
 
 
 def _judged(experiment: Experiment, log: InterleavedLog, failed: bool) -> tuple[PreferenceRow, ...]:
-    """Adjust p-values of goals over metrics and pairs, and say what follows."""
+    """Adjust p-values of goals over metrics and pairs, and set statuses."""
     names = [experiment.control, *experiment.treatments]
     pairs = [(m, *pair) for m in log.metrics for pair in combinations(names, 2)]
     rows = [_row(log, *pair, experiment.alpha) for pair in pairs]
@@ -165,7 +165,7 @@ def _row(
 def _verdict(
     experiment: Experiment, name: str, rows: Sequence[PreferenceRow], checks: Sequence[Check]
 ) -> Verdict:
-    """Decide as the verdict of an A/B test does, on what users prefer."""
+    """Decide on a ranker, as the verdict of an A/B test does."""
     control, failed = experiment.control, [c for c in checks if c.status == "fail"]
     if experiment.questions:
         return Verdict(name, "draft", f"DRAFT: {codes.open_questions(experiment.questions)}.")

@@ -10,7 +10,7 @@ Past = Literal["", "items", "units"]
 
 @dataclass(frozen=True)
 class Source:
-    """What a metric's values are computed from.
+    """Where a metric's values come from, and what can be done with them.
 
     One of `daily`, `of_days` and `no_days` says what its values are by day.
 
@@ -51,17 +51,17 @@ class Source:
 
     @property
     def capped(self) -> bool:
-        """Say whether units' totals can be capped; windows need them by day."""
+        """Tell whether units' totals can be capped: windows need them by day."""
         return self.no_days is None
 
     @property
     def has_before(self) -> bool:
-        """Say whether its units have values before the period, to compare groups by."""
+        """Tell whether its units have pre-period values, to compare groups."""
         return (self.daily and self.of_past != "units") or self.events not in (None, "units")
 
     @property
     def query(self) -> str:
-        """Name its query in `queries/`."""
+        """Return the path of its query in `queries/`."""
         return f"4_metrics/{self.name if self.events is None else 'unit_events'}"
 
     def __str__(self) -> str:
@@ -69,7 +69,7 @@ class Source:
 
 
 def _by_day(name: str, title: str, *reads: str, whole: str = "lists") -> Source:
-    """Make a source whose days add up, and which needs things that a cut would take apart."""
+    """Build a source whose days add up, but which cuts would break apart."""
     no_cuts = f"it needs whole {whole}, and a cut takes rows out of them"
     return Source(name, title, ("in_period", "day", *reads), daily=True, no_cuts=no_cuts)
 
@@ -136,7 +136,10 @@ CATALOGUE = Source(
 
 
 def events_of(log: str) -> Source:
-    """Return the source of events of a log since exposure; a funnel's source has no name."""
+    """Build the source of a log's events since exposure.
+
+    A funnel has several logs: its source has an empty name.
+    """
     of_impressions = log in ("impressions", "")
     return Source(
         f"events_of_{log}" if log else "funnels",
@@ -172,7 +175,7 @@ def span_ms(text: str) -> int:
 
 @dataclass(frozen=True)
 class RowValue:
-    """What a row of a log is worth to a unit: SQL that is null where the row does not count.
+    """The value of a log row for a unit; null if the row does not count.
 
     Numbers that are not whole are rounded to multiples of `resolution`.
     """
@@ -185,7 +188,7 @@ class RowValue:
 
 @dataclass(frozen=True)
 class PerUnit:
-    """How a unit's value follows from the rows of logs since its exposure.
+    """How to compute a unit's value from its log rows since exposure.
 
     Attributes:
         number: Of the metric in its experiment; its columns are named by it.
@@ -210,7 +213,7 @@ class PerUnit:
 
     @property
     def is_timed(self) -> bool:
-        """Say whether only units count whose whole window or day the logs cover."""
+        """Tell whether a unit counts only if the logs cover its whole window."""
         return self.within_ms is not None or self.day is not None
 
     def column(self, what: str) -> str:
@@ -236,7 +239,7 @@ Need = Literal[
 
 @dataclass(frozen=True)
 class Direction:
-    """Which way is better: up or down; or no way, but a value that should be met."""
+    """Which way is better: up, down, or toward a target value."""
 
     sign: Literal[1, -1] = 1
     toward: float | None = None
@@ -255,7 +258,7 @@ DECREASE = Direction(sign=-1)
 
 @dataclass(frozen=True)
 class Margin:
-    """The worst harm a guardrail may do: a fraction of control, or in the metric's own unit."""
+    """The largest harm a guardrail allows, relative or in the metric's unit."""
 
     size: float
     relative: bool
@@ -263,7 +266,7 @@ class Margin:
 
 @dataclass(frozen=True)
 class RowTerm:
-    """A row-level expression over an impression, summed by the engine as an integer.
+    """A row-level expression over an impression, summed as an integer.
 
     Attributes:
         scale: The value of 1 in the integer sum: the metric's value is the sum times this.
@@ -280,7 +283,7 @@ class RowTerm:
 
 @dataclass(frozen=True)
 class ColumnTerm:
-    """A summable integer column of the source's query, in units of `scale`, maybe rounded to it."""
+    """An integer column of the source's query, in units of `scale`."""
 
     column: str
     scale: float = 1.0
@@ -289,7 +292,7 @@ class ColumnTerm:
 
 @dataclass(frozen=True)
 class UnitTerm:
-    """A value of a unit in the table beside the impressions, in multiples of `resolution`."""
+    """A covariate from the units table, in multiples of `resolution`."""
 
     expression: str
     resolution: float
@@ -356,7 +359,7 @@ class Metric:
 
     @property
     def is_mean_or_ratio(self) -> bool:
-        """Say whether its value is a sum over units, divided by units or by another sum."""
+        """Tell whether its value is a sum over units, or a ratio of two such sums."""
         return self.kind in ("mean", "ratio")
 
     @property
@@ -366,19 +369,19 @@ class Metric:
 
 
 def no_cuts(metric: Metric) -> str | None:
-    """Say why a metric has no value in a part of the traffic; None where it has one."""
+    """Return why a metric has no value in a part of the traffic; None if it has."""
     if metric.source.no_cuts is None and ColumnTerm("c_days") in own_terms(metric):
         return "a day may have impressions of several cells"
     return metric.source.no_cuts
 
 
 def splits_by_cut(metric: Metric) -> bool:
-    """Say whether a difference splits into that within cells and that of their mix."""
+    """Tell whether a difference splits into changes within cells and of the mix."""
     return metric.kind == "ratio" and metric.source == UNIT_DAY and no_cuts(metric) is None
 
 
 def rounding(metric: Metric) -> float:
-    """Return the step to which values of the numerator are rounded; 0 if they are exact.
+    """Return the rounding step of the numerator's values; 0 if exact.
 
     It tells spread from rounding noise.
     """
@@ -401,18 +404,18 @@ def row_terms(metric: Metric) -> tuple[RowTerm, ...]:
 
 
 def own_terms(metric: Metric) -> tuple[Term, ...]:
-    """Return the numerator and, of a ratio, the denominator."""
+    """Return the metric's numerator, and its denominator if it is a ratio."""
     return tuple(term for term in (metric.value, metric.per) if term is not None)
 
 
 def scales(metric: Metric) -> tuple[float, float]:
-    """Return the worth of one counted unit of the numerator and of the denominator."""
+    """Return the value of 1 in the integer sums of numerator and denominator."""
     value, per = (1.0 if term is None else term.scale for term in (metric.value, metric.per))
     return value, per
 
 
 def covariate_scales(metric: Metric) -> tuple[float, ...]:
-    """Return the worth of one counted unit of y, x, the covariates and newness.
+    """Return the scales of y, x, the covariates and the newness flag.
 
     The covariates are the metric's own earlier sums first, then the further ones.
     """
@@ -428,7 +431,7 @@ def event_terms(metric: Metric) -> tuple[RowTerm, ...]:
 
 
 def row_values(metric: Metric) -> tuple[RowValue, ...]:
-    """List what rows of logs are worth to a metric since exposure, and to its parts."""
+    """List the row values that a metric, or a part of it, is computed from."""
     of = metric.per_unit
     own = () if of is None else (*of.values, *of.nulls, *of.known)
     return (*own, *(value for part in metric.parts for value in row_values(part)))

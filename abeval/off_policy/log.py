@@ -1,4 +1,4 @@
-"""From an experiment's logs to the arrays that off-policy estimators read."""
+"""Read an experiment's logs into the arrays of off-policy estimators."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -50,7 +50,7 @@ class PolicyChoice:
 
 
 class PolicyLog(NamedTuple):
-    """The source variant's log, as sorted arrays with one entry per impression.
+    """The source variant's log, as sorted arrays, one entry per impression.
 
     Attributes:
         rows: Rewards, propensities as logged (NaN where there is none), the policy's probabilities
@@ -74,7 +74,7 @@ class PolicyLog(NamedTuple):
 def read_policy_log(
     run: Run, source: str, choice: PolicyChoice, reward: str | None = None
 ) -> PolicyLog:
-    """Prepare the logs and the policy, and fetch the rows of the source variant.
+    """Prepare the logs and the policy; fetch the source variant's rows.
 
     Arguments and errors are those of `abeval.off_policy.run.off_policy`.
     """
@@ -114,7 +114,7 @@ def read_policy_log(
 
 
 def _check_columns(log: LogColumns, choice: PolicyChoice, own: Mapping[str, str]) -> None:
-    """Refuse logs without propensities or items, and columns that are no numbers."""
+    """Raise if propensities or items are missing, or a column is not numeric."""
     if "propensity" not in log:
         needs = "off-policy evaluation needs the probability with which each impression was served"
         hint = f'map it: columns = {{ propensity = "..." }}; {log.listed}'
@@ -129,7 +129,7 @@ def _check_columns(log: LogColumns, choice: PolicyChoice, own: Mapping[str, str]
 
 
 def _policy_sql(engine: Engine, experiment: Experiment, choice: PolicyChoice) -> str:
-    """Return SQL of the policy: `position, item_id, probability`; no rows if it is a column."""
+    """Return the SQL of the policy: `position, item_id, probability`."""
     if choice.table is None:
         return query("offline_policy/empirical_policy")
     if isinstance(choice.table, str | Path):
@@ -152,7 +152,7 @@ def _policy_sql(engine: Engine, experiment: Experiment, choice: PolicyChoice) ->
 
 
 def _check_table(engine: Engine) -> None:
-    """Refuse items without an id or a probability, or repeated at a position."""
+    """Raise if a policy row lacks an item or probability, or is repeated."""
     unusable = "select count(*) from policy where item_id is null or probability is null"
     if empty := whole_number(engine, unusable):
         what = f"{empty} rows of the policy table have no usable item id or probability"
@@ -193,7 +193,7 @@ def _fetched(engine: Engine, source: str, choice: PolicyChoice, clustered: bool)
 
 
 def _policy(engine: Engine, positions: Integers, context: Integers) -> tuple[Policy, float]:
-    """Return the policy in codes of positions and items, and the share of it without support."""
+    """Return the policy as codes, and its share on items without support."""
     cells = engine.frame(query("offline_policy/policy_support"))
     # A position that is never in the log is not a context.
     known = cells[cells["position"].isin(positions)]

@@ -93,7 +93,7 @@ class Decomposition(Frozen):
 
 
 class Backtest(Frozen):
-    """The clicks per impression of one variant from the log of the other, against what it had.
+    """One variant's CTR estimated from the other's log, against its own.
 
     `value` is None if refused, for `reason`.
     `z` is `(value - realised)` over the standard error of both.
@@ -124,7 +124,7 @@ class PositionRate(Frozen):
 
 
 class Evidence(Frozen):
-    """A number that a cause rests on; `where` is the variant, day or cut that it is of."""
+    """A number that a cause rests on, and the variant, day or cut of it."""
 
     name: str
     value: float | None
@@ -134,7 +134,7 @@ class Evidence(Frozen):
 
 
 class Cause(Frozen):
-    """Why offline and online could differ, checked for one variant.
+    """Why offline and online may differ, checked for one variant.
 
     Attributes:
         status: `found` only if its size passes the threshold and its test, after Holm, the level.
@@ -161,7 +161,7 @@ class Cause(Frozen):
 
 
 class GapPart(Frozen):
-    """What one cause took of the gap, or gave: `points` as a share of control's clicks."""
+    """How much of the gap one cause explains, as a share of control's clicks."""
 
     name: str
     points: float
@@ -171,7 +171,7 @@ class GapPart(Frozen):
 
 
 class Gap(Frozen):
-    """What the candidate's order promised online, what came, and what each cause took.
+    """The lift promised offline, the lift online, and what explains the gap.
 
     Lifts of clicks per impression, as shares; promised plus all points plus `unexplained` is
     `came`. All numbers are None where nobody can size the gap, for `reason`.
@@ -197,7 +197,7 @@ class Gap(Frozen):
 
     @property
     def sentence(self) -> str:
-        """Say what was promised, what came, what each cause took, and what is not explained.
+        """Describe the promise, the outcome, each cause and the rest.
 
         Example:
             >>> Gap("b", "ctr", 0.4, 0.33, 0.47, 0.06, 0.03, 0.09).sentence
@@ -271,5 +271,5 @@ class Agreement(Tabled[Cause], DrawnRecord):
 
 
 def agreement_from_dict(raw: dict[str, Any]) -> Agreement:
-    """Read an agreement back from its JSON; a ValueError says that it is of another version."""
+    """Read an agreement back from its JSON; ValueError if of another version."""
     return read_back(raw, Agreement, AGREEMENT_SCHEMA_VERSION)

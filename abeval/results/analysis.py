@@ -1,4 +1,4 @@
-"""Hold the result of an analysis, of its checks alone, and of a comparison of all pairs."""
+"""Hold the results of an analysis, of its checks, and of all pairs."""
 
 from collections.abc import Mapping
 from datetime import datetime, time, timedelta
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class VariantInfo(Frozen):
-    """A variant: its intended share, the model it serves, and the units that were analysed."""
+    """A variant: its planned share, its model, and its analysed units."""
 
     name: str
     weight: float
@@ -29,7 +29,7 @@ class VariantInfo(Frozen):
 
 
 class ExperimentInfo(Frozen):
-    """The experiment; its texts, `family`, `looks`, `adjust` and `questions` are as in its file."""
+    """The experiment, as its file describes it."""
 
     name: str
     unit: str
@@ -52,12 +52,12 @@ class ExperimentInfo(Frozen):
 
     @property
     def shown(self) -> str:
-        """Return what people call it: its title, else its name."""
+        """Return the display name: the title, else the name."""
         return self.title or self.name
 
     @property
     def dates(self) -> str:
-        """Write the period by its first and last day, or by times with their zone; else nothing.
+        """Format the period: days, or times with their zone; empty without one.
 
         Example:
             >>> plan = "x", "user", "a", "UTC", "2026-09-01", "2026-09-15", None, None, 0.05, ()
@@ -74,7 +74,7 @@ class ExperimentInfo(Frozen):
 
 
 class Schedule(Frozen):
-    """How far the experiment is.
+    """How far the experiment is: its day and its look.
 
     `last` is the last local day of the log, the `day`-th of `days` that are planned; without times
     or a planned end they are None, and so are looks where none are planned. A look that is not
@@ -125,12 +125,12 @@ class MetricInfo(Frozen):
 
     @property
     def shown(self) -> str:
-        """Return what people call it: its label, else its name."""
+        """Return the display name: the label, else the name."""
         return self.label or self.name
 
 
 class LeftOut(effects.OfVariant):
-    """Count of what a metric leaves out; or counts `as_zero`: a mean still divides by its units."""
+    """How many rows or units a metric leaves out, or counts `as_zero`."""
 
     what: str
     count: int
@@ -138,7 +138,7 @@ class LeftOut(effects.OfVariant):
 
 
 class ClusterCost(Frozen):
-    """How alike the units of one cluster are in a metric, and what that costs.
+    """The intra-cluster correlation of a metric, and its cost.
 
     Attributes:
         icc: Intra-cluster correlation.
@@ -155,7 +155,7 @@ class ClusterCost(Frozen):
 
 
 class SlotQuarter(Frozen):
-    """What the variant of the slot before still does in a quarter of a slot.
+    """The effect of the previous slot's variant in a quarter of a slot.
 
     Attributes:
         start: Minutes since the slot began; likewise `end`.
@@ -226,7 +226,7 @@ class Result(Tabled[effects.Row], DrawnRecord):
 
     @property
     def progress(self) -> str:
-        """Say how far the experiment is: its day, its look, and when the next one is, if any.
+        """Describe the day, the look and the next look of the experiment.
 
         Before the last look it says whether an early stop is allowed; boundaries are those of each
         metric alone, before their number is corrected for.
@@ -234,7 +234,7 @@ class Result(Tabled[effects.Row], DrawnRecord):
         return ", ".join(self._stages())
 
     def _stages(self) -> list[str]:
-        """Return the day, the look and the next look, as far as there are any."""
+        """Describe the day, this look and the next one, as far as they exist."""
         now, parts = self.schedule, list[str]()
         if now.day is not None:
             parts.append(f"day {now.day}" + (f" of {now.days}" if now.days else ""))
@@ -250,7 +250,7 @@ class Result(Tabled[effects.Row], DrawnRecord):
 
     @property
     def so_far(self) -> str:
-        """Write `progress` with the days that were seen, or the period; empty without either."""
+        """Describe `progress` with the dates seen; empty without either."""
         dates, last = self.experiment.dates, self.schedule.last
         if self.schedule.day is None or not dates:
             return "; ".join(filter(None, (dates, self.progress)))
@@ -260,7 +260,7 @@ class Result(Tabled[effects.Row], DrawnRecord):
         return ", ".join([f"{day} ({seen})", *looks])
 
     def _at_look(self) -> str:
-        """Say how near its boundary the nearest metric, or what decided, is, and what follows."""
+        """Describe how near its boundary the nearest or deciding metric is."""
         judged = {row.metric for row in self.scorecard if row.role != "diagnostic"}
         decided = {v.variant for v in self.verdicts if v.decision in ("ship", "do_not_ship")}
         deciding = [b for b in self.boundaries if b.crossed and b.variant in decided]
@@ -280,22 +280,22 @@ class Result(Tabled[effects.Row], DrawnRecord):
         return f"{text}, {'but nothing is decided, ' * near.crossed}so no early stop yet"
 
     def info(self, metric: str) -> MetricInfo:
-        """Return the definition of a metric; an empty one where the result has none."""
+        """Return a metric's definition; an empty one if the result has none."""
         blank = MetricInfo(metric, "mean", "", "", "increase", "diagnostic", None, None)
         return next((one for one in self.metrics if one.name == metric), blank)
 
     def label(self, metric: str) -> str:
-        """Return what people call a metric: its label, else its name."""
+        """Return a metric's display name: its label, else its name."""
         return self.info(metric).shown
 
     @property
     def questions(self) -> tuple[str, ...]:
-        """Return what nobody has answered yet; with any, this is a draft that decides nothing."""
+        """Return open questions; a result with any is a draft."""
         return self.experiment.questions
 
     @property
     def trusted(self) -> bool:
-        """Tell whether no failed check touches a goal or a guardrail, nor all rows."""
+        """Tell whether no failed check touches a goal or guardrail."""
         judged = {row.metric for row in self.scorecard if row.role != "diagnostic"}
         return not any(check.status == "fail" and check.touches(judged) for check in self.trust)
 
@@ -327,7 +327,7 @@ class Result(Tabled[effects.Row], DrawnRecord):
 
 
 def result_from_dict(raw: dict[str, Any]) -> Result:
-    """Read a result back from its JSON; a ValueError says that it is of another version."""
+    """Read a result back from its JSON; ValueError if of another version."""
     return read_back(raw, Result, SCHEMA_VERSION)
 
 
@@ -345,7 +345,7 @@ class CheckResult(Tabled[Check]):
 
     @property
     def questions(self) -> tuple[str, ...]:
-        """Return what nobody has answered yet; with any, this is a draft."""
+        """Return open questions; a result with any is a draft."""
         return self.experiment.questions
 
     @property
@@ -355,7 +355,7 @@ class CheckResult(Tabled[Check]):
 
 
 class Pair(Frozen):
-    """One variant against another, on one metric; raw sign, `variant - base`, p over all pairs."""
+    """One variant against another on one metric, `variant - base`."""
 
     base: str
     variant: str
@@ -384,7 +384,7 @@ class Pairwise(Tabled[Pair]):
     questions: tuple[str, ...] = ()
 
     def matrix(self) -> "pd.DataFrame":
-        """Adjusted p-values, variants × variants, empty on the diagonal."""
+        """Return adjusted p-values, variants × variants, NaN on the diagonal."""
         import pandas as pd
 
         names = [name for name, _ in self.values]

@@ -1,4 +1,4 @@
-"""Effects of metrics: over all, by day, segment, cut and quantile, and what lies behind them.
+"""Hold effects of metrics: overall, by day, segment, cut and quantile.
 
 In every record `metric` is the metric's id and `variant` the variant compared with control. `X_low`
 and `X_high` are the ends of the interval of `X` at `1 - alpha`, not adjusted for other metrics.
@@ -56,7 +56,7 @@ class Values(Frozen, kw_only=True):
 
 
 class Numbers(Values, kw_only=True):
-    """The numbers of an effect: its values, and the units behind control's and the variant's."""
+    """An effect's values, with the numbers of units behind them."""
 
     FIRST: ClassVar[tuple[str, ...]] = ("units_control", "units")
 
@@ -155,7 +155,7 @@ class QuantileEffect(Values, kw_only=True):
 
 
 class SegmentTest(OfVariant):
-    """Whether the cells of a segment share one effect, and how their mix changes it.
+    """Test of whether segment cells share one effect, and of a mix shift.
 
     Attributes:
         cells: Number of cells that are tested: of 30 units or more in each variant, with an effect.
@@ -215,7 +215,7 @@ class SegmentContrast(OfVariant):
 
 
 class Adjustment(OfVariant):
-    """One row of the scorecard without variance reduction and caps, and what they changed.
+    """A scorecard row without variance reduction and caps, and their effect.
 
     Attributes:
         method: `cuped`, `regression` or `stratify`; `cap`; or both, as in `cap+cuped`.
@@ -280,7 +280,7 @@ class FamilyInterval(OfVariant):
 
 
 class CutSplit(OfVariant):
-    """A difference split into what changed within the cells of a cut, and what their mix did.
+    """A difference split into changes within a cut's cells and of their mix.
 
     Both parts are the mean over the two orders in which they can change, and sum to the difference.
     `metric` is a ratio of sums over impressions; `cells` counts small ones too.
@@ -327,7 +327,7 @@ class Spread(Frozen):
 
 
 class AucBin(Frozen):
-    """Units whose own AUC lies in [low, high), and their impressions; 1 is in the last bin."""
+    """Units with an AUC in [low, high), and their impressions; 1 is in the last."""
 
     low: float
     high: float
@@ -336,7 +336,7 @@ class AucBin(Frozen):
 
 
 class WithoutAuc(Frozen):
-    """Units of a variant that GAUC leaves out for one reason, and their impressions with a score.
+    """Units that GAUC leaves out for one reason, and their impressions.
 
     Of a single impression the reason is always `single_impression`.
     """
@@ -348,7 +348,7 @@ class WithoutAuc(Frozen):
 
 
 class UnitAucs(Frozen):
-    """How the AUCs of single units, whose weighted mean is GAUC, are distributed in a variant.
+    """The distribution of unit AUCs in a variant; their weighted mean is GAUC.
 
     Attributes:
         impressions: Of units with an AUC, with a score: the weights of GAUC.

@@ -1,4 +1,4 @@
-"""Write numbers as people read them; the interval decides how many digits are shown.
+"""Format numbers for people, with digits set by the interval.
 
 All text is ASCII; `typographic` turns it into what a page shows.
 """
@@ -20,7 +20,7 @@ _MORE_PLACES = 2
 
 
 class Shown(NamedTuple):
-    """An effect ready to print: the same decimals in all numbers; a unit with its leading space.
+    """A formatted effect: equal decimals in all numbers, and a unit.
 
     Without an effect it is false, and its text says so.
     """
@@ -54,12 +54,12 @@ class Shown(NamedTuple):
 
     @property
     def span(self) -> str:
-        """Return the interval in words."""
+        """Return the interval as text, from low to high."""
         return f"from {self.low} to {self.high}{self.unit}"
 
 
 def lift(value: float | None, low: float | None, high: float | None) -> Shown:
-    """Write a relative effect in per cent; false without a value.
+    """Format a relative effect in percent; false without a value.
 
     Example:
         >>> lift(0.021345, 0.00912, 0.03357).text
@@ -71,7 +71,7 @@ def lift(value: float | None, low: float | None, high: float | None) -> Shown:
 
 
 def difference(value: float | None, low: float | None, high: float | None, unit: str = "") -> Shown:
-    """Write an absolute effect in the metric's unit; of a rate, in percentage points.
+    """Format an absolute effect in the metric's unit; rates in points.
 
     Example:
         >>> difference(0.0423, -0.0112, 0.0958).text
@@ -87,7 +87,7 @@ def difference(value: float | None, low: float | None, high: float | None, unit:
 
 
 def digits(values: Iterable[float | None], unit: str = "") -> int:
-    """Count the significant digits, at least 3, that tell all of some values apart.
+    """Return the significant digits, at least 3, that distinguish all values.
 
     Example:
         >>> digits([0.4467, 0.4379], "share"), digits([0.1057, 0.1056, 0.112], "share")
@@ -101,7 +101,7 @@ def digits(values: Iterable[float | None], unit: str = "") -> int:
 
 
 def pair(control: float | None, treatment: float | None, unit: str = "") -> tuple[str, str]:
-    """Write two values to 3 significant digits, or to as many as distinguish them.
+    """Format two values with as many digits as distinguish them, at least 3.
 
     Example:
         >>> pair(0.4467, 0.4379, "share"), pair(21.9283, 21.9311, "s")
@@ -112,7 +112,7 @@ def pair(control: float | None, treatment: float | None, unit: str = "") -> tupl
 
 
 def mean(value: float | None, unit: str = "", digits: int = 3) -> str:
-    """Write a value to some significant digits, with its unit.
+    """Format a value to some significant digits, with its unit.
 
     Example:
         >>> mean(0.04234), mean(12345.6, "s"), mean(None)
@@ -128,7 +128,7 @@ def mean(value: float | None, unit: str = "", digits: int = 3) -> str:
 def estimate(
     value: float | None, low: float | None, high: float | None, places: int = 0
 ) -> tuple[str, str]:
-    """Write a value and its interval, which decides the digits; 3 significant ones without.
+    """Format a value and its interval, with digits set by the interval.
 
     `places` are the fewest decimals, such as those of a value beside it.
 
@@ -143,7 +143,7 @@ def estimate(
 
 
 def interval_places(low: float | None, high: float | None) -> int:
-    """Count the decimals that an interval asks for; 0 without one.
+    """Return the decimals that an interval needs; 0 without one.
 
     Example:
         >>> interval_places(0.47322, 0.496), interval_places(None, None)
@@ -155,7 +155,7 @@ def interval_places(low: float | None, high: float | None) -> int:
 
 
 def margin(size: float, relative: bool, unit: str = "") -> str:
-    """Write a margin as the experiment file states it.
+    """Format a margin as the experiment file states it.
 
     Example:
         >>> margin(0.02, True), margin(0.005, False, "share"), margin(1.5, False, "s")
@@ -167,7 +167,7 @@ def margin(size: float, relative: bool, unit: str = "") -> str:
 
 
 def within(low: float, high: float) -> str:
-    """Write the range of a guardrail as the experiment file states it.
+    """Format the range of a guardrail as the experiment file states it.
 
     Example:
         >>> within(0.9, 1.1)
@@ -177,7 +177,7 @@ def within(low: float, high: float) -> str:
 
 
 def p_value(p: float | None) -> str:
-    """Write a p-value to 3 decimals, never a bare zero.
+    """Format a p-value to 3 decimals, never as a bare zero.
 
     Example:
         >>> p_value(0.03154), p_value(0.0002), p_value(None)
@@ -189,7 +189,7 @@ def p_value(p: float | None) -> str:
 
 
 def p_of(z: float, digits: int = 3) -> str:
-    """Write the two-sided p-value of a z, or of a boundary of z.
+    """Format the two-sided p-value of a z, or of a boundary of z.
 
     Example:
         >>> p_of(1.96), p_of(-7.0, 2)
@@ -199,7 +199,7 @@ def p_of(z: float, digits: int = 3) -> str:
 
 
 def number(value: float | None, form: str) -> str:
-    """Write a number in a format, and nothing where there is none.
+    """Format a number; empty if there is none.
 
     Example:
         >>> number(0.12345, ".2g"), number(None, ".2g")
@@ -209,7 +209,7 @@ def number(value: float | None, form: str) -> str:
 
 
 def count(number: int) -> str:
-    """Write a count with separated thousands.
+    """Format a count with thousands separators.
 
     Example:
         >>> count(20000000)
@@ -219,7 +219,7 @@ def count(number: int) -> str:
 
 
 def percent(fraction: float) -> str:
-    """Write a share of a whole, to one decimal at most.
+    """Format a share in percent, to one decimal at most.
 
     Example:
         >>> percent(0.5), percent(0.333333)
@@ -229,7 +229,7 @@ def percent(fraction: float) -> str:
 
 
 def level(alpha: float) -> str:
-    """Write the confidence level of an interval.
+    """Format the confidence level of an interval.
 
     Example:
         >>> level(0.05), level(0.001)
@@ -239,7 +239,7 @@ def level(alpha: float) -> str:
 
 
 def decimals(half_width: float) -> int:
-    """Count the decimals that show 2 significant digits of an interval's half-width.
+    """Return the decimals that show 2 significant digits of a half-width.
 
     Example:
         >>> decimals(1.22), decimals(0.0535), decimals(0.0996), decimals(340.0)
@@ -264,7 +264,7 @@ _WORDS = frozenset({"all", "better", "both", "draft", "nobody", "none", "other",
 
 
 def named(name: str) -> str:
-    """Write a name inside a sentence: in quotes where it could be read as words of it.
+    """Quote a name in a sentence if it could be read as other words.
 
     Example:
         >>> named("ctr"), named("same"), named("click rate")
@@ -275,7 +275,7 @@ def named(name: str) -> str:
 
 
 def typographic(text: str) -> str:
-    """Give the numbers of a text a true minus and thin spaces between thousands.
+    """Replace hyphens and commas in numbers by true minus and thin spaces.
 
     Example:
         >>> typographic("-1,234.5 on 2022-04-24") == "\u22121\u202f234.5 on 2022-04-24"
@@ -336,7 +336,7 @@ def _after(unit: str) -> str:
 
 
 def effect(row: Row, unit: str) -> Shown:
-    """Write the effect of a row: its lift, or its difference if the lift has no bounds."""
+    """Format a row's effect: its lift, or its difference if unbounded."""
     relative = lift(row.lift, row.lift_low, row.lift_high)
     if relative and None not in (row.lift_low, row.lift_high):
         return relative
@@ -345,7 +345,7 @@ def effect(row: Row, unit: str) -> Shown:
 
 
 def either_way(lift: float | None) -> str:
-    """Write a relative effect of either sign.
+    """Format a relative effect of either sign.
 
     Example:
         >>> either_way(0.0953)

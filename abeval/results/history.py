@@ -1,4 +1,4 @@
-"""Hold a history of experiments, and what it says: predictions, sensitivity, what was gained.
+"""Hold a history of experiments, and what it says about metrics.
 
 `low` and `high`, `X_low` and `X_high` are the ends of an interval, of a share Wilson's (1927).
 `reason` says why numbers are missing, else it is None.
@@ -64,7 +64,7 @@ class HistoryRow(Frozen, kw_only=True):
 
 
 class AddedSource(Frozen):
-    """One result that was added, its rows, and those that they took the place of.
+    """One result that was added, with its rows and those it replaced.
 
     No statistic uses rows `without_effect`: those without an effect that has a standard error.
     """
@@ -117,7 +117,7 @@ class Sensitivity(Frozen, kw_only=True):
 
 
 class Prediction(Frozen, kw_only=True):
-    """How true effects on a metric go together with those on another that is known before.
+    """How true effects on an offline metric predict those on an online one.
 
     Effects are turned so that more is better, by the direction of either metric.
 
@@ -180,7 +180,7 @@ class Choice(Frozen):
 
 
 class HistoryEffect(Frozen):
-    """One effect, as it was measured and as the others let one expect it.
+    """One effect, as measured and as shrunk by past effects.
 
     It is shrunk by the spread of past effects; not without a prior, as for offline metrics.
     """
@@ -200,7 +200,7 @@ class HistoryEffect(Frozen):
 
 
 class Gained(Frozen):
-    """What the shipped variants gained together on a metric: lifts added up, and shrunken ones."""
+    """Total gain of the shipped variants on a metric, naive and shrunk."""
 
     metric: str
     shipped: int

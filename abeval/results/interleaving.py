@@ -11,7 +11,7 @@ from abeval.views import view
 
 
 class PreferenceRow(Frozen):
-    """How much more of what users did is credited to a ranker than to another.
+    """How much more credit a ranker has than another one.
 
     Attributes:
         base: The ranker it is compared with.
@@ -53,7 +53,7 @@ class PreferenceRow(Frozen):
 
     @property
     def shown(self) -> str:
-        """Write the preference with its interval, in percent of all credit, or why there is none.
+        """Format the preference with its interval; empty without one.
 
         Example:
             >>> counts = 900, 475.0, 525.0, 300, 250, 350, 9, 8, 7
@@ -93,7 +93,7 @@ class InterleavingResult(Tabled[PreferenceRow], PageRecord):
 
     @property
     def questions(self) -> tuple[str, ...]:
-        """Return what nobody has answered yet; with any, this is a draft that decides nothing."""
+        """Return open questions; a result with any is a draft."""
         return self.experiment.questions
 
     @property

@@ -35,7 +35,7 @@ class Plan(Frozen):
 
 
 class DecisionPlan(Frozen):
-    """How often an experiment ends in each decision, with all of its goals and guardrails.
+    """How often an experiment ends in each decision.
 
     Attributes:
         looks: Number of planned looks at which it may end; 1 for one look at the end.
@@ -60,7 +60,7 @@ class DecisionPlan(Frozen):
 
 
 class Plans(Tabled[Plan]):
-    """The plans of several metrics, at one level and power, and of the decision on all of them."""
+    """The plans of several metrics, and of the decision on all of them."""
 
     ROWS: ClassVar = ("plans", "metric")
 
@@ -73,7 +73,7 @@ class Plans(Tabled[Plan]):
 
 
 class MetricOutlook(Frozen):
-    """The smallest effect of one metric after any number of days, with the power of the plan.
+    """The smallest detectable effect of one metric, by number of days.
 
     Attributes:
         days: Days of the log; None where it has no time.
@@ -95,14 +95,14 @@ class MetricOutlook(Frozen):
 
     @property
     def more_days(self) -> float | None:
-        """Return the days from now until the target could be seen; None where it cannot be."""
+        """Return the days until the target is detectable; None if never."""
         if self.days is None or self.target_days is None:
             return None
         return max(self.target_days - self.days, 0.0)
 
 
 class PowerOutlook(Frozen):
-    """What the goals and guardrails of an experiment can still show, at one level and power.
+    """What goals and guardrails can still detect, at one level and power.
 
     `next_look` is the next of the planned looks: a day (ISO), or a number of units.
     """
@@ -118,6 +118,6 @@ class PowerOutlook(Frozen):
         return named(self.metrics, metric, "metric")
 
     def of(self, metric: str, variant: str) -> MetricOutlook | None:
-        """Return the outlook of a row of the scorecard."""
+        """Return the outlook of a scorecard row."""
         rows = (one for one in self.metrics if (one.metric, one.variant) == (metric, variant))
         return next(rows, None)

@@ -1,4 +1,4 @@
-"""Share what the results have in common: JSON text, tables, and views of themselves."""
+"""Share what all results have: JSON, tables, and views of themselves."""
 
 import csv
 import hashlib
@@ -35,7 +35,7 @@ class Frozen:
 
 
 class Record(Frozen, repr=False):
-    """A result that can be written as JSON, and that displays itself as the terminal shows it."""
+    """A result that can be written as JSON, and displays as in the terminal."""
 
     def __init_subclass__(cls, **options: bool) -> None:
         super().__init_subclass__(repr=False, **options)
@@ -71,7 +71,7 @@ class Record(Frozen, repr=False):
 
 
 class Tabled(Record, Generic[Row]):
-    """A result with main rows: those of the first name in `ROWS`, by the fields that follow it."""
+    """A result with main rows: the field that `ROWS` names first."""
 
     ROWS: ClassVar[tuple[str, ...]]
 
@@ -105,13 +105,13 @@ class DrawnRecord(PageRecord):
 
     @property
     def figures(self) -> "Mapping[tuple[str, ...], go.Figure]":
-        """Return its figures as plain Plotly figures, by part and metric: `["daily", "ctr"]`."""
+        """Return Plotly figures by part and metric, as in `["daily", "ctr"]`."""
         drawn: Mapping[tuple[str, ...], go.Figure] = view("figures")(self)
         return drawn
 
 
 def columns_of(kind: type[Any]) -> list[str]:
-    """Return the fields of a record in the order of its JSON: those of its `FIRST`, the others.
+    """List a record's fields in JSON order: those in `FIRST`, then the others.
 
     Example:
         >>> from abeval.results.effects import Numbers
@@ -123,7 +123,7 @@ def columns_of(kind: type[Any]) -> list[str]:
 
 
 def plain(value: Any) -> Any:  # noqa: ANN401 (any field of any record)
-    """Return records as dictionaries, their fields in the order of the JSON."""
+    """Convert records to dictionaries, with fields in JSON order."""
     if is_dataclass(value) and not isinstance(value, type):
         return {name: plain(getattr(value, name)) for name in columns_of(type(value))}
     if isinstance(value, Mapping):
@@ -136,7 +136,7 @@ DIGEST = "digest"
 
 
 def hash_values(values: Mapping[str, Any]) -> str:
-    """Return the digest of the fields of a JSON, in any order, form and spelling of numbers.
+    """Return a digest of JSON fields that ignores order and formatting.
 
     Example:
         >>> hash_values({"a": 1, "b": 0.5}) == hash_values({"b": 0.50, "a": 1.0})
@@ -147,7 +147,7 @@ def hash_values(values: Mapping[str, Any]) -> str:
 
 
 def read_back(raw: Mapping[str, Any], kind: type[Read], version: str | None) -> Read:
-    """Return a result from the fields of its JSON; `version` is None where the JSON has none.
+    """Read a result from its JSON fields; `version` None if it has none.
 
     Raises:
         ValueError: The JSON has another schema version, or other fields.
@@ -164,14 +164,14 @@ def read_back(raw: Mapping[str, Any], kind: type[Read], version: str | None) -> 
 
 
 def frame(rows: Sequence[Any], kind: type[Any]) -> "pd.DataFrame":
-    """Return one row per record, one column per field; the columns are there without rows, too."""
+    """Build a table, one row per record; it has its columns even without rows."""
     import pandas as pd
 
     return pd.DataFrame([plain(row) for row in rows], columns=columns_of(kind))
 
 
 def named(rows: Iterable[Row], key: str | tuple[str | None, ...], field: str, *more: str) -> Row:
-    """Return the first row whose field has a name, and further fields what else the key has.
+    """Return the first row that matches a name, and values of further fields.
 
     The key is the name; or the name and values of `more`, of which None fits all rows.
 
@@ -189,7 +189,7 @@ def named(rows: Iterable[Row], key: str | tuple[str | None, ...], field: str, *m
 
 
 def csv_text(rows: Sequence[Any], kind: type[Any], without: Collection[str] = ()) -> str:
-    r"""Return records as CSV, whose texts no spreadsheet takes for a formula.
+    r"""Write records as CSV whose texts no spreadsheet takes for formulas.
 
     Texts that begin with `=`, `+`, `-`, `@`, a tab or a line end get an apostrophe before them;
     numbers stay as they are. Columns are the fields of the type, `without` some.

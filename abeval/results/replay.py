@@ -55,7 +55,7 @@ class Measured(OfModel):
 
 
 class ReplayRow(Measured):
-    """The value of a metric, and the requests, units or rows that its definition leaves out."""
+    """A metric's value, and what its definition leaves out."""
 
     left_out: tuple[tuple[str, int], ...]
     reason: str | None
@@ -115,7 +115,7 @@ class ReplayPart(Frozen):
 
 
 class JudgedShare(Frozen):
-    """How many items of a model's lists nobody judged, of the whole or of the part of this name."""
+    """How many items of a model's lists nobody judged, overall or in a part."""
 
     model: str
     part: str
@@ -192,11 +192,11 @@ class ReplayResult(Tabled[ReplayRow], DrawnRecord):
     judged: tuple[JudgedShare, ...] = ()
 
     def row(self, metric: str, model: str | None = None, traffic: str | None = None) -> ReplayRow:
-        """Return the first row of a metric, and of a model and a traffic if they are named."""
+        """Return the first row of a metric, and of a model and traffic if given."""
         return self[metric, model, traffic]
 
     def pair(self, metric: str, traffic: str | None = None) -> PairRow:
-        """Return the first comparison of a metric, on a traffic if it is named."""
+        """Return the first comparison on a metric, and on a traffic if given."""
         return named(self.pairs, (metric, traffic), "metric", "traffic")
 
     def pairs_frame(self) -> "pd.DataFrame":
@@ -208,7 +208,9 @@ Row = TypeVar("Row", ReplayRow, PairRow)
 
 
 def of_metrics(result: ReplayResult, metrics: Sequence[str]) -> ReplayResult:
-    """Return the result that a replay of these metrics alone has, of one without curves.
+    """Keep only some metrics, as if they alone had been replayed.
+
+    Only of a result without curves.
 
     Rows are in the order of the metrics; those that the result does not have are left out.
     """
@@ -223,7 +225,7 @@ def of_metrics(result: ReplayResult, metrics: Sequence[str]) -> ReplayResult:
 
 
 def _ordered(rows: Sequence[Row], places: Mapping[str, int], *keys: str) -> tuple[Row, ...]:
-    """Order the rows of some metrics within each group."""
+    """Sort the rows of some metrics within each group."""
     group = attrgetter(*keys)
     groups = {key: place for place, key in enumerate(dict.fromkeys(map(group, rows)))}
     kept = (row for row in rows if row.metric in places)

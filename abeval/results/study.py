@@ -1,4 +1,4 @@
-"""Hold all results of one experiment, as its page shows them, and read results from JSON."""
+"""Hold all results of one experiment, and read results from JSON."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -22,7 +22,7 @@ from abeval.views import view
 
 
 class InputFile(Frozen):
-    """A file that was read: its path as the experiment file's folder sees it, its size in bytes.
+    """An input file: its path relative to the experiment file, and its size.
 
     `rows` is None where it is not cheap to know: large text, databases.
     """
@@ -35,7 +35,7 @@ class InputFile(Frozen):
 
 
 class Provenance(Frozen):
-    """The entries of the experiment file as TOML, the inputs, the SQL by name, the versions."""
+    """The experiment file, inputs, queries and versions behind a study."""
 
     experiment: str
     inputs: tuple[InputFile, ...]
@@ -47,7 +47,7 @@ _AGAIN = "write it again with this version of abeval"
 
 
 class Kind(NamedTuple):
-    """A kind of result: the field of a `Study` that holds it, and a field that only its JSON has.
+    """A kind of result: its field in a `Study`, and a field unique to its JSON.
 
     `version` is that of its JSON that is read; None where the JSON has none.
     """
@@ -78,7 +78,7 @@ _WRITERS = {
 
 
 class Wanted(NamedTuple):
-    """Which results a reader takes, why it takes no others, and what to name instead."""
+    """Which results a reader accepts, and what to say about others."""
 
     kinds: Sequence[Kind]
     otherwise: str
@@ -126,7 +126,7 @@ STUDY_SCHEMA_VERSION = "1"
 
 
 class Study(DrawnRecord):
-    """The results of one experiment that its page shows; None where one was not computed.
+    """The results of one experiment on its page; None if not computed.
 
     `left_out` says what was not computed, and why.
     """
@@ -149,7 +149,7 @@ class Study(DrawnRecord):
 
     @property
     def named(self) -> list[ExperimentInfo | TimeResult | ReplayResult | Agreement]:
-        """Return what has the experiment's name and level."""
+        """Return the results that carry the experiment's name and level."""
         own = None if self.analysis is None else self.analysis.experiment
         every = (own, self.time, self.replay, self.agreement)
         return [result for result in every if result is not None]
@@ -167,12 +167,12 @@ class Study(DrawnRecord):
 
     @property
     def questions(self) -> tuple[str, ...]:
-        """Return what nobody has answered yet; with any, the study is a draft."""
+        """Return open questions; a study with any is a draft."""
         return next((result.questions for result in self.named if result.questions), ())
 
     @property
     def trusted(self) -> bool:
-        """Tell whether no failed trust check hides its numbers."""
+        """Tell whether no failed trust check hides the numbers."""
         return self.analysis is None or self.analysis.trusted
 
     def to_markdown(self) -> str:
@@ -209,7 +209,7 @@ def read_results(files: Sequence[str | Path]) -> Study:
 
 
 def study_of(*results: object) -> Study:
-    """Make a study of a few results; None among them is left out.
+    """Build a study from a few results, ignoring None.
 
     Raises:
         TypeError: One is of a kind that has no page.

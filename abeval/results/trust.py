@@ -1,4 +1,4 @@
-"""Hold trust checks, A/A replays, audits of the assignment, and the decision on each variant."""
+"""Hold trust checks, A/A replays, assignment audits and verdicts."""
 
 import math
 from collections.abc import Iterable, Mapping
@@ -41,12 +41,12 @@ class Check(Frozen):
     is_test: bool = False
 
     def touches(self, metrics: Iterable[str]) -> bool:
-        """Tell whether what it found concerns one of these metrics."""
+        """Tell whether the check concerns any of these metrics."""
         return self.metrics is None or not set(self.metrics).isdisjoint(metrics)
 
 
 def worst_first(checks: Iterable[Check], *statuses: CheckStatus) -> list[Check]:
-    """List the checks of these statuses in their order.
+    """List the checks with these statuses, in the order of the statuses.
 
     Example:
         >>> checks = [Check(name, name, None, None, "") for name in ("pass", "warn", "fail")]
@@ -70,7 +70,7 @@ class SplitDay(Frozen):
 
 
 class SplitPlace(Frozen):
-    """How plainly the split differs between the cells of one dimension.
+    """How strongly the split differs between the cells of one dimension.
 
     Attributes:
         dimension: `entry day`, `entry hour`, `hour of the day`, or a segment.
@@ -88,7 +88,7 @@ class SplitPlace(Frozen):
 
 
 class Influence(OfVariant):
-    """An effect with and without the units that move it most; they are counted, not named.
+    """An effect with and without the units that move it most.
 
     Attributes:
         units: So many units are left out, at most ten of both variants together.
@@ -120,7 +120,7 @@ class AAMetric(Frozen):
 
 
 class Balance(OfVariant):
-    """One metric of one variant against control before the period; Holm over metrics × variants."""
+    """A metric's pre-period difference; p adjusted over metrics × variants."""
 
     control: float | None
     treatment: float | None
@@ -162,7 +162,7 @@ class AAResult(Tabled[AAMetric], DrawnRecord):
     seed: int | None = None
 
     def off(self) -> tuple[str, ...]:
-        """Name metrics whose rejection rate is more than three standard errors above alpha.
+        """List metrics that reject more than three errors above alpha.
 
         Example:
             >>> row = AAMetric("ctr", 10_000, 0.0497, 0.0455, 0.0541, 0.61)
@@ -172,7 +172,7 @@ class AAResult(Tabled[AAMetric], DrawnRecord):
         return tuple(name for name, errors in self.errors().items() if errors > 3)
 
     def errors(self) -> dict[str, float]:
-        """Return by metric how far its rejection rate is from alpha, in standard errors.
+        """Return how many errors each metric's rejection rate is off alpha.
 
         Two errors add up: the Monte Carlo error, and that of assigning a finite number B of
         sub-buckets, whose standard deviation differs from that of the units by 1 / sqrt(2 B).
@@ -190,7 +190,7 @@ class AAResult(Tabled[AAMetric], DrawnRecord):
         }
 
     def doubts(self) -> dict[str, float]:
-        """Return by metric the p-value of a rate of alpha or less, Bonferroni over the metrics.
+        """Return each metric's p-value of a rejection rate ≤ alpha (Bonferroni).
 
         A test that rejects too rarely is no reason to doubt what it does reject.
 
@@ -215,7 +215,7 @@ def _density(z: float) -> float:
 
 
 class Reassigned(Frozen):
-    """Units by their variant in the log and by the rule, which may leave them out (None)."""
+    """Units by their logged variant and by that of the rule; None if left out."""
 
     logged: str
     expected: str | None
@@ -223,7 +223,7 @@ class Reassigned(Frozen):
 
 
 class AuditDay(Frozen):
-    """Units by the local day of their first impression, and how many the rule puts elsewhere."""
+    """Units by the day of their first impression, and the rule's mismatches."""
 
     day: str | None
     units: int
@@ -247,7 +247,7 @@ class Independence(Frozen):
 
 
 class AuditResult(Tabled[Reassigned]):
-    """Whether a log's variants are those that the rule of assignment gives.
+    """Whether a log's variants are those of the assignment rule.
 
     Attributes:
         scheme: The platform, or `abeval`; None where the file has no [assignment].

@@ -69,7 +69,7 @@ class Rhythm(OfVariant):
 
 
 class Look(OfVariant):
-    """What a reader would have seen, and declared, at the end of a day.
+    """The difference seen at the end of a day, and what three rules conclude.
 
     Attributes:
         always_p_value: Always-valid p-value; at most alpha when that interval excludes 0.
@@ -94,7 +94,7 @@ class Look(OfVariant):
 
 
 class Stability(OfVariant):
-    """Whether an effect stays the same over time, with the evidence. Its tests are at 1 %.
+    """Whether an effect is stable over time, tested at 1 %.
 
     Attributes:
         scale: `relative`: effects are log(treatment / control); `absolute`: differences.
@@ -134,7 +134,7 @@ class Stability(OfVariant):
 
 
 class Novelty(OfVariant):
-    """Whether an effect decays with the days since a unit's entry: a + b exp(-t / tau).
+    """Whether an effect decays with days since entry: a + b exp(−t / tau).
 
     Attributes:
         word: `novelty` (it wears off), `primacy` (it grows), or None without a decay.
@@ -156,7 +156,7 @@ class Novelty(OfVariant):
 
 
 class EventRow(OfVariant):
-    """The mean daily effect inside a calendar event, of whole days, outside, and on all days."""
+    """The mean daily effect during a calendar event, outside, and overall."""
 
     event: str
     days: int
@@ -208,6 +208,9 @@ class TimeResult(Tabled[Stability], DrawnRecord):
         return self._frame("looks")
 
     def report(self, path: str | Path, aa: AAResult | None = None) -> Path:
-        """Write everything as one self-contained HTML file, with A/A replays if there are any."""
+        """Write everything as one self-contained HTML file.
+
+        With A/A replays if given.
+        """
         written: Path = view("page")(self, Path(path), aa)
         return written

@@ -20,7 +20,9 @@ _DESIGNS: Mapping[Design, Callable[[int], Small]] = {
 
 
 def simulate_design(design: Design, directory: Path | str, seed: int = 7) -> Mapping[str, float]:
-    """Write a log of stores in matched pairs, shared lists, or cities in turn; return true lifts.
+    """Write the log of a clustered, interleaved or switchback design.
+
+    Returns the true lifts.
 
     The folder gets `impressions.parquet`, `experiment.toml` and `truth.json`. An earlier simulation
     is replaced, unless its experiment file was edited. A lift of shared lists is that of an A/B

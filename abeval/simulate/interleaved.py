@@ -1,4 +1,4 @@
-"""Simulate lists that two rankers share, of known difference, by a click model with position bias.
+"""Simulate interleaved lists of two rankers with a known difference.
 
 A user looks at place k with chance k^-0.7, and clicks what they look at by its attractiveness times
 their own readiness (Craswell, Zoeter, Taylor & Ramsey, WSDM 2008). Rankers sort by attractiveness
@@ -27,7 +27,7 @@ Draft = Callable[[Mapping[str, Sequence[Hashable]], str], Sequence[Drafted]]
 
 
 class Queries(NamedTuple):
-    """What is asked for: the attractiveness of its items, and the rankers' lists, best first.
+    """Queries: the attractiveness of items, and each ranker's list.
 
     Shapes: (queries, ITEMS), (queries, rankers, LENGTH).
     """
@@ -36,7 +36,7 @@ class Queries(NamedTuple):
     lists: Ints
 
     def alone(self, side: int) -> Floats:
-        """Return the chance of a click by query and place if one ranker had every list."""
+        """Return click chances by query and position if one ranker had all lists."""
         return np.take_along_axis(self.attraction, self.lists[:, side], axis=1) * LOOKS
 
     @property
@@ -46,7 +46,7 @@ class Queries(NamedTuple):
 
 
 def draw_queries(seed: int, noise: tuple[float, float], count: int) -> Queries:
-    """Draw queries, and what rankers make of them who see attractiveness with noise.
+    """Draw queries, and the lists of rankers that see noise.
 
     >>> draw_queries(0, (0.5, 0.5), 3).lists.shape
     (3, 2, 6)
@@ -58,7 +58,7 @@ def draw_queries(seed: int, noise: tuple[float, float], count: int) -> Queries:
 
 
 class Shown(NamedTuple):
-    """Lists, by user and query, shape (lists,), and their places, shape (lists, LENGTH).
+    """Lists by user and query, shape (lists,), and their items, (lists, LENGTH).
 
     `item` is -1 at places that a list does not fill; `credit` is below 0 for the first ranker.
     """
@@ -87,7 +87,7 @@ def show(seed: int, queries: Queries, draft: Draft, users: int) -> Shown:
 
 
 def drafted(method: Method, salt: str) -> Draft:
-    """Return how a method drafts lists of this length."""
+    """Build a function that drafts lists of this length by a method."""
     return lambda lists, request: interleave(
         lists, method, salt=salt, request_id=request, length=LENGTH
     )

@@ -1,4 +1,4 @@
-"""Simulate cities that take turns between two variants, of known lift.
+"""Simulate a switchback of cities with a known lift.
 
 Traffic and click rate have a rhythm of the day, and the rate of a city wanders hour by hour (an
 autoregressive process of .9). After a switch the variant before may act for some minutes more.
@@ -59,7 +59,7 @@ def draw_minutes(schedule: Schedule, carry: int, seed: int, lift: float) -> Minu
 
 
 def log_of(drawn: Minutes, seed: int) -> pd.DataFrame:
-    """Write minutes as a log of impressions."""
+    """Build a log of impressions from clicks and impressions by minute."""
     rng = np.random.default_rng(seed)
     city, minute = np.divmod(np.repeat(np.arange(drawn.x.size), drawn.x.ravel()), MINUTES)
     place = np.arange(len(city)) - np.repeat(np.cumsum(drawn.x) - drawn.x.ravel(), drawn.x.ravel())
@@ -77,6 +77,6 @@ def log_of(drawn: Minutes, seed: int) -> pd.DataFrame:
 
 
 def turns(seed: int) -> Small:
-    """Simulate cities that took turns."""
+    """Simulate a switchback of cities."""
     log = log_of(draw_minutes("balanced", 0, seed, LIFT), seed)
     return Small("cities", log, {"ctr": LIFT})

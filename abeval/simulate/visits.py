@@ -42,7 +42,7 @@ class Requests(NamedTuple):
 
     @property
     def in_test(self) -> Bools:
-        """Say which requests are in the test period."""
+        """Tell which requests are in the test period."""
         tested: Bools = self.variant != _NONE
         return tested
 
@@ -54,7 +54,7 @@ class Requests(NamedTuple):
 def draw_requests(
     plan: Plan, users: Users, rng: np.random.Generator, serving: np.random.Generator
 ) -> Requests:
-    """Draw all requests of a log; `serving` draws how long they took, alike in both variants."""
+    """Draw all requests of a log; `serving` draws their latency."""
     user, at, device = _draw_visits(plan, users, rng)
     assigned = assigned_variants(plan.users, plan.name)
     variant = np.where(at >= world.PRE_DAYS * world.DAY_MS, assigned[user], _NONE)
@@ -99,7 +99,7 @@ def _draw_visits(plan: Plan, users: Users, rng: np.random.Generator) -> tuple[In
 
 
 def _visitors(users: Users, sessions: int, rng: np.random.Generator) -> Ints:
-    """Draw the user of each session: one session for every user, more for active users."""
+    """Draw the user of each session; each user has at least one."""
     first = np.arange(len(users.activity))[:sessions]
     cumulative = np.cumsum(users.activity)
     draws = rng.random(sessions - len(first)) * cumulative[-1]
@@ -124,7 +124,7 @@ def _session_starts(n: int, rng: np.random.Generator) -> Ints:
 
 
 def _offsets(sizes: Ints, rng: np.random.Generator) -> Ints:
-    """Draw times from the first request of the session to each request."""
+    """Draw times since the first request of a session."""
     gaps = 15_000 + rng.exponential(_MEAN_GAP_MS, int(sizes.sum())).astype(np.int64)
     total = np.cumsum(np.minimum(gaps, _LONGEST_GAP_MS))
     first = np.cumsum(sizes) - sizes
@@ -163,7 +163,7 @@ _SCORE_DIGITS = 5
 
 
 class Model(NamedTuple):
-    """A ranking model: it sees an item's appeal with noise, and the mean effect of positions."""
+    """A ranking model that sees an item's appeal with noise."""
 
     noise: float
     exposure: float
@@ -175,7 +175,7 @@ class Model(NamedTuple):
         return _MEAN_APPEAL + trust * (view - _MEAN_APPEAL)
 
     def score(self, estimated: Floats) -> Floats:
-        """Return click probabilities; uncertainty moves a sigmoid's mean towards one half."""
+        """Return click probabilities, shrunk towards one half by uncertainty."""
         trust = _APPEAL_SPREAD**2 / (_APPEAL_SPREAD**2 + self.noise**2)
         unseen = _APPEAL_SPREAD**2 * (1 - trust)
         chance = self.exposure * _sigmoid(estimated / np.sqrt(1 + np.pi / 8 * unseen))
@@ -187,7 +187,7 @@ CANDIDATE_EXPOSURE = 0.38
 
 
 class ServedLists(NamedTuple):
-    """Lists by request and position, and the clicks expected of baseline and candidate alone."""
+    """Served lists and clicks, and the clicks expected of each model."""
 
     item: Ints
     score_baseline: Floats

@@ -1,4 +1,4 @@
-"""What clusters cost: how alike their units are, and how much more of them a test then needs."""
+"""Estimate intra-cluster correlation, and the design effect of clusters."""
 
 from typing import NamedTuple
 
@@ -9,7 +9,7 @@ from abeval.stats.records import Refusal
 
 
 class Alike(NamedTuple):
-    """How alike units of one cluster are, and by how much their number overstates what they say.
+    """Intra-cluster correlation, and the design effect that follows from it.
 
     Attributes:
         icc: Intra-cluster correlation, not below 0.
@@ -21,7 +21,7 @@ class Alike(NamedTuple):
 
 
 def alike(sizes: ArrayLike, sums: ArrayLike, squares: ArrayLike, groups: int = 1) -> Alike:
-    """Estimate the correlation within clusters by analysis of variance, and the design effect.
+    """Estimate the intra-cluster correlation by ANOVA, and the design effect.
 
     ICC = (B − W) / (B + (n₀ − 1) W) of the mean squares between and within clusters (Donner 1986);
     effect = 1 + (Σm²/Σm − 1)·ICC over sizes m (Kish 1965; Eldridge, Ashby and Kerry 2006). Each

@@ -1,4 +1,4 @@
-"""From an effect to a decision: margins, and how wrong a significant result may be."""
+"""Decide from an effect: margins, and how wrong a significant result may be."""
 
 import math
 from typing import Literal, NamedTuple
@@ -40,7 +40,7 @@ def conclusive(p_value: float, interval: tuple[float, float], alpha: float = 0.0
 
 
 def not_worse(gain: Gain, margin: float) -> bool:
-    """Decide non-inferiority: the whole interval lies above the largest acceptable loss.
+    """Decide non-inferiority: the whole interval lies above −margin.
 
     Example:
         >>> not_worse(Gain(-0.004, 0.01), 0.005), not_worse(Gain(-0.006, 0.02), 0.005)
@@ -56,7 +56,7 @@ def not_worse_relative(
     margin: float,
     direction: Direction = "increase",
 ) -> bool:
-    """Decide non-inferiority by a share of control, which may be near zero.
+    """Decide non-inferiority by a relative margin, also near a zero control.
 
     H0, of a metric to increase: μt ≤ (1 − δ)·μc, as a linear contrast (Sasabuchi 1988; Hauschke et
     al. 1999) at the level of the effect's own interval. A loss is taken over |μc|. It agrees with
@@ -89,7 +89,7 @@ def not_worse_relative(
 
 
 def equivalent(gain: Gain, margin: float) -> bool:
-    """Decide equivalence: the whole interval lies between a loss and a gain of the margin.
+    """Decide equivalence: the whole interval lies within ± margin.
 
     Example:
         >>> equivalent(Gain(-0.004, 0.003), 0.005), equivalent(Gain(-0.004, 0.01), 0.005)

@@ -1,4 +1,4 @@
-"""Find faults of a log that are not alike in two groups: shares, empty hours, clocks.
+"""Find logging faults that differ between groups: shares, gaps, clocks.
 
 A fault has a sharp shape, which an effect of the treatment has not: a share that should be zero in
 both groups, an hour that is empty in one of them, a daily rhythm that is the other's some hours
@@ -24,7 +24,7 @@ _MUCH_SMALLER = 0.5
 
 
 class Sums(NamedTuple):
-    """Exact sums over the clusters of a group: of numerators y, denominators x, their products."""
+    """Exact sums over a group's clusters: y, x and their products."""
 
     clusters: int
     y: int
@@ -35,7 +35,7 @@ class Sums(NamedTuple):
 
 
 class Share(NamedTuple):
-    """A share of a group, its standard error between clusters, and the degrees of freedom."""
+    """A group's share, its standard error between clusters, and its df."""
 
     value: float
     error: float
@@ -43,7 +43,7 @@ class Share(NamedTuple):
 
 
 def share(sums: Sums) -> Share | None:
-    """Return the share Σy / Σx by the delta method over clusters; None of one cluster, or nothing.
+    """Return Σy / Σx by the delta method; None if one cluster or no rows.
 
     Example:
         >>> share(Sums(clusters=4, y=4, x=40, y_y=6, y_x=40, x_x=400)).value
@@ -58,7 +58,7 @@ def share(sums: Sums) -> Share | None:
 
 
 def shares(control: Sums, treatment: Sums) -> tuple[Share, Share] | None:
-    """Return two shares, the error of the much smaller group not below what chance does to it.
+    """Return both shares; a much smaller group gets at least chance's error.
 
     A group of few rows often has none that count, and then a standard error of 0. The other group's
     variance, at its number of rows, is the least that it can have. Where a group has half of the
@@ -87,7 +87,7 @@ def _not_below(own: Share, rows: int, other: Share, others: int) -> Share:
 
 
 class Difference(NamedTuple):
-    """Two shares, and by how much they differ at least: `sure` is 0 if that may be chance."""
+    """Two shares, and the least difference that is sure; 0 if it may be chance."""
 
     control: float
     treatment: float
@@ -97,7 +97,7 @@ class Difference(NamedTuple):
 def difference(
     control: Sums, treatment: Sums, cells: int = 1, chance: float = SURE
 ) -> Difference | None:
-    """Measure by how much two shares differ for sure: the near end of an interval.
+    """Return how much two shares surely differ: the near end of an interval.
 
     `chance` is that any of so many `cells`, which are looked at together, is called different
     although it is not.
@@ -119,7 +119,7 @@ def difference(
 
 
 class UnitSums(NamedTuple):
-    """Units of a group, and sums of what each of them has and of its square: from 0 to 1."""
+    """Units of a group, with sums of a value in [0, 1] and of its square."""
 
     units: int
     total: float
@@ -127,7 +127,7 @@ class UnitSums(NamedTuple):
 
 
 def differs(control: UnitSums, treatment: UnitSums, cells: int = 1, chance: float = SURE) -> bool:
-    """Tell whether units of two groups differ for sure in the mean of a value from 0 to 1.
+    """Tell whether the means of a value in [0, 1] surely differ between groups.
 
     What a unit has counts once, however many rows it has: a few heavy units decide nothing. The
     difference must be sure by the groups' own variances (Welch 1947), and by that of all units
@@ -159,7 +159,7 @@ def differs(control: UnitSums, treatment: UnitSums, cells: int = 1, chance: floa
 
 
 def _one_sided(control: UnitSums, treatment: UnitSums) -> float:
-    """Return the chance that the group with more of them has so many of all units with a 1."""
+    """Return the chance that one group has so many of all units with value 1."""
     pairs = (control, treatment), (treatment, control)
     return min(
         (
@@ -192,7 +192,7 @@ class Hours(NamedTuple):
 
 
 def count_even_units(sums: Sums, clusters: int) -> float:
-    """Count the units that would make a sum vary as it does, if all had as much of it (Kish 1965).
+    """Count the equal units whose sum would vary as much (Kish 1965).
 
     Example:
         >>> round(count_even_units(Sums(4, 20, 4, 100, 20, 4), 1_000), 2)
@@ -218,7 +218,7 @@ where the standard deviation of the rows of a unit is their mean."""
 
 
 def gaps(control: Hours, treatment: Hours, clusters: int, split: Floats | float = 1.0) -> list[int]:
-    """Find the hours in which the second group lacks rows that the first has.
+    """Find hours in which the second group lacks rows that the first has.
 
     The ratio of the two groups in an hour is compared with that of the hours before and after it,
     so that an effect is no gap: it may change the ratio, but does not halve it for some hours.
@@ -251,7 +251,7 @@ def gaps(control: Hours, treatment: Hours, clusters: int, split: Floats | float 
 
 
 def _surprise(units: Floats, expected: Floats, kept: Floats) -> Floats:
-    """Return by how many standard errors the second Poisson count is too low (deviance).
+    """Return how many standard errors a Poisson count is too low (deviance).
 
     `expected` is what it should be over the first, `kept` what it is over what it should be.
     """
@@ -264,13 +264,15 @@ def _surprise(units: Floats, expected: Floats, kept: Floats) -> Floats:
 
 
 def _units(active: Floats, clusters: int) -> Floats:
-    """Estimate how many units are active, by the clusters in which there are any."""
+    """Estimate the number of active units from the number of active clusters."""
     empty = np.maximum(clusters - active, 0.5) / clusters
     return np.asarray(-clusters * np.log(empty))
 
 
 def _before(ratio: Floats) -> Floats:
-    """Return the median of the known hours before each; where these are too few, of the first day.
+    """Return the median of the 72 hours before each hour.
+
+    That of the first day if too few are known; NaN if that has too few as well.
 
     NaN where that has too few as well.
     """
@@ -288,7 +290,7 @@ _LONGEST, _LEAST_EARLY = 28, 20
 
 
 def early_hours(rows: Mapping[int, int]) -> float:
-    """Find how many hours the clock of a log is behind: rows come up to so long too early.
+    """Find how many hours a log's clock is behind; 0 if it is not.
 
     `rows` are those before an event that they follow, by half hours before it. Rows that belong
     before it are there for days, or just before it; of a clock that is behind, there are many up
@@ -309,7 +311,7 @@ def early_hours(rows: Mapping[int, int]) -> float:
 
 
 class Rhythm(NamedTuple):
-    """Shares of a group's rows by hour of the day, and means of cosine and sine of the hour."""
+    """A group's row shares by hour of the day, and mean cosine and sine."""
 
     hours: Sequence[Sums]
     turns: Sequence[Sums]
@@ -340,7 +342,7 @@ _EXACT = 3.0
 
 
 def shift(control: Rhythm, treatment: Rhythm, cells: int = 1) -> Shift:
-    """Find by how many hours the daily rhythm of one group is behind the other's.
+    """Find how many hours one group's daily rhythm is behind the other's.
 
     An effect may change when people come; it does not make the whole rhythm that of other hours.
     The mean direction of the clock must differ for sure: it is one number of all hours, so that a

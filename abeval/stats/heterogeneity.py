@@ -31,7 +31,7 @@ class Heterogeneity(NamedTuple):
 
 
 def cochran(differences: ArrayLike, ses: ArrayLike, dfs: ArrayLike) -> Heterogeneity:
-    """Test whether the effects of disjoint segments are one.
+    """Test whether disjoint segments share one effect.
 
     Standard errors are positive; their degrees of freedom are infinite where they are known.
     Source: Cochran (1954); Welch (1951) and Kulinskaya et al. (2004) for estimated errors; Higgins
@@ -56,7 +56,7 @@ def cochran(differences: ArrayLike, ses: ArrayLike, dfs: ArrayLike) -> Heterogen
 
 
 def lifts(control: Sequence[Estimate], treatment: Sequence[Estimate]) -> Heterogeneity:
-    """Test whether the relative effects of disjoint segments are one.
+    """Test whether disjoint segments share one relative effect.
 
     Q(ρ) = Σ (t − ρc)² / (v_t + ρ²v_c) at the ratio ρ that makes it smallest, with one degree of
     freedom less than segments: chi-square, or F where variances are estimated. No ratio of a
@@ -148,7 +148,7 @@ def welch_tail(q: float, df: int, leverages: Floats, dfs: Floats) -> float:
 
 
 def pooled(control: Estimate, treatment: Estimate) -> tuple[Estimate, Estimate]:
-    """Give two estimates the variances of values that spread alike in both variants.
+    """Give two estimates the variance of their pooled units.
 
     Where values are skewed and units uneven, a variant's own variance follows its own value, and
     the difference over its error is too often large. These sum to the variance of a permutation of
@@ -169,14 +169,14 @@ def pooled(control: Estimate, treatment: Estimate) -> tuple[Estimate, Estimate]:
 
 
 class Arms(NamedTuple):
-    """Values, variances and their degrees of freedom of control and treatment, (2, segments)."""
+    """Values, variances and df of both variants, shape (2, segments) each."""
 
     values: Floats
     variances: Floats
     dfs: Floats
 
     def q(self, ratio: float) -> float:
-        """Return how far the segments are from one ratio of treatment to control."""
+        """Return Cochran's Q of the segments at a common ratio."""
         return float(np.sum(self._distance(ratio) ** 2 / self.variance(ratio)))
 
     def slope(self, ratio: float) -> float:
@@ -193,7 +193,7 @@ class Arms(NamedTuple):
 
 
 def arms_of(control: Sequence[Estimate], treatment: Sequence[Estimate]) -> Arms:
-    """Take the segments apart; refuse those to which no ratio can be fitted."""
+    """Stack the estimates of segments; refuse those without a common ratio."""
     if len(control) != len(treatment) or len(control) < 2:
         raise Refusal("too_few_units", "heterogeneity needs two segments or more")
     values, variances, _, dfs = np.moveaxis(np.array([control, treatment], dtype=float), 2, 0)
@@ -204,7 +204,7 @@ def arms_of(control: Sequence[Estimate], treatment: Sequence[Estimate]) -> Arms:
 
 
 def common_ratio(arms: Arms) -> float:
-    """Return the ratio that fits the segments best: of a grid, and then between its neighbours."""
+    """Find the ratio that fits the segments best: on a grid, then refined."""
     positive = (arms.values > 0).all(axis=0)
     if not positive.any():
         raise Refusal("not_applicable", "no segment has a positive value in both variants")

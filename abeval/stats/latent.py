@@ -1,4 +1,4 @@
-"""Correlation and slope of true effects on two metrics, when both are seen with noise.
+"""Estimate correlation and slope of true effects that are seen with noise.
 
 Errors have known sizes. Nothing
 is assumed of how true effects are distributed: variances and covariance are those of the estimates
@@ -24,7 +24,7 @@ _ROUNDING = 1e-12
 
 
 class Association(NamedTuple):
-    """A coefficient of true effects: of the estimates as they are, and corrected for noise.
+    """A coefficient of true effects, naive and corrected for noise.
 
     `p_value` is of no association, two-sided.
     """
@@ -37,7 +37,7 @@ class Association(NamedTuple):
 
 
 class HeldOut(NamedTuple):
-    """Predictions of each true effect on `y` from a fit without its group, shape (pairs,) each.
+    """Predictions of effects on `y` without their own group, shape (pairs,).
 
     `without` is from the other groups alone, `predicted` from `x` too; `precision` is one over the
     variance of an estimate around the mean of true effects; `gain` by how much `x` makes the
@@ -51,7 +51,7 @@ class HeldOut(NamedTuple):
 
 
 class Moments(NamedTuple):
-    """Variances on both metrics and covariance of true effects, or what single groups add."""
+    """Variances and covariance of true effects, or one group's part of them."""
 
     xx: Floats
     xy: Floats
@@ -59,7 +59,7 @@ class Moments(NamedTuple):
 
 
 class Fit(NamedTuple):
-    """Pairs of effects with their standard errors, and the moments of the true effects behind them.
+    """Pairs of effects with errors, and the moments of the true effects.
 
     `groups` has the experiment of each pair, from
     0: variants of one are left out together. Weights of pairs in means (`weight`) and in moments
@@ -96,7 +96,7 @@ class Fit(NamedTuple):
 
 
 class _Coefficient(NamedTuple):
-    """A correlation or a slope: times a weighted sum of both variances, it is the covariance.
+    """A correlation or slope, and the variance that it multiplies.
 
     `spreads` tells whether effects on `y` spread the more, the higher it is.
     """
@@ -200,7 +200,7 @@ def slope(fitted: Fit, alpha: float = 0.05) -> Association:
 
 
 def chance_positive(fitted: Fit, x: float, x_se: float) -> float:
-    """Return the probability of a true effect on `y` above zero, given a new estimate on `x`.
+    """Return P(true effect on `y` > 0), given a new estimate on `x`.
 
     Example:
         >>> x = [0.01, 0.02, -0.01, 0.00, 0.03, -0.02]
@@ -221,7 +221,7 @@ def chance_positive(fitted: Fit, x: float, x_se: float) -> float:
 
 
 def held_out(fitted: Fit) -> HeldOut:
-    """Predict the effects of each experiment on `y` from a fit to the others.
+    """Predict each experiment's effects on `y` from the other experiments.
 
     Example:
         >>> x = [0.01, 0.02, -0.01, 0.00, 0.03, -0.02]
@@ -267,7 +267,7 @@ def _tested(
     values: Floats,
     alpha: float,
 ) -> tuple[float, float, float, float]:
-    """Return a coefficient, the angles between which no value is refuted, and its p-value."""
+    """Estimate a coefficient, with its interval in angles and its p-value."""
     plain, parts = fitted.plain, fitted.parts
     own, apart = coefficient(plain), coefficient(fitted.others)
     single = parts.xy - apart.value * apart.variance(parts)
@@ -295,7 +295,7 @@ def _tested(
 
 
 def _if_normal(fitted: Fit, own: _Coefficient, values: Floats) -> Floats:
-    """Return the variance of what each value leaves of the covariance of normal effects."""
+    """Return the variance of the unexplained covariance, for normal effects."""
     plain = fitted.plain
     between = (values * own.variance(plain))[:, None]
     steeper = np.maximum(values**2 - own.value**2, 0.0)[:, None] if own.spreads else 0.0
@@ -311,7 +311,7 @@ def _if_normal(fitted: Fit, own: _Coefficient, values: Floats) -> Floats:
 
 
 def _crossing(at: Floats, curve: Floats) -> float:
-    """Return where a curve first falls below zero; its beginning or end if always or never."""
+    """Return where a curve first falls below zero, or an end of its range."""
     above = int(np.argmin(np.append(curve, -1.0) > 0))
     if above in (0, len(at)):
         return float(at[min(above, len(at) - 1)])

@@ -1,4 +1,4 @@
-"""Means and ratios over units, and smooth functions of them, by Welch and the delta method."""
+"""Estimate means, ratios and smooth functions of means, and compare them."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -29,7 +29,7 @@ def estimate_mean(moments: Moments) -> Estimate:
 
 
 def estimate_ratio(moments: Moments) -> Estimate:
-    """Estimate the ratio of the means of variables 0 and 1, variance by the delta method.
+    """Estimate the ratio of variables 0 and 1, by the delta method.
 
     Var(R) = (s_y² − 2R s_xy + R² s_x²) / (n x̄²), divisor n − 1 in the covariances (Deng, Knoblich
     and Lu 2018), with `correct_leverage`. Clicks over impressions have this form, and so has GAUC
@@ -46,7 +46,7 @@ def estimate_ratio(moments: Moments) -> Estimate:
 def correct_leverage(
     moments: Moments, divisor: float | None = None, blocks: Sequence[Sequence[int]] = ((0, 1),)
 ) -> Moments:
-    """Correct the spread of ratios for heavy units, which pull the ratio to themselves.
+    """Correct the variance of ratios for heavy units, as HC3 does.
 
     A heavy unit counts with its residual from the ratio of all others, y − R x over 1 − g, as in
     the jackknife (Miller 1974) and in HC3 (MacKinnon and White 1985); g is what the denominator
@@ -87,7 +87,7 @@ def correct_leverage(
 
 
 def estimate_smooth(moments: Moments, function: Smooth) -> Estimate:
-    """Estimate a smooth function of means over units, variance by the delta method.
+    """Estimate a smooth function of means, by the delta method.
 
     Var(g(x̄)) = ∇g' Σ ∇g / n, Σ with divisor n − 1 (Deng, Knoblich and Lu 2018). Refusals:
     `too_few_units`, `zero_denominator`.
@@ -98,7 +98,7 @@ def estimate_smooth(moments: Moments, function: Smooth) -> Estimate:
 
 
 def welch(control: Moments, treatment: Moments, alpha: float = 0.05) -> Effect:
-    """Compare means of variable 0 with unequal variances, by t with estimated df (Welch 1947).
+    """Compare means of variable 0 by Welch's t (1947).
 
     Refusals: `too_few_units`, `zero_variance`.
 
@@ -111,7 +111,9 @@ def welch(control: Moments, treatment: Moments, alpha: float = 0.05) -> Effect:
 
 
 def delta(control: Moments, treatment: Moments, alpha: float = 0.05) -> Effect:
-    """Compare two ratios, of variables 0 and 1, by the delta method (Deng, Knoblich and Lu 2018).
+    """Compare two ratios of variables 0 and 1, by the delta method.
+
+    Source: Deng, Knoblich and Lu (2018).
 
     Against t with the degrees of freedom of Welch and Satterthwaite, which keeps the error rate
     with few units. Refusals: `too_few_units`, `zero_denominator`, `zero_variance`.
@@ -127,7 +129,7 @@ def delta(control: Moments, treatment: Moments, alpha: float = 0.05) -> Effect:
 
 
 def method_of_ratio(*arms: Moments) -> str:
-    """Return the id of the test of ratios: `jackknife_t` with heavy units, else `delta_t`."""
+    """Return the id of a ratio's test: `jackknife_t` with heavy units."""
     return "jackknife_t" if any(len(m.heavy) for m in arms) else "delta_t"
 
 
@@ -170,7 +172,7 @@ def ratio(numerator: int, denominator: int) -> Smooth:
 
 
 def gradient(mean: Floats, numerator: int = 0, denominator: int = 1) -> Floats:
-    """Return the derivative of mean[numerator] / mean[denominator] by all means, shape (k,).
+    """Return the gradient of mean[numerator] / mean[denominator], shape (k,).
 
     Refusals: `zero_denominator`.
     """

@@ -1,4 +1,4 @@
-"""Keep moments of several variables over units: sufficient statistics of nearly every test."""
+"""Keep moments over units, the sufficient statistics of most tests."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ HEAVY = 0.01
 
 @dataclass(frozen=True, eq=False)
 class Moments:
-    """Count, mean and centred co-moment of k variables over the units of one variant.
+    """Count, mean and centred co-moment of k variables over units.
 
     By convention variable 0 is y (the value, or the numerator), variable 1 the denominator of a
     ratio, and covariates follow. Centred sums stay precise where Σx² − (Σx)²/n would lose digits
@@ -243,7 +243,7 @@ class Moments:
 
 
 def are_heavy(values: Floats, units: int, total: float) -> Bools:
-    """Tell which units, among so many, hold much of a total; all do where units are few.
+    """Tell which units hold much of a total; all if units are few.
 
     Example:
         >>> are_heavy(np.array([5.0, 1.0]), 200, 200.0).tolist()
@@ -253,7 +253,9 @@ def are_heavy(values: Floats, units: int, total: float) -> Bools:
 
 
 def stratified(strata: Sequence[Moments], shares: Sequence[float]) -> Moments:
-    """Weigh strata by the sizes `shares` (post-stratification: Miratrix, Sekhon & Yu 2013).
+    """Combine strata with weights `shares` (post-stratification).
+
+    Source: Miratrix, Sekhon & Yu (2013).
 
     The mean is the weighted mean, and `covariance / n` the covariance of that mean, so that every
     test on moments becomes post-stratified. Without it, an experiment whose split changes compares
@@ -284,7 +286,7 @@ def stratified(strata: Sequence[Moments], shares: Sequence[float]) -> Moments:
 def _third(
     n: int, sums: Sequence[int], products: Sequence[Sequence[int]], triples: Sequence[int]
 ) -> Floats:
-    """Σ of products of three centred variables: in whole numbers, and rounded once."""
+    """Return third central moments: exact in integers, rounded once."""
     k = len(sums)
     places = list(combinations_with_replacement(range(k), 3))
     if len(triples) != len(places):
@@ -300,7 +302,7 @@ def _third(
 
 
 def _merged_third(one: Moments, other: Moments, step: Floats) -> Floats | None:
-    """Return the third moments of two sets of units together, `step` their difference in means."""
+    """Return the third moments of two merged sets; `step` is mean₂ − mean₁."""
     if one.third is None or other.third is None:
         return None
     n = one.n + other.n
@@ -313,7 +315,7 @@ def _merged_third(one: Moments, other: Moments, step: Floats) -> Floats | None:
 
 
 def _merged_heavy(one: Moments, other: Moments, step: Floats) -> Floats:
-    """Return those that are heavy of two sets of units together."""
+    """Return the heavy units of two merged sets."""
     n = one.n + other.n
     apart, rest = step * (other.n / n), step * (one.n / n)
     heavy, mean = np.concatenate([one.heavy - apart, other.heavy + rest]), one.mean + apart

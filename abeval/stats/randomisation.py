@@ -1,4 +1,4 @@
-"""Test two ratios of sums by drawing the assignment again, as the design drew it.
+"""Test two ratios of sums by re-randomising, as the design did.
 
 Few clusters, stores or slots of time have no large-sample test, but the draw is known: under no
 effect every other assignment would have shown the same values. So the test is exact whatever the
@@ -57,7 +57,7 @@ def assignments(
     draws: int = DRAWS,
     seed: int = SEED,
 ) -> Assignments:
-    """Draw again which units are treated: as many as were, in each stratum.
+    """List or draw assignments with as many treated units in each stratum.
 
     Matched pairs are strata of two. Where there are at most `most` assignments, each is listed.
 
@@ -83,7 +83,7 @@ def assignments(
 
 
 def tossed(treated: ArrayLike, coins: ArrayLike, draws: int = DRAWS) -> Assignments:
-    """Draw again by a fair coin for each group of units, which all change or all stay.
+    """Re-randomise by flipping a fair coin per group of units.
 
     So slots of time are drawn: each by itself, or in pairs of which one is treated.
 
@@ -102,7 +102,7 @@ def tossed(treated: ArrayLike, coins: ArrayLike, draws: int = DRAWS) -> Assignme
 
 
 def fewest(alpha: float, coins: ArrayLike) -> int:
-    """Count the units of each arm that allow a p-value of alpha, with two arms of one size.
+    """Return the units per arm needed for a p-value of alpha.
 
     `coins` are the groups of units that one coin decides, of which there must then be more; all of
     one group are drawn together.
@@ -119,7 +119,7 @@ def fewest(alpha: float, coins: ArrayLike) -> int:
 
 @dataclass(frozen=True, eq=False)
 class Randomised:
-    """Two ratios Σy / Σx, and the assignments that the design could have drawn.
+    """Two ratios Σy / Σx, and alternative assignments of the design.
 
     Attributes:
         y: Numerator of each unit of randomisation, shape (units,); so the denominator x.
@@ -143,7 +143,7 @@ class Randomised:
 
     @property
     def difference(self) -> float:
-        """Return the difference of the ratios, within groups where there are some.
+        """Return the difference of the ratios, within groups if there are any.
 
         Refusals: `zero_denominator`; `too_few_units` where no group has both arms.
         """
@@ -156,7 +156,7 @@ class Randomised:
 
     @property
     def least(self) -> float:
-        """Return the smallest p-value that there can be."""
+        """Return the smallest possible p-value."""
         count = len(self.drawn.treated)
         # Where the variants may be exchanged, the opposite is as extreme.
         is_even = (self.drawn.treated == ~self.treated).all(axis=1).any()
@@ -211,7 +211,7 @@ class Randomised:
     def _ends(
         self, p_value: Callable[[float], float], start: float, step: float, alpha: float
     ) -> Interval:
-        """Seek from the estimate outwards where the test begins to reject."""
+        """Search outwards from the estimate for where the test rejects."""
         ends = []
         for inside, outside in ((start, start - step), (start, start + step)):
             for _ in range(_STEPS if self.least <= alpha else 0):
@@ -229,7 +229,7 @@ class Randomised:
         return Interval(*ends)
 
     def _share(self, statistics: "_Statistics", factor: float) -> float:
-        """Return the share of assignments whose statistic is as large as the observed one."""
+        """Return the share of assignments with a statistic as large as observed."""
         z = statistics.at(factor)
         extreme = int((z[1:] >= z[0] * _ALIKE).sum())
         # Phipson and Smyth 2010.
@@ -237,13 +237,13 @@ class Randomised:
 
     @cached_property
     def _shifted(self) -> "_Statistics":
-        """Return statistics where treatment adds a part of x."""
+        """Return the statistics for an effect that adds a multiple of x."""
         # A common ratio changes no difference, and rounding is less without it.
         return _Statistics.of(self, self.y - self.y.sum() / self.x.sum() * self.x, self.x)
 
     @cached_property
     def _scaled(self) -> "_Statistics":
-        """Return statistics where treatment adds a part of y."""
+        """Return the statistics for an effect that adds a multiple of y."""
         return _Statistics.of(self, self.y, self.y)
 
 
@@ -251,7 +251,7 @@ METHOD = "randomisation"
 
 
 class _Statistics(NamedTuple):
-    """The statistic of each assignment as it moves with a factor f, the observed one first.
+    """The statistic of each assignment as a function of the effect f.
 
     The difference of Σu / Σx of u = y + f·v, where v is of the treated, is d₀ + f·d₁, and its
     variance by the delta method v₀ + 2f·v₁ + f²·v₂. Each has the shape (assignments,).
@@ -265,7 +265,7 @@ class _Statistics(NamedTuple):
 
     @classmethod
     def of(cls, test: Randomised, y: Floats, added: Floats) -> "_Statistics":
-        """Sum y, x and what the observed treated would have less of, in each assignment."""
+        """Sum y, x and the effect on the observed treated, for each assignment."""
         x, v = test.x, np.where(test.treated, added, 0.0)
         if test.within is not None:
             y, v = (one - x * _share_of_group(one, x, test.within) for one in (y, v))
@@ -282,11 +282,11 @@ class _Statistics(NamedTuple):
 
     @property
     def root(self) -> float:
-        """Return the factor at which nothing is left of the observed difference."""
+        """Return the effect at which the observed difference vanishes."""
         return -float(self.d_0[0] / self.d_1[0])
 
     def at(self, factor: float) -> Floats:
-        """Return the sizes of the statistics."""
+        """Return the absolute statistics at an effect."""
         variance = self.v_0 + factor * (2 * self.v_1 + factor * self.v_2)
         with np.errstate(divide="ignore", invalid="ignore"):
             z = np.abs(self.d_0 + factor * self.d_1) / np.sqrt(np.maximum(variance, 0.0))
@@ -300,7 +300,7 @@ def _share_of_group(y: Floats, x: Floats, group: Integers) -> Floats:
 
 
 def _of_arm(sums: Floats, units: Floats) -> Floats:
-    """Return the ratios of y and of v to x, and the sums of products of what they leave over."""
+    """Return one arm's ratios of y and v to x, and their variance terms."""
     y, v, x, yy, yv, vv, yx, vx, xx = sums
     with np.errstate(divide="ignore", invalid="ignore"):
         a, b = y / x, v / x

@@ -1,4 +1,4 @@
-"""A/A replay: thousands of tests without a true difference, from sums per sub-bucket."""
+"""Replay A/A tests thousands of times, from sums per sub-bucket."""
 
 import math
 from collections.abc import Sequence
@@ -18,7 +18,7 @@ THIN = 16
 
 
 class AAReplay(NamedTuple):
-    """Statistics and two-sided p-values of random splits, shape (resplits, metrics) each."""
+    """Statistics and p-values of random splits, shape (resplits, metrics)."""
 
     z: Floats
     p_values: Floats
@@ -121,7 +121,7 @@ def _checked(units: ArrayLike, sums: ArrayLike, share: float) -> tuple[Floats, F
 def _treated_sums(
     table: Floats, share: float, resplits: int, seed: int, rows: NDArray[np.intp]
 ) -> tuple[Floats, Bools]:
-    """Add up the buckets that each split assigns to treatment, shape (resplits, columns).
+    """Sum the treated buckets of each split, shape (resplits, columns).
 
     Also tell whether it assigns each of some rows, shape (resplits, rows).
     """
@@ -136,7 +136,7 @@ def _treated_sums(
 
 
 def aa_summary(p_values: ArrayLike, alpha: float = 0.05) -> AASummary:
-    """Test the rejection rate of A/A tests at `alpha`, and the uniformity of their p-values.
+    """Summarise the rejection rate and uniformity of A/A p-values.
 
     Clopper-Pearson interval (1934) at 95 % and Kolmogorov-Smirnov test (Kohavi, Tang & Xu 2020,
     chapter 19). Refusals: `too_few_units` without p-values; `not_finite`.
@@ -164,7 +164,7 @@ def aa_summary(p_values: ArrayLike, alpha: float = 0.05) -> AASummary:
 
 
 def _centred(n: Floats, s: Floats, means: Floats) -> Floats:
-    """Centre sums at the overall means, so that variances of a split lose no digits."""
+    """Centre sums at the overall means, so that variances keep their digits."""
     y, x = means.T
     units = n[:, None]
     sum_y, sum_x = s[:, :, 0], s[:, :, 1]
@@ -183,7 +183,7 @@ def _centred(n: Floats, s: Floats, means: Floats) -> Floats:
 def _delta(
     table: Floats, means: Floats, heavy: Sequence[Floats] = (), chosen: Sequence[Bools] = ()
 ) -> tuple[Floats, Floats, Floats]:
-    """Return ratio, its variance and degrees of freedom per split and metric, from centred sums.
+    """Return ratio, variance and df by split and metric, from centred sums.
 
     Of each metric, heavy units as of `aa_replay`, and which of them each split has chosen.
     """

@@ -1,4 +1,4 @@
-"""Many looks: confidence sequences at any time, and spending bounds of planned looks."""
+"""Test repeatedly: confidence sequences, and bounds of planned looks."""
 
 import math
 from typing import Literal, NamedTuple, get_args
@@ -12,7 +12,7 @@ from abeval.stats.records import Floats, Refusal, finite
 
 
 class AlwaysValid(NamedTuple):
-    """One look at a confidence sequence; p is at most alpha iff 0 is outside the interval."""
+    """One look at a confidence sequence, with its always-valid p-value."""
 
     low: float
     high: float
@@ -42,7 +42,7 @@ def information(ses: ArrayLike, scale: ArrayLike = 1.0) -> Floats:
 def confidence_sequence(
     difference: float, se: float, fraction: float, alpha: float = 0.05
 ) -> AlwaysValid:
-    """Look at an asymptotic confidence sequence, which is tightest where the plan ends.
+    """Return this look at a confidence sequence, tuned to the planned end.
 
     `fraction` is information now over information planned, positive, or on a count clock units over
     units planned; it may pass 1. The plan must not depend on the effect seen. Start once each
@@ -64,7 +64,7 @@ def confidence_sequence(
 
 
 def from_start(difference: float, se: float, growth: float, alpha: float = 0.05) -> AlwaysValid:
-    """Look at a confidence sequence without a plan.
+    """Return this look at a confidence sequence without a plan.
 
     |z| crosses sqrt(a² + ln growth) at some look with probability alpha, where a² is the upper
     alpha quantile of chi-square with 3 degrees of freedom. `growth` is information now over
@@ -139,7 +139,7 @@ class Bounds(NamedTuple):
 
 
 def spent(fraction: float, alpha: float = 0.05, spending: Spending = "obrien_fleming") -> float:
-    """Return the two-sided alpha spent by an information fraction; from 1 on all of it.
+    """Return the two-sided alpha spent by an information fraction.
 
     `obrien_fleming` is one function of alpha / 2 per side (as gsDesign and ldbounds),
     `obrien_fleming_total` one of the total alpha; `pocock`; `power` is the fraction's square (Lan &
@@ -171,7 +171,7 @@ def bounds(
     spending: Spending = "obrien_fleming",
     spent_at: ArrayLike | None = None,
 ) -> Bounds:
-    """Compute bounds on z for looks at any information fractions, equal or not.
+    """Compute bounds on z for looks at any information fractions.
 
     Exact to about 1e-10, by quadrature from look to look. Source: Armitage, McPherson & Rowe
     (1969); Lan & DeMets (Biometrika 1983); Lan & DeMets (Biometrics 1989) for spending by the
@@ -223,7 +223,9 @@ def repeated_p_value(
     spending: Spending = "obrien_fleming",
     spent_at: ArrayLike | None = None,
 ) -> RepeatedPValue:
-    """Return the p-value of one look that holds over all looks so far (Jennison & Turnbull 1989).
+    """Return a p-value that holds over all looks so far.
+
+    Source: Jennison & Turnbull (1989).
 
     `z` is the statistic of the last look; looks are those of `bounds`, which refuses alike.
 
@@ -250,7 +252,7 @@ def repeated_p_value(
 
 
 def _edge(nodes: Floats, mass: Floats, sd: float, share: float) -> float:
-    """Find the c at which the path, continued by one step, leaves (-c, c) with this probability."""
+    """Find c so that the next step of the path leaves (−c, c) with this chance."""
 
     def leaves(c: float) -> float:
         # Nodes and masses are the same on both sides of zero, and so is what leaves.
@@ -267,7 +269,7 @@ def _edge(nodes: Floats, mass: Floats, sd: float, share: float) -> float:
 def _carry(
     nodes: Floats, mass: Floats, edge: float, time: float, sd: float
 ) -> tuple[Floats, Floats]:
-    """Return nodes and masses of the path inside (-edge, edge) after one more step.
+    """Advance the path's density inside (−edge, edge) by one step.
 
     By Gauss-Legendre quadrature: a grid of step .05 is off in the fifth digit.
     """

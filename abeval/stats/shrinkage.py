@@ -1,4 +1,4 @@
-"""Effects shrunk by the spread of past effects (empirical Bayes): what was really gained.
+"""Shrink effects by the spread of past effects (empirical Bayes).
 
 Estimated effects are true effects plus noise of known size, and true effects are normal. What is
 shrunk can be selected and added up: if the largest are chosen, their sum is not too large.
@@ -26,7 +26,7 @@ _NEGLIGIBLE = 14.0
 
 
 class Spreads(NamedTuple):
-    """Possible variances of the true effects, and how likely each is, shape (nodes,) each.
+    """Possible variances of the true effects and their weights, (nodes,).
 
     Weights sum to 1; `mean` of true effects is by generalised least squares at each variance;
     `noise` is its share in the variance of an estimate with a typical error, falling.
@@ -45,7 +45,7 @@ class Spreads(NamedTuple):
 
 
 class FittedPrior(NamedTuple):
-    """The normal distribution of the true effect of the next experiment, with intervals.
+    """The normal prior of the next experiment's true effect, with intervals.
 
     `sd` includes what is not known of the mean; `effects` says how many it was fitted to.
     """
@@ -60,7 +60,7 @@ class FittedPrior(NamedTuple):
 
 
 class Shrunk(NamedTuple):
-    """Posterior of every true effect: means, central intervals, chance to be above zero."""
+    """Posterior of each true effect: mean, central interval, P(> 0)."""
 
     value: Floats
     low: Floats
@@ -79,7 +79,7 @@ class Total(NamedTuple):
 
 
 def prior(effects: ArrayLike, ses: ArrayLike, alpha: float = 0.05) -> FittedPrior:
-    """Fit the normal distribution of true effects to estimates of disjoint experiments with noise.
+    """Fit a normal prior of true effects to noisy estimates.
 
     Source: Morris (1983); Daniels (1999) for the prior of the variance: the share of the noise in
     the whole variance is uniform. Refusals: `too_few_units` for fewer than `FEWEST` effects;
@@ -102,7 +102,7 @@ def prior(effects: ArrayLike, ses: ArrayLike, alpha: float = 0.05) -> FittedPrio
 
 
 def shrink(effects: ArrayLike, ses: ArrayLike, alpha: float = 0.05) -> Shrunk:
-    """Estimate every true effect, given its own estimate and the spread of all; refuses as `prior`.
+    """Estimate each true effect from its estimate and the spread of all.
 
     Example:
         >>> shrunk = shrink([0.02, -0.01, 0.03, 0.00, 0.01, -0.02], [0.01] * 6)
@@ -122,7 +122,7 @@ def shrink(effects: ArrayLike, ses: ArrayLike, alpha: float = 0.05) -> Shrunk:
 
 
 def total(effects: ArrayLike, ses: ArrayLike, chosen: ArrayLike, alpha: float = 0.05) -> Total:
-    """Add up the true effects of experiments, however they were chosen by their effects.
+    """Sum the true effects of experiments that were chosen by their estimates.
 
     Effects are those of all experiments, chosen or not: their spread says how much is noise.
     Source: Efron (2011), "Tweedie's formula and selection bias"; Lee and Shen (KDD 2018), "Winner's
@@ -148,7 +148,7 @@ def total(effects: ArrayLike, ses: ArrayLike, chosen: ArrayLike, alpha: float = 
 
 
 def spreads(effects: Floats, ses: Floats) -> Spreads:
-    """Return the posterior of the variance of true effects, at many variances.
+    """Return the posterior of the variance of true effects, on a grid.
 
     The variance is s² (1 / w − 1), with the share w of noise uniform on (0, 1) beforehand, and s²
     the harmonic mean of the squared errors.
@@ -166,7 +166,7 @@ def spreads(effects: Floats, ses: Floats) -> Spreads:
 def _log_posterior(
     ratio: Floats, effects: Floats, ses: Floats
 ) -> tuple[Floats, Floats, Floats, Floats]:
-    """Return log-density of the log of variance over noise; variances; means, their variances."""
+    """Return log-density, variances, means and variances of the means."""
     noise = ses**2
     variance = np.exp(ratio) / np.mean(1 / noise)
     precision = 1 / (variance[:, None] + noise)
@@ -191,7 +191,7 @@ def _checked(effects: ArrayLike, ses: ArrayLike) -> tuple[Floats, Floats]:
 
 
 def _sum(fit: Spreads, values: Floats, errors: Floats) -> tuple[Floats, Floats, Floats]:
-    """Return mean and sd of a sum of true effects at each variance, and each one's weight."""
+    """Return mean and sd of a sum of true effects, and the weight of each variance."""
     noise = errors**2
     kept = fit.variance[:, None] / (fit.variance[:, None] + noise)
     pulled = (1 - kept).sum(1)

@@ -1,4 +1,4 @@
-"""Test units against promised shares: once, over strata, while units arrive, by segment.
+"""Test units against planned shares: once, by strata, over time, by segment.
 
 Where few units are expected, tests are exact: the units of an arm are binomial, and over strata
 with different splits a sum of binomials, whose distribution is a convolution.
@@ -69,7 +69,7 @@ def chi_square(observed: ArrayLike, weights: ArrayLike) -> SRM:
 
 
 def believable(observed: ArrayLike, weights: ArrayLike) -> SRM:
-    """Test counts, as `chi_square` does, or exactly where an expected count is below five.
+    """Test counts by chi-square, or exactly if an expected count is below 5.
 
     With more than two arms the exact test is of each against the others: the smallest p-value is
     multiplied by the number of arms, which is valid and conservative. Source: Cochran (1954) for
@@ -90,12 +90,12 @@ def believable(observed: ArrayLike, weights: ArrayLike) -> SRM:
 
 
 def of_split(counts: Floats, shares: Floats) -> float:
-    """Return the binomial p-value of one split, Bonferroni over more than two arms."""
+    """Return the binomial p-value of a split (Bonferroni over arms)."""
     return of_strata(counts[None], shares[None], many=np.inf)
 
 
 def stratified(observed: ArrayLike, weights: ArrayLike) -> SRM:
-    """Test counts against splits that differ between strata, such as stretches of a ramp.
+    """Test counts in strata with different splits, such as ramp periods.
 
     The excess of units over those promised, summed over strata, by its covariance: a loss that acts
     alike in all strata shows as plainly as in one large stratum. Where an expected count is below
@@ -126,7 +126,7 @@ def stratified(observed: ArrayLike, weights: ArrayLike) -> SRM:
 
 
 def check_split(observed: ArrayLike, weights: ArrayLike) -> SRM:
-    """Test counts by `believable` in one stratum, else by `stratified`; nobody raises no doubt.
+    """Test counts of one stratum or several; without units p is 1.
 
     Counts and weights have the shape (strata, arms).
 
@@ -141,7 +141,7 @@ def check_split(observed: ArrayLike, weights: ArrayLike) -> SRM:
 
 
 def are_few(table: Floats, shares: Floats) -> bool:
-    """Return whether a chi-square of units over strata, shape (strata, arms), is not believable."""
+    """Tell whether expected counts are too few for a chi-square over strata."""
     expected = table.sum(axis=1, keepdims=True) * shares
     if expected[expected > 0].min() >= CHI_SQUARE_MINIMUM:
         return False
@@ -149,7 +149,7 @@ def are_few(table: Floats, shares: Floats) -> bool:
 
 
 def of_strata(table: Floats, shares: Floats, many: float = MANY) -> float:
-    """Return the p-value of each arm over strata, Bonferroni over more than two arms.
+    """Return the p-value over strata, Bonferroni over more than two arms.
 
     An arm of so many expected units is tested as normal against all others.
     """
@@ -165,13 +165,13 @@ def of_strata(table: Floats, shares: Floats, many: float = MANY) -> float:
 
 
 def _fewer(table: Floats, shares: Floats) -> Floats:
-    """Return expected units of each arm, or of all others where these are fewer, over strata."""
+    """Return the expected units of each arm, or of all others if fewer."""
     units = table.sum(axis=1, keepdims=True)
     return np.asarray((units * np.minimum(shares, 1 - shares)).sum(axis=0))
 
 
 def two_sided(observed: int, units: Sequence[int], shares: Sequence[float]) -> float:
-    """Return the p-value of a sum of independent binomials: all sums that are at most as likely.
+    """Return the exact two-sided p-value of a sum of independent binomials.
 
     The work grows with the square of the units on the smaller side, summed over the binomials: it
     is meant for up to thousands. `units` and `shares` are the trials of each binomial and the
@@ -193,7 +193,7 @@ def two_sided(observed: int, units: Sequence[int], shares: Sequence[float]) -> f
 
 
 def _binomial(units: int, share: float) -> tuple[int, Floats]:
-    """Return the first count, and the probabilities from it on, up to tails below 1e-300."""
+    """Return the first count and the probabilities from it on."""
     few = min(share, 1 - share)
     mean = units * few
     most = min(units, int(mean + 40 * np.sqrt(mean) + 300))
@@ -206,7 +206,7 @@ def _binomial(units: int, share: float) -> tuple[int, Floats]:
 
 
 def sequential(counts: ArrayLike, weights: Sequence[float]) -> tuple[float, ...]:
-    """Watch the split while units arrive; looking at any moment, and often, is allowed.
+    """Test the split at every look; valid however often it is read.
 
     Bayes factor of a Dirichlet-multinomial against the promised multinomial: the always-valid
     p-value at every look, which never rises, and is 1 without units. Counts must be of distinct
@@ -273,7 +273,7 @@ class DimensionSRM(NamedTuple):
 
 
 def by_segment(segments: Sequence[str], observed: ArrayLike, weights: ArrayLike) -> SegmentedSRM:
-    """Test every segment's split, and whether the split is the same in all.
+    """Test each segment's split, and whether all segments have the same.
 
     Counts have the shape (segments, arms), weights (arms,); of strata with other splits (segments,
     strata, arms) and (strata, arms). A segment without units has p-value 1. Source: Fabijan et al.
@@ -307,7 +307,7 @@ def by_segment(segments: Sequence[str], observed: ArrayLike, weights: ArrayLike)
 
 
 def homogeneity(table: Floats, least: float = 0.0) -> SRM:
-    """Test rows by columns of counts by Pearson (1900), without Yates.
+    """Test a table of counts for homogeneity (Pearson 1900).
 
     Rows with an expected count below `least` are taken together. Refusals: `too_few_units` without
     counts.
@@ -328,7 +328,7 @@ def homogeneity(table: Floats, least: float = 0.0) -> SRM:
 def rank_dimensions(
     dimensions: Sequence[str], tables: Sequence[SegmentedSRM]
 ) -> tuple[DimensionSRM, ...]:
-    """Rank dimensions by how plainly the mismatch shows in them, by the homogeneity p-value.
+    """Rank dimensions by how strongly the split differs within them.
 
     Tables are those of `by_segment`. Source: Fabijan et al. (KDD 2019), section 5; Holm (1979).
 
@@ -375,7 +375,7 @@ def _pearson(counts: Floats, expected: Floats, df: int) -> SRM:
 
 
 def stretches(counts: ArrayLike) -> tuple[range, ...]:
-    """Find stretches of days of one split; a single one where nothing says that it changed.
+    """Split the days wherever the traffic split changed.
 
     The split has changed if the days before some cut, or one day, differ from all others by the
     likelihood ratio of multinomial counts (p < `CHANGED`). The cuts are then those that maximise
@@ -408,7 +408,7 @@ def stretches(counts: ArrayLike) -> tuple[range, ...]:
 
 
 def _has_changed(table: Floats) -> bool:
-    """Return whether a day, or the days up to some day, have another split than all others."""
+    """Tell whether any day, or the days up to one, differ from the rest."""
     total, before = table.sum(axis=0), np.cumsum(table, axis=0)[:-1]
     parts = np.concatenate([before, table])
     ratio = 2 * (_fit(parts) + _fit(total - parts) - _fit(total))
@@ -416,6 +416,6 @@ def _has_changed(table: Floats) -> bool:
 
 
 def _fit(counts: Floats) -> Floats:
-    """Return the log-likelihood of counts at their own shares, over the last axis."""
+    """Return the log-likelihood of counts at their own shares (last axis)."""
     total = counts.sum(axis=-1)
     return np.asarray(special.xlogy(counts, counts).sum(axis=-1) - special.xlogy(total, total))

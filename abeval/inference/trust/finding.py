@@ -1,4 +1,4 @@
-"""Turn what checks find into checks: numbers by their limits, tests by one budget of false alarms.
+"""Turn findings into checks: numbers by limits, tests by an error budget.
 
 All tests share two budgets, one of warnings and one of failures: a quarter goes to the split as a
 whole, each other family of tests that could run gets the same part of the rest, and within a family
@@ -27,7 +27,7 @@ SRM_PART = 0.25
 
 
 class Limits(NamedTuple):
-    """Values from which on a check warns and fails (None: never); if `beyond`, above which."""
+    """Values at which a check warns and fails; above which if `beyond`."""
 
     warn: float | None
     fail: float | None
@@ -35,7 +35,7 @@ class Limits(NamedTuple):
 
 
 class Finding(NamedTuple):
-    """What a check found.
+    """The raw outcome of a check, before thresholds.
 
     Attributes:
         value: A number, or the p-value of a test; None where the check cannot be made.
@@ -66,14 +66,14 @@ class Finding(NamedTuple):
 
     @property
     def group(self) -> str:
-        """Return the family that a test shares its part of the budget with, empty for no test."""
+        """Return the test's family, which shares a budget; empty if no test."""
         if self.value is None or self.limits is not None:
             return ""
         return self.family or self.name.partition(":")[0]
 
 
 def skipped(why: str, name: str = "", remedy: str = "") -> Finding:
-    """Return the finding of a check that these logs, or this plan, cannot make.
+    """Build the finding of a check that cannot be made here.
 
     The remedy says what somebody can do to have it made; without one, it does not apply here.
     """
@@ -85,7 +85,7 @@ Find = Callable[[Analysis], Finding | list[Finding] | None]
 
 
 class Row(NamedTuple):
-    """A check as `checks.toml` has it, which says what each key is."""
+    """The definition of a check; `checks.toml` explains each key."""
 
     name: str
     find: Find = lambda _: None
@@ -104,7 +104,7 @@ class Row(NamedTuple):
     states: Mapping[str, Mapping[str, Any]] = {}
 
     def findings(self, analysis: Analysis) -> list[Finding]:
-        """Return what it finds, by its name and in its words."""
+        """Run the check, and fill in its name and messages."""
         answer = self.find(analysis)
         several = [skipped(self.absent)] if answer is None else answer
         several = [several] if isinstance(several, Finding) else several
@@ -113,7 +113,7 @@ class Row(NamedTuple):
         ]
 
     def _said(self, analysis: Analysis, one: Finding) -> Finding:
-        """Fill in what the row says: its sentences, limits, and whose metrics it touches."""
+        """Fill in the messages, limits and metrics from the definition."""
         name, limits, metrics = one.name or self.check or self.name, one.limits, one.metrics
         if one.least == "skipped":
             return one._replace(name=name, limits=None, reason="")
@@ -138,7 +138,7 @@ _LARGE = 10
 
 
 def of_difference(options: TrustOptions, kind: str) -> tuple[Limits, str]:
-    """Return from which sure difference on a check warns and fails, and why."""
+    """Return the limits of a sure difference, and their reason."""
     sure = "the difference of the shares, where units differ for sure (chance of an error 1e-6)"
     warn, fail = options.difference_warn, options.difference_fail
     if kind == "warn":
@@ -149,7 +149,7 @@ def of_difference(options: TrustOptions, kind: str) -> tuple[Limits, str]:
 
 
 def decided(findings: Sequence[Finding], options: TrustOptions) -> tuple[Check, ...]:
-    """Return every finding as a check, in their order.
+    """Turn all findings into checks, in their order.
 
     Example:
         >>> tests = [Finding(0.002, "even", name="srm"), Finding(0.002, "alike", name="hours")]
@@ -175,7 +175,7 @@ _ORDER: Sequence[CheckStatus] = ("fail", "warn", "pass", "skipped")
 
 
 def _whole(parts: Sequence[Check]) -> Check:
-    """Return the worst part of a check, with the words of all that are as bad, or that warn."""
+    """Merge the parts of a check: the worst status, with all messages as bad."""
     worst = min(parts, key=lambda part: (_ORDER.index(part.status), -_nearness(part)))
     told = [one for one in parts if one.status in (worst.status, "warn")]
     same = [one.metrics for one in told if one.status == worst.status]
@@ -188,13 +188,13 @@ def _whole(parts: Sequence[Check]) -> Check:
 
 
 def _shares(families: Collection[str]) -> dict[str, float]:
-    """Return the share of both budgets that each family of tests has."""
+    """Return each test family's share of the error budgets."""
     others = {*families} - {SRM}
     return {SRM: SRM_PART} | {name: (1 - SRM_PART) / len(others) for name in others}
 
 
 def _part(share: float, options: TrustOptions) -> tuple[Limits, str]:
-    """Return the p-values from which on tests of a share of the budgets warn and fail, and why."""
+    """Return the p-value limits for a share of the budgets, and their reason."""
     # Without the last digits of floating point, which nobody should have to read.
     warn, fail = (float(f"{a * share:.6g}") for a in (options.alpha_warn, options.alpha_fail))
     return Limits(warn, fail), (
@@ -225,7 +225,7 @@ def _check(one: Finding, limits: Limits) -> Check:
 
 
 def _nearness(check: Check) -> float:
-    """Return how near a number is to the value from which on it warns."""
+    """Return a number relative to the value at which it warns."""
     return (check.value or 0.0) / (check.warn_threshold or 1.0)
 
 
@@ -238,7 +238,7 @@ def _reaches(one: Finding, limit: float | None, beyond: bool) -> bool:
 
 
 def touched(metrics: Sequence[Metric], columns: Collection[str]) -> tuple[str, ...] | None:
-    """Return the metrics that a fault of these columns touches; None for all, as of key columns.
+    """Return the metrics that read these columns; None if all do.
 
     Columns have their canonical names, or the log's own, in lower case.
     """

@@ -1,4 +1,4 @@
-"""Find units that no person can be, or that stand apart from all, and what they make of effects.
+"""Find bots and outlier units, and measure their influence on effects.
 
 Units are counted, never named.
 """
@@ -49,7 +49,7 @@ _Arm = tuple[Moments, influence.Group]
 
 
 def _arms(analysis: Analysis, metric: Metric) -> dict[str, _Arm]:
-    """Return the variants of a metric whose units are known one by one."""
+    """Return the variants of a metric with their most deviating units."""
     aggregates = analysis.aggregates
     if not (metric.is_mean_or_ratio and any(n == metric.name for n, _ in aggregates.extremes)):
         return {}
@@ -66,7 +66,7 @@ def _arms(analysis: Analysis, metric: Metric) -> dict[str, _Arm]:
 
 
 def influences(analysis: Analysis) -> tuple[Influence, ...]:
-    """Return every effect of a mean or a ratio with and without its ten most influential units."""
+    """Return effects with and without their ten most influential units."""
     arms = {metric.name: _arms(analysis, metric) for metric in analysis.metrics}
     every = (_influence(analysis, m.name, v, arms[m.name]) for m, v in analysis.rows)
     return tuple(one for one in every if one is not None)
@@ -92,7 +92,7 @@ def _influence(
 
 
 class Population(NamedTuple):
-    """The units of a variant, of which some may stand apart, and `everyone` of all variants.
+    """The units of a variant, and what is needed to judge its outliers.
 
     Of its units, `valued` have another value than the rest; `squares` sums squared deviations.
     """
@@ -104,7 +104,7 @@ class Population(NamedTuple):
 
 
 class Apart(NamedTuple):
-    """The units of a variant that deviate from a metric's value far more than all others.
+    """A group of units that deviate far more than all others of a variant.
 
     Attributes:
         share: Of the variance that they make.
@@ -122,7 +122,7 @@ class Apart(NamedTuple):
 
 
 def units_apart(moments: Moments, units: Sequence[influence.Unit]) -> float:
-    """Return a number of units that surely have another value than the rest: than 0.
+    """Return a lower bound of the units whose value differs from the usual one.
 
     Where the value that deviates most is between 0 and 1, as a share is, the rest may have 1: then
     units with another value than 1 count, if fewer. `units` are those that deviate most, in order.
@@ -147,7 +147,7 @@ def units_apart(moments: Moments, units: Sequence[influence.Unit]) -> float:
 def apart(
     deviations: Sequence[float], others: Sequence[float], population: Population
 ) -> Apart | None:
-    """Return the one unit, or the group, that stands apart most; None where too few have a value.
+    """Find the unit or group that stands out most; None if too few have a value.
 
     A group counts only if ten other units have another value than the rest: the buyers of a rare
     product are apart from everybody else, and are no fault.
@@ -174,7 +174,7 @@ def apart(
 def _group_of(
     units: int, deviations: Sequence[float], others: Sequence[float], population: Population
 ) -> Apart:
-    """Return so many of the units that deviate most."""
+    """Measure the group of the units that deviate most, of a given size."""
     own, after = (*deviations, 0.0)[units - 1 : units + 1]
     ratio = own / max(after, deviations[0] / _MOST)
     share = min(1.0, sum(value**2 for value in deviations[:units]) / population.squares)
@@ -185,7 +185,7 @@ def _group_of(
 
 
 def _looks(analysis: Analysis) -> Iterator[tuple[Apart | None, str, str]]:
-    """Yield what stands apart in each metric and variant; None where too few have a value."""
+    """Yield the outlier group of each metric and variant; None if too few values."""
     for metric in analysis.metrics:
         arms = _arms(analysis, metric)
         everyone = sum(moments.n for moments, _ in arms.values())
@@ -202,7 +202,7 @@ def _looks(analysis: Analysis) -> Iterator[tuple[Apart | None, str, str]]:
 
 
 def influence_check(analysis: Analysis) -> Finding | None:
-    """Find the units that make much of a variance, far beyond all others: as bots and faults do."""
+    """Find the units that make much of a variance, far beyond all others."""
     if not analysis.aggregates.extremes:
         return None
     looks, options = [*_looks(analysis)], analysis.experiment.trust
@@ -230,7 +230,7 @@ def influence_check(analysis: Analysis) -> Finding | None:
 
 
 def _owed(analysis: Analysis, group: Apart, name: str, worst: str) -> str:
-    """Return the effect with and without the units that move it most."""
+    """Describe the effect with and without the units that move it most."""
     arms = _arms(analysis, next(metric for metric in analysis.metrics if metric.name == name))
     treatments = analysis.experiment.treatments
     for variant in [worst] if worst in treatments else treatments:
@@ -244,7 +244,7 @@ def _owed(analysis: Analysis, group: Apart, name: str, worst: str) -> str:
 
 
 def bots(analysis: Analysis) -> Finding | None:
-    """Compare how many units of each variant no person can be, and what they make of its rows."""
+    """Compare the share of units that act like machines, and of their rows."""
     cells = counted(analysis.aggregates, "machine")
     if not cells:
         return None
