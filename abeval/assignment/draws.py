@@ -132,7 +132,7 @@ HEX_HASHES: Mapping[HashName, tuple[HexHash, int]] = {
     "sha256_64": ("sha256", 16),
     "sha256": ("sha256", 64),
 }
-"""The hash, and how many of its hex digits make the number."""
+"""The hash, and how many of its hex digits form the number."""
 
 LONG_SCALE = 2.0**60
 """What PlanOut, LaunchDarkly and PostHog divide 60 bits by; the quotient can be exactly 1.

@@ -18,13 +18,13 @@ from abeval.errors import ExperimentError, LogError
 Method = Literal["team_draft", "balanced", "probabilistic", "optimized"]
 
 STEEPNESS = 3
-"""Of probabilistic interleaving: an item at rank r is drawn in proportion to r to the power -3."""
+"""Probabilistic interleaving draws an item at rank r with weight r ^ -3."""
 
 MAX_OPTIMIZED = 10
-"""Longest optimised list: its program has a variable for each of up to 2 ^ length lists."""
+"""Longest optimised list: the linear program has up to 2 ^ length variables."""
 
+# Cost of credit with a mean other than 0, far above that of its variance.
 _BIASED = 1e5
-"""Cost of an expected credit that is not 0, beside which variance counts for little."""
 
 
 class Drafted(NamedTuple):
@@ -109,8 +109,8 @@ def interleave(
 
 
 _Lists = Mapping[str, Sequence[Hashable]]
+# Hashes the request and a key of what is drawn.
 _Draw = Callable[[str], int]
-"""Hash of the request and of what is drawn."""
 
 
 def draft_order(rankers: Sequence[str], place: int, draw: _Draw) -> list[str]:

@@ -176,7 +176,7 @@ def _ranges(weights: Mapping[str, float]) -> tuple[SlotRange, ...]:
 
 
 Reason = Literal["override", "holdout", "sticky", "layer", "traffic", "split"]
-"""Which step decided: a unit that a layer or traffic decides on is not in the experiment."""
+"""The step that decided; after `layer` or `traffic` a unit is not in the experiment."""
 
 
 class Placement(NamedTuple):

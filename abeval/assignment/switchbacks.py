@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 from abeval.assignment.draws import md5_60
 
 Schedule = Literal["balanced", "coin", "alternating"]
-"""How slots were drawn: in pairs of days, each by itself, or in turn from a coin a day on."""
+"""How slots were drawn: in pairs of days, one by one, or alternating."""
 
 _FORTNIGHT, _WEEK = 14, 7
 

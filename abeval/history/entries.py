@@ -22,7 +22,7 @@ from abeval.results.study import Study, Wanted, read_result
 from abeval.stats.distributions import quantile, two_sided_quantile
 
 Addable = Result | ReplayResult | Agreement | InterleavingResult
-"""What a history takes; of a study, these of its results."""
+"""Results that a history takes, alone or from a study."""
 
 _WANTED = Wanted(
     (study.ANALYSIS, study.REPLAY, study.AGREEMENT, study.PREFERENCES, study.STUDY),
@@ -31,12 +31,12 @@ _WANTED = Wanted(
 )
 
 _FIELDS = columns_of(HistoryRow)
+# Field of an effect or preference → field of a history row, if the name differs.
 _OF_LIFT = {
     **{"control": "value_control", "treatment": "value"},
     **{"lift": "effect", "lift_low": "low", "lift_high": "high"},
     **{"base": "control", "ranker": "variant", "preference": "effect"},
 }
-"""Field of an effect, or a preference → that of a row of a history; others have the same name."""
 
 
 def add(

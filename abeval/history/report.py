@@ -22,8 +22,8 @@ _UNSIGNED = (
     "add that changes it writes one"
 )
 _OFFLINE = ("auc", "gauc[impressions]", "log_loss")
+# Default offline metrics: one definition each, at the largest k.
 _OFFLINE_AT_K = ("ndcg@{k}[lin]", "map@{k}[min]", "mrr@{k}", "recall@{k}", "precision@{k}")
-"""Offline metrics that are compared where none is named: one definition each, at the largest k."""
 
 
 def report(

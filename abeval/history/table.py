@@ -19,16 +19,16 @@ from abeval.results.history import HistoryRow
 from abeval.scratch import Scratch
 
 TABLE = "abeval_history"
-"""Its name in a DuckDB file, which may have other tables too."""
+"""Name of the table in a DuckDB file, which may have other tables too."""
 
 _TYPES = {float: "double", int: "bigint", bool: "boolean"}
+# SQL type by field of `HistoryRow`, in the order of the fields.
 _COLUMNS: Mapping[str, str] = {
     f.name: _TYPES.get((*get_args(f.type), f.type)[0], "varchar") for f in fields(HistoryRow)
 }
-"""Name → type, of the fields of `HistoryRow` in their order."""
 
 WAIT = 60.0
-"""Seconds that a run waits for another one that changes the same history."""
+"""Seconds to wait for another run that edits the same history."""
 
 _KEY = "abeval_digest"
 _LISTED = ", ".join(map(quoted, _COLUMNS))

@@ -57,7 +57,7 @@ def skewness_of(compared: Skewed) -> float:
 
 
 BINS = 20
-"""Of the histogram of p-values, from 0 to 1."""
+"""Bins of the histogram of p-values, from 0 to 1."""
 
 EXACT = "judged by Fisher's exact test with its mid-p, for few successes or failures"
 TOO_SKEWED = "too skewed for a test with so few units"
@@ -65,7 +65,7 @@ DRAWN = "its test draws assignments as the design does, which is what a replay w
 RESAMPLED = "judged by resampling of sub-buckets"
 
 AA_UNITS = 200
-"""With fewer units a variant than this, large-sample tests do not keep their level."""
+"""With fewer units per variant, large-sample tests do not keep their level."""
 
 
 def aa_of(analysis: Analysis, comparisons: Comparisons) -> AAResult | None:

@@ -32,8 +32,8 @@ from abeval.stats.moments import Moments
 from abeval.stats.randomisation import METHOD, Randomised
 from abeval.stats.records import Bools, Floats, Integers, Refusal
 
+# Slots × draws held in memory at once.
 _CELLS = 20_000_000
-"""Of slots times draws, which are in memory together."""
 
 
 def is_of_rows(metric: Metric) -> bool:

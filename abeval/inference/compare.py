@@ -18,11 +18,11 @@ from abeval.metrics.definition import Metric, scales
 from abeval.stats.moments import Moments
 from abeval.stats.records import Refusal
 
+# Sources of averages of a quality: the total of their numerators means nothing.
 _AVERAGES = (
     *(definition.GAUC, definition.SERVED_RANKING, definition.CATEGORY_DIVERSITY),
     definition.NOVELTY,
 )
-"""Sources of averages of a quality, whose numerators are totals of nothing."""
 
 
 @dataclass(frozen=True)

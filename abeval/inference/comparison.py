@@ -43,10 +43,10 @@ Reason = Literal[
 Number = TypeVar("Number")
 
 MIN_UNITS = 30
-"""Fewer units a variant than this are too little data for a large-sample interval."""
+"""With fewer units per variant, a large-sample interval is not reliable."""
 
 MUCH = 0.1
-"""Of a ratio whose denominator one unit holds more than this share of, few units decide."""
+"""If one unit holds more than this share of a ratio's denominator, few units decide."""
 
 _RELATIVE = {"fieller": effects.fieller, "delta": effects.delta, "log_delta": effects.log_delta}
 _RELATIVE_ADJUSTED = {"fieller": effects.fieller_adjusted, "delta": effects.delta_adjusted}

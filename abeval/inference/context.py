@@ -27,18 +27,18 @@ from abeval.stats import decisions
 
 _USED = (USED, USED_BEFORE)
 _HOUR_MS = 3_600_000
+# Unknown variants of the log that a note names at most.
 _NAMED = 8
-"""Variants of the log, without those of the file, that a note names."""
 
+# If at least this many cells have only each one variant, that is no chance.
 _LIKELY = 2
-"""So many values of a segment in each variant, and none in several, are no chance."""
 
+# A test with this power overstates a significant effect by at most an eighth.
 _ENOUGH_POWER = 0.8
-"""A test with this power for the effect that it shows overstates it by at most an eighth."""
 
 _SMALL_ARM, _UNEVEN = 3_000, 3
+# Kinds whose tests need large samples; means and ratios have a test for skewed values.
 _LARGE = ("auc", "function")
-"""Kinds whose tests are for large samples; those of means and ratios change with the skewness."""
 
 
 def add_questions(experiment: Experiment, aggregates: Aggregates) -> Experiment:
@@ -119,8 +119,8 @@ def ramps(stretches: Stretches) -> tuple[Ramp, ...]:
     return tuple(Ramp(one.start, one.end, one.shares, one.weights) for one in stretches)
 
 
+# A key of `notes.toml`, and the fields of its template.
 _Note = tuple[str, Mapping[str, object]]
-"""The key of a sentence in `notes.toml`, and what it names."""
 
 _NOTES = table_beside(__file__, "notes.toml")
 

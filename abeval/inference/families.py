@@ -20,7 +20,7 @@ from abeval.stats import decisions, effects, multiplicity
 from abeval.stats.records import Interval, Refusal
 
 HELD: frozenset[Status] = frozenset({"better", "non_inferior", "equivalent"})
-"""Statuses of a guardrail that holds: equivalence within a margin implies non-inferiority."""
+"""Statuses of a guardrail that holds: equivalence implies non-inferiority."""
 
 
 class InRange(NamedTuple):

@@ -24,8 +24,8 @@ from abeval.metrics.definition import Metric
 from abeval.results.analysis import SCHEMA_VERSION, Pair, Pairwise, Result
 from abeval.stats.multiplicity import Method
 
+# Fields that a pair of variants copies from a comparison.
 _OF_PAIRS = ("units", "difference", "difference_low", "difference_high", "lift", "p_value")
-"""Numbers of a comparison that a pair of variants shows."""
 
 
 def judge(experiment: Experiment, metrics: Sequence[Metric], aggregates: Aggregates) -> Result:

@@ -16,18 +16,18 @@ from abeval.stats import effects, sequential
 from abeval.stats.distributions import two_sided, two_sided_quantile
 from abeval.stats.records import Effect, Refusal
 
+# A look up to this share of the information late still counts as planned.
 _NEAR = 0.01
-"""A look this much later than planned, as a share of the information, still counts as planned."""
 
+# A look needs at least this share of new information.
 _NEW = 1e-6
-"""Less new information than this, as a share of all, makes no look of its own."""
 
+# Beyond this z, tail probabilities are 0 in double precision.
 _WIDEST = 37.0
-"""Beyond this z, tail probabilities are 0 in double precision."""
 
 
 START_UNITS = 100
-"""Always-valid looks begin once each variant has this many units: they are for large samples."""
+"""Always-valid looks begin at this many units per variant, for they are asymptotic."""
 
 START_PRECISION = 0.15
 """Always-valid looks begin once the standard error is this share of the metric's value.

@@ -20,13 +20,13 @@ from abeval.stats.records import Adjusted, Estimate, Refusal
 from abeval.stats.skewed import METHOD, Skewed
 
 MIN_STRETCH = 30
-"""A stretch with fewer units than this in one of two variants cannot compare them."""
+"""A split period with fewer units in a variant is not compared."""
 
 MIN_STRATUM = 30
-"""Strata with fewer units than this in a variant are merged."""
+"""Strata with fewer units in a variant are merged."""
 
+# Units that differ by less than this share of the value, by rounding, count as equal.
 _ALIKE = 1e-6
-"""Units that differ by less than this share of the value, and only by rounding, are alike."""
 
 
 class Pair(NamedTuple):

@@ -17,8 +17,8 @@ from abeval.stats import catalogue, quantiles, resampling
 from abeval.stats.catalogue import Functional, Incidence
 from abeval.stats.records import Floats, Refusal
 
+# Resampling with random draws; any other plan uses the jackknife.
 _METHODS = {"bootstrap": resampling.bootstrap, "permutation": resampling.permutation}
-"""Methods whose draws are random; without one of them, a jackknife."""
 
 
 def compare_quantiles(metric: Metric, aggregates: Aggregates, arms: Arms, rule: Rule) -> Comparison:

@@ -25,7 +25,7 @@ from abeval.stats import design, multiplicity, srm
 from abeval.stats.records import Refusal, RefusalReason
 
 Prediction = Callable[[Sequence[float], float], float]
-"""What follows values by day, after a number of days."""
+"""Extrapolates values by day to a number of days."""
 
 
 class Horizon(NamedTuple):
@@ -100,10 +100,10 @@ def _last(values: Sequence[float], _days: float) -> float:
 
 
 POWER = 0.8
-"""Of the smallest effect that a row could have shown."""
+"""Power for the smallest detectable effect of a row."""
 
 MOST_DAYS = 1_000.0
-"""Days beyond which nothing is planned."""
+"""Longest plan, in days."""
 
 MOST_UNITS = 1e10
 
@@ -191,8 +191,8 @@ def level_of(experiment: Experiment, metrics: Sequence[Metric], metric: Metric) 
 
 _DAY = np.timedelta64(1, "D")
 
+# Above this p-value, the observed split is taken to be the planned one.
 _OTHER_SPLIT = 1e-3
-"""P-value of the split from which on a log counts as split otherwise than planned."""
 
 
 class Outlook(NamedTuple):

@@ -27,16 +27,16 @@ from abeval.results.power import DecisionPlan, MetricOutlook, Plan, Plans, Power
 from abeval.stats.records import Bools, Floats, Refusal
 
 DRAWS = 20_000
-"""Simulated experiments; their error is at most .35 points."""
+"""Simulated experiments per decision: the error of a rate is at most 0.35 points."""
 
 LARGEST = 10.0
 """Largest relative effect that is tried."""
 
+# The curve of effects ends after this many times the days of the log.
 _AHEAD = 3.0
-"""The curve of effects against days ends after so many times the days of the log."""
 
+# A target is at most this share of the effect that is detectable now.
 _SMALLER = 0.8
-"""A target is at most this share of the effect that can be seen now."""
 
 _POINTS = 12
 

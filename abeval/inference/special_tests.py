@@ -33,21 +33,21 @@ FEW = 10
 """Fewer successes or failures than this in an arm are few."""
 
 FEW_UNEVEN = 50
-"""The same, where an arm has more than `UNEVEN` times as many units as the other."""
+"""The same, if one arm has more than `UNEVEN` times the units of the other."""
 
 UNEVEN = 2.0
 
 LIMIT = 0.07
-"""Skewness of the difference up to which large-sample tests keep both sides at their level."""
+"""Skewness of the difference up to which large-sample tests keep their level."""
 
 LIMIT_AT_EFFECTS = 0.15
-"""Skewness at an effect that can be found, up to which intervals of the difference cover it."""
+"""Skewness at a detectable effect up to which intervals cover the difference."""
 
 MOST = 1.5
 """Skewness of the difference up to which three moments describe it."""
 
+# Bound of the relative rounding of moments, which are quotients of exact integers.
 _ROUNDING = 1e-11
-"""Relative rounding of moments, which are quotients of exact integers, is below this."""
 
 
 class Rare(NamedTuple):

@@ -98,11 +98,11 @@ def _together(first: AucBin, second: AucBin) -> AucBin:
     return AucBin(first.low, second.high, units, impressions)
 
 
+# Points of the coverage curve, up to the smaller variant's units.
 _STEPS = 20
-"""Numbers of units at which coverage is given, from a twentieth of the smaller variant on."""
 
+# Steps of the Lorenz curve.
 _POINTS = 50
-"""Steps of the Lorenz curve."""
 
 
 def catalogue_uses(analysis: Analysis) -> Iterator[CatalogueUse]:

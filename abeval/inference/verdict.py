@@ -16,8 +16,8 @@ from abeval.inference.families import HELD
 from abeval.results import Check, Decision, MetricInfo, Row, Verdict, codes
 from abeval.results import format as fmt
 
+# Stands in for a metric without a definition: no unit, no margin.
 _UNKNOWN = MetricInfo("", "", "", "", "", "", margin=None, margin_relative=None)
-"""The definition of a metric that has none here: no unit, no margin."""
 
 
 class _Case(NamedTuple):
@@ -138,11 +138,11 @@ def _keep_running(case: _Case) -> str:
     return f"{gains}, but {fmt.listing(waiting)}{_beside(case)}"
 
 
+# Reasons of an unclear row that say more than its interval.
 _HAS_WORDS = ("denominator_moved", "not_after_correction")
-"""Reasons of an unclear row that say more than its interval."""
 
+# Open goals that a sentence names at most; the scorecard has all.
 _MOST_GOALS = 4
-"""Open goals that a sentence names; the scorecard has them all."""
 
 
 def _gains(case: _Case) -> str:

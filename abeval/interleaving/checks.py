@@ -17,11 +17,11 @@ from abeval.results import format as fmt
 from abeval.stats.interleaving import symmetry
 from abeval.stats.records import Floats
 
+# Checks of the log that compare no variants: every unit sees all rankers.
 _OF_ROWS = (
     *("late_data", "missing_days", "impressions_outside_period", "LOG_duplicate"),
     *("LOG_null_unit", "LOG_null_time", "clicks_no_impression", "clicks_late"),
 )
-"""Checks of the log that compare no variants: all units see all rankers."""
 
 _TABLE = table_beside(__file__, "checks.toml")
 
@@ -59,12 +59,12 @@ def _finds(own: Interleaving, log: InterleavedLog) -> dict[str, Find]:
     return finds | dict.fromkeys(_WITHOUT.get(own.method, ()), lambda _: None)
 
 
+# What lists of a method do not have: drafted places, a first ranker, or teams.
 _WITHOUT = {
     "balanced": ("draft:slots", "draft:positions", "no_team"),
     "probabilistic": ("draft:lengths", "no_team"),
     "optimized": ("draft:lengths", "no_team"),
 }
-"""What lists of a method do not have: places by a draft, a first ranker, a team for each item."""
 
 
 def _share(count: int, of: int) -> Finding:

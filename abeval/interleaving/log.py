@@ -31,13 +31,13 @@ from abeval.stats.records import Floats
 CLICKS, DWELL = "clicks_per_user", "dwell_per_user"
 
 DRAFTS = ("team_draft", "balanced")
-"""Methods that give a ranker places; the others give it credit."""
+"""Methods that balance places; the others balance credit."""
 
 SAMPLE = 20_000
 """Lists that are drafted again, chosen by their hash."""
 
+# Weighted credit is rounded to 1 / `_STEPS`, so that sums are exact.
 _STEPS = 1_000_000
-"""Weighted credit is rounded to multiples of this part of a step, so that sums are exact."""
 
 _FOREVER = 10**15
 

@@ -155,7 +155,7 @@ Combine = Literal["any", "sum", "max", "count_distinct", "first"]
 """How the values of a unit's rows are combined."""
 
 Missing = Literal["zero", "drop", "refuse"]
-"""What becomes of a value that is null, NaN or infinite: it is 0, is left out, or is an error."""
+"""What happens to a value that is null, NaN or infinite: 0, left out, or an error."""
 
 SPAN = r"^\d+(\.\d+)?\s*(m|minutes?|h|hours?|d|days?|weeks?)$"
 

@@ -9,6 +9,7 @@ from sqlglot.errors import ParseError, SqlglotError
 
 from abeval.errors import ExperimentError
 
+# Frequent mistakes with messages of their own; the lists below decide on the rest.
 _FORBIDDEN: tuple[tuple[type[exp.Expr], str], ...] = (
     (exp.Query, "a query"),
     (exp.AggFunc, "an aggregate (abeval sums over the rows itself)"),
@@ -19,7 +20,6 @@ _FORBIDDEN: tuple[tuple[type[exp.Expr], str], ...] = (
     (exp.Rand, "a random number"),
     (exp.Anonymous, "an unknown function"),
 )
-"""Frequent mistakes, each with a message of its own; the lists below decide on all others."""
 
 _SYNTAX: tuple[type[exp.Expr], ...] = (
     *(exp.Column, exp.Identifier, exp.Literal, exp.Boolean, exp.Null, exp.Paren, exp.Var),

@@ -13,9 +13,10 @@ from abeval.stats.records import Floats
 if TYPE_CHECKING:
     from sqlglot import exp
 
+# Keywords of plain texts.
 _WORDS = "and|case|coalesce|else|end|is|not|null|then|when"
-"""The words of plain texts."""
 
+# Keywords that are no column names.
 _RESERVED = re.compile(
     "alter|any|as|between|connect_by_root|create|cross|current_catalog|current_date|"
     "current_time|current_timestamp|current_user|distinct|drop|except|false|fetch|for|force|from|"
@@ -24,7 +25,6 @@ _RESERVED = re.compile(
     "returning|revoke|rlike|rollback|select|session_user|summarize|tablesample|true|uncache|union|"
     "using|where|with|xor"
 )
-"""Words that alone are no names of columns."""
 
 _NAME = rf"(?!(?:{_WORDS})\b)[a-z_][a-z0-9_]*"
 _VALUE = rf"(?:{_NAME}|[0-9]+|coalesce\({_NAME}, [0-9]+\))"
@@ -143,8 +143,8 @@ _ONE: Mapping[str, Callable[[Floats], Floats]] = {
     "Exp": np.exp,
     "Ln": np.log,
 }
+# Node kinds by class name, so that sqlglot need not be imported here.
 _LEAVES = ("Paren", "Column", "Identifier", "Literal")
-"""Kinds of nodes, by the names of their classes: few files have functions that are parsed."""
 
 _MAY = "metrics by name, numbers, + - * / and parentheses, pow, abs, sqrt, exp, ln"
 _LONGEST = 1000

@@ -29,10 +29,10 @@ def words(code: str) -> str:
 
 
 UNUSED = "Not used: "
-"""Begins the note on logs that nothing reads, which a first screen shows too."""
+"""Begins the note on unused logs; the first screen of a page shows it too."""
 
 WITHOUT_SPREAD = ("zero_variance", "all_items_shown")
-"""Reasons that more data would not mend."""
+"""Reasons that more data would not change."""
 
 
 def status(code: str, why: str | None) -> str:

@@ -13,10 +13,10 @@ from abeval.results.effects import Row
 MISSING = "n/a"
 UNBOUNDED = "unbounded"
 RATE_UNITS = frozenset({"share", "rate"})
-"""Units of fractions, shown in per cent; their differences in percentage points."""
+"""Units of fractions, shown in percent; their differences in percentage points."""
 
+# Decimals that an end near zero may add, to show on which side it lies.
 _MORE_PLACES = 2
-"""Decimals that an end beside zero may add; beyond them it shows its sign alone."""
 
 
 class Shown(NamedTuple):

@@ -90,7 +90,7 @@ class Added(Tabled[AddedSource]):
 HISTORY_SCHEMA_VERSION = "1"
 
 FEWEST = 5
-"""Experiments below which nothing is said of a metric, or of two together: `too_few_units`."""
+"""With fewer experiments nothing is said about a metric: `too_few_units`."""
 
 
 class Sensitivity(Frozen, kw_only=True):

@@ -132,7 +132,7 @@ def plain(value: Any) -> Any:  # noqa: ANN401 (any field of any record)
 
 
 DIGEST = "digest"
-"""The field of JSON that tells whether the others are as they were written."""
+"""The JSON field that tells whether the other fields were changed."""
 
 
 def hash_values(values: Mapping[str, Any]) -> str:

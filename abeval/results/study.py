@@ -67,6 +67,7 @@ PREFERENCES = Kind("", "preferences", InterleavingResult, INTERLEAVING_SCHEMA_VE
 KINDS = (ANALYSIS, TIME, REPLAY, AA, AGREEMENT)
 
 
+# The command that writes a JSON with this field; earlier fields are tried first.
 _WRITERS = {
     **{"scorecard": "analyze", "stability": "windows", "coverage": "replay", "histograms": "aa"},
     **{"causes": "agree", "provenance": "analyze --report", "realised": "off-policy"},
@@ -74,7 +75,6 @@ _WRITERS = {
     **{"family": "analyze --pairs", "trust": "analyze --checks"},
     **{"predictions": "history report", "sources": "history add"},
 }
-"""A field that only one kind of JSON has, once those before it have not → the command."""
 
 
 class Wanted(NamedTuple):
@@ -233,4 +233,4 @@ PAGED = Wanted(
     "it is none of the results that a page shows",
     "name what analyze, windows, aa, replay, agree or report wrote with --json",
 )
-"""What the page of a study shows."""
+"""The results that the page of a study shows."""

@@ -23,7 +23,7 @@ LOOKS = np.arange(1, LENGTH + 1) ** -0.7
 USERS, QUERIES, NOISE = 200, 100, (1.0, 0.6)
 
 Draft = Callable[[Mapping[str, Sequence[Hashable]], str], Sequence[Drafted]]
-"""The list that is shown, from the lists of the rankers and the id of a request."""
+"""Mixes the lists of the rankers into the list shown, for a request."""
 
 
 class Queries(NamedTuple):

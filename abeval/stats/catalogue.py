@@ -130,11 +130,11 @@ def _rarefied(shown: Totals, units: float, at: float) -> float:
     return float(np.sum(chances_seen(units, at).take(shown.astype(np.intp), mode="clip")))
 
 
+# Sets of groups whose item totals a thread holds in memory at once.
 _CHUNK = 16
-"""Sets of groups whose item totals a thread holds in memory at once."""
 
+# Items per matrix product, few enough that BLAS starts no threads of its own.
 _BLOCK = 128
-"""Items of one matrix product, so few that BLAS starts no threads, which compete with ours."""
 
 
 class Arm(NamedTuple):
@@ -330,8 +330,8 @@ def _plan(arm: Arm, at: float, order: Integers) -> tuple[NDArray[np.float32], Fl
 Numbers = NDArray[np.number[Any]]
 Counted = Literal["units", "impressions"]
 
+# Integers and sums up to here are exact in single precision.
 _EXACT = 1 << 24
-"""Whole numbers and sums up to here are exact in single precision."""
 
 
 class Incidence(NamedTuple):
@@ -410,7 +410,7 @@ def _matrix(arm: Incidence, values: Numbers, seen: Bools, precision: type[np.flo
 
 
 PERMUTATIONS, SEED = 1000, 0
-"""Least number of permutations, and the seed, where a caller names none."""
+"""Default number of permutations, and the seed."""
 
 
 class CatalogueComparison(NamedTuple):

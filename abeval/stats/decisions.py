@@ -12,7 +12,7 @@ Direction = Literal["increase", "decrease"]
 
 
 Gain = Interval
-"""How much better the treatment is than the control; negative is worse."""
+"""How much better the treatment is than control; negative is worse."""
 
 
 def gain(interval: tuple[float, float], direction: Direction = "increase") -> Gain:

@@ -87,10 +87,10 @@ def two_sided(statistic: float, df: float = math.inf) -> float:
 
 
 THIN = 0.5
-"""Most skewness on the side where values end, which rare large ones do not make any thinner."""
+"""Largest skewness towards the bounded side: rare large values thin that tail no further."""
 
+# Below this skewness the distribution is taken as normal.
 _NORMAL = 1e-5
-"""Below this skewness the distribution is the normal."""
 
 
 def skewed_tail(z: float, skew: float) -> Tail:

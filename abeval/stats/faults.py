@@ -17,10 +17,10 @@ from abeval.stats.influence import one_sided
 from abeval.stats.records import Floats
 
 SURE = 1e-6
-"""The chance that a difference is called sure although it is not, over all cells of an audit."""
+"""Chance that any cell of an audit is wrongly called different."""
 
+# A group with less than this share of the other's rows is much smaller.
 _MUCH_SMALLER = 0.5
-"""Share of the other's rows below which a group is much smaller."""
 
 
 class Sums(NamedTuple):
@@ -206,15 +206,15 @@ def count_even_units(sums: Sums, clusters: int) -> float:
 
 
 LOW = 0.5
-"""An hour is a gap if its rows are below this share of what the hours around it make expect."""
+"""An hour is a gap if its rows are below this share of what is expected."""
 
 _EMPTY = 0.1
 _AROUND = 72
 _DAY = 24
 _LEAST = 6
+# Variance factor of an hour's rows, for rows of one unit come together: 2 if their standard
+# deviation equals their mean.
 _TOGETHER = 2.0
-"""By how much the variance of an hour's rows is larger, as rows of a unit come together: by so much
-where the standard deviation of the rows of a unit is their mean."""
 
 
 def gaps(control: Hours, treatment: Hours, clusters: int, split: Floats | float = 1.0) -> list[int]:
@@ -285,8 +285,8 @@ def _before(ratio: Floats) -> Floats:
     return medians
 
 
+# Largest clock difference in half hours, and the rows needed to show one.
 _LONGEST, _LEAST_EARLY = 28, 20
-"""Half hours of the largest difference between zones that is looked for; rows that show it."""
 
 
 def early_hours(rows: Mapping[int, int]) -> float:
@@ -332,13 +332,13 @@ class Shift(NamedTuple):
 
 
 ALIKE = 0.25
-"""A rhythm is another's if the shift leaves at most this part of the distance between them."""
+"""Largest distance left after a shift, as a share of the distance before."""
 
+# A shift is told only if the distance is this many times that of noise.
 _PLAIN = 3.0
-"""So many times as far as noise alone puts them apart are rhythms whose shift can be told."""
 
+# Standard errors by which an hour more or less must fit worse.
 _EXACT = 3.0
-"""So many standard errors farther must the rhythm be an hour before and after the best shift."""
 
 
 def shift(control: Rhythm, treatment: Rhythm, cells: int = 1) -> Shift:

@@ -18,10 +18,10 @@ from abeval.stats.moments import Moments
 from abeval.stats.records import Floats, Refusal, finite
 
 FEW = 40
-"""Below so many units with credit, signs are flipped instead of trusting t."""
+"""With fewer units with credit, the test flips signs instead of trusting t."""
 
+# Up to this many units all 2^12 signs are tried; else a sample, off by .005 at 5 %.
 _EXACT = 12
-"""Up to so many units, all 2^12 signs; else a sample, whose p-value is off by .005 at 5 %."""
 
 _FLIPS = 10_000
 

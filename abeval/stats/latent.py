@@ -17,8 +17,8 @@ from abeval.stats.distributions import two_sided, two_sided_quantile
 from abeval.stats.records import Floats, Refusal, finite
 from abeval.stats.shrinkage import FEWEST, spreads
 
+# Values of a coefficient that are tested for its interval.
 _ANGLES = 401
-"""Values of a coefficient that are tested for its interval."""
 
 _ROUNDING = 1e-12
 

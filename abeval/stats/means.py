@@ -9,11 +9,11 @@ from abeval.stats import effects
 from abeval.stats.moments import Moments, are_heavy
 from abeval.stats.records import Effect, Estimate, Floats, Refusal
 
+# A variance below this share of its terms is an exact zero plus rounding.
 _ROUNDING = 1e-13
-"""A variance below this share of its terms is an exact zero plus rounding."""
 
 Smooth = Callable[[Floats], tuple[float, Floats]]
-"""A smooth function of the means: returns its value and its derivative by every mean."""
+"""A smooth function of the means: returns its value and its gradient."""
 
 
 def estimate_mean(moments: Moments) -> Estimate:

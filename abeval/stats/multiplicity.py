@@ -120,8 +120,8 @@ def _checked(p_values: ArrayLike) -> Floats:
     return p
 
 
+# From these degrees of freedom on, t equals the normal in these integrals.
 _LARGE = 1e6
-"""Degrees of freedom from which t is the normal to double precision of these integrals."""
 
 
 def dunnett_p_values(p_values: ArrayLike, loadings: ArrayLike, df: float = math.inf) -> Floats:

@@ -20,10 +20,10 @@ from abeval.stats.distributions import check_alpha, two_sided_quantile
 from abeval.stats.records import Bools, Floats, Integers, Interval, Refusal, RefusalReason, finite
 
 MIN_ESS = 100.0
-"""Least effective sample size for an estimate: below, intervals cover too little."""
+"""Smallest effective sample size: below it, intervals cover too little."""
 
 MAX_UNSUPPORTED = 0.05
-"""Largest share of evaluation probability on actions never taken: their rewards are missed."""
+"""Largest share of evaluation probability on actions never taken."""
 
 MEAN_WEIGHT_ALPHA, MEAN_WEIGHT_SLACK = 1e-4, 0.05
 """Propensities are wrong if the mean weight differs from 1 at this level and by more than this.
@@ -31,10 +31,10 @@ MEAN_WEIGHT_ALPHA, MEAN_WEIGHT_SLACK = 1e-4, 0.05
 The mean of skewed weights is below 1 more often than a t-test assumes."""
 
 MIN_REWARDS = 5.0
-"""Least effective number of rewarded rows for an interval."""
+"""Smallest effective number of rewarded rows for an interval."""
 
 PRIOR_ROWS = 50.0
-"""Rows with the overall mean reward that are added to the rows of every action."""
+"""Prior rows with the overall mean reward, added to each action."""
 
 WEIGHTED = ("replay", "ips", "clipped_ips", "snips")
 """Estimators without a model of the reward."""
@@ -43,7 +43,7 @@ MODELLED = ("dm", "dr", "sndr", "switch_dr", "dros")
 """Estimators that need predictions."""
 
 Refit = Callable[[Floats], Floats]
-"""Influence of each row through the predictions, from the coefficient of each row's residual."""
+"""Each row's influence through the predictions, from the residuals' coefficients."""
 
 
 class Spread(NamedTuple):

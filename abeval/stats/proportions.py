@@ -15,7 +15,7 @@ from abeval.stats.records import Effect, Floats, Interval, Lift, Refusal
 _HALF = math.log(2)
 _ANGLES = np.linspace(0, np.pi / 2, 65)
 Measure = Callable[[float, float], float]
-"""An effect as a function of control's and treatment's share."""
+"""An effect as a function of both shares, control's first."""
 
 
 def fisher(x_c: int, n_c: int, x_t: int, n_t: int) -> float:

@@ -13,7 +13,7 @@ from abeval.stats.moments import Moments
 from abeval.stats.records import Estimate, Floats, Integers, Interval, Refusal
 
 PARTS = 2_000_000
-"""Weight of a value below the quantile; the two values beside the quantile have a part of it."""
+"""Weight of a value below the quantile; the two neighbours get a part of it."""
 
 
 class Step(NamedTuple):
@@ -87,10 +87,10 @@ def distribution_of(values: Floats, times: NDArray[np.integer] | None = None) ->
 
 
 MIN_TAIL = 10
-"""Independent values beyond a quantile: with fewer, its interval ends among the last values."""
+"""With fewer independent values beyond a quantile, its interval ends among the last."""
 
+# Standard errors always come from the ends of a 95 % interval.
 _Z = two_sided_quantile(0.05)
-"""The ends that give the standard errors are those of a 95 % interval, whatever the level."""
 
 
 class SidedEstimate(NamedTuple):

@@ -19,24 +19,24 @@ from numpy.typing import ArrayLike
 from abeval.stats.records import Bools, Floats, Integers, Interval, Lift, Refusal
 
 MOST = 20_000
-"""So many assignments are all listed; of more, some are drawn."""
+"""Up to this many assignments all are listed; of more, some are drawn."""
 
 DRAWS, SEED = 9_999, 0
-"""Assignments that are drawn, and their seed, where a caller names none."""
+"""Default number of drawn assignments, and their seed."""
 
+# Statistics this close to the observed one count as equal, for rounding.
 _ALIKE = 1 - 1e-9
-"""A statistic as large as the observed one, up to rounding."""
 
+# Smaller weights of groups with both arms are rounding.
 _NONE = 1e-9
-"""Of the weight that groups with both arms have together, up to rounding."""
 
 _STEPS = 40
 
+# A log lift beyond this counts as unbounded.
 _FARTHEST = 20.0
-"""A logarithm of a lift beyond which it has no end."""
 
+# Precision of an end, relative to its distance from the estimate.
 _PRECISION = 1e-4
-"""Of an end of an interval, in shares of its distance from the estimate."""
 
 
 class Assignments(NamedTuple):

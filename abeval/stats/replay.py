@@ -14,7 +14,7 @@ from abeval.stats.records import Bools, Floats, Refusal, finite
 from abeval.stats.skewed import as_normal
 
 THIN = 16
-"""Splits of one product of matrices: BLAS computes so few rows in one thread, without spinning."""
+"""Splits per matrix product: for so few rows BLAS uses one thread, without spinning."""
 
 
 class AAReplay(NamedTuple):

@@ -15,10 +15,10 @@ from abeval.stats import effects
 from abeval.stats.records import Adjusted, Effect, Estimate, Floats, Refusal, finite
 
 DRAWS, SEED = 2000, 0
-"""Draws of a bootstrap or a permutation test, and their seed, where a caller names none."""
+"""Default number of draws of bootstrap and permutation test, and their seed."""
 
 MIN_BUCKETS, MIN_DAYS = 8, 7
-"""Fewer sub-buckets, or days in their place, have no standard error to be trusted."""
+"""With fewer sub-buckets, or days instead, no standard error is reliable."""
 
 Statistic = Callable[[Floats], Floats]
 

@@ -123,8 +123,8 @@ def _look(difference: float, width: float, log_p: float) -> AlwaysValid:
 
 Spending = Literal["obrien_fleming", "obrien_fleming_total", "pocock", "power"]
 
+# Beyond these standard deviations the path's density is 0 in double precision.
 _REACH = 9.0
-"""Standard deviations beyond which the density of the path is below double precision."""
 
 
 class Bounds(NamedTuple):

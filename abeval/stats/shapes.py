@@ -19,7 +19,7 @@ from abeval.stats.resampling import permutation_p_value
 Scale = Literal["relative", "absolute"]
 
 STEADY = 4.0
-"""Standard errors that every window's value must be above zero for a relative effect."""
+"""Effects are relative if every value is this many standard errors above zero."""
 
 
 _NOT_FINITE = "effects and covariances must be finite"

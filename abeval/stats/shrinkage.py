@@ -15,14 +15,14 @@ from abeval.stats.distributions import brentq, check_alpha
 from abeval.stats.records import Floats, Interval, Refusal, finite
 
 FEWEST = 5
-"""Effects below which no spread is estimated."""
+"""With fewer effects no spread is estimated."""
 
 _NODES = 200
+# Range of log(variance of true effects / noise).
 _REACH = -14.0, 28.0
-"""Of the log of the variance of true effects over that of the noise."""
 
+# Variances whose log-density is lower by this much are dropped.
 _NEGLIGIBLE = 14.0
-"""How far a log-density falls where a variance does not count any more."""
 
 
 class Spreads(NamedTuple):

@@ -29,23 +29,23 @@ METHOD = "permutation_moments"
 """Id of the test."""
 
 TINY = 1e-5
-"""Below this skewness a distribution is the normal."""
+"""Below this skewness a distribution is taken as normal."""
 
 _ROUNDING = 1e-9
+# Largest log ratio tried: a lift that is not rejected there is unbounded.
 _FAR = math.log(1e4)
-"""Logarithm of the largest ratio tried: a lift not rejected there has no end on its side."""
 
+# Lowest log10 of a p-value: brentq needs finite numbers.
 _FLOOR = -400.0
-"""Of the logarithm of a p-value that is compared with a level."""
 
+# Distances from the difference, in standard errors, at which its end is sought.
 _STEPS = tuple(3.0 * 2**k for k in range(12))
-"""Standard errors from the difference at which its end is looked for."""
 
 FINDABLE = 2.8
-"""Standard errors of an effect that four of five experiments find at 5 %."""
+"""Standard errors of an effect that has a power of 80 % at 5 %."""
 
+# Largest loss looked at: without values there is no spread.
 _MOST_LOSS = 0.9
-"""A loss that is looked at takes no more than this share: without values there is no spread."""
 
 
 class Spread(NamedTuple):

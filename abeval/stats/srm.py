@@ -16,13 +16,13 @@ from abeval.stats.multiplicity import adjust
 from abeval.stats.records import Floats, Refusal, finite
 
 CHI_SQUARE_MINIMUM = 5.0
-"""Smallest expected count at which chi-square is believed (Cochran 1954)."""
+"""Smallest expected count for a chi-square test (Cochran 1954)."""
 
 MANY = 1000.0
-"""From so many expected units of an arm on, their sum over strata is normal."""
+"""From this many expected units of an arm on, their sum over strata is taken as normal."""
 
 CHANGED = 1e-6
-"""P-value, for one day or one cut, below which the split is not the same throughout."""
+"""Below this p-value of one day or one cut, the split has changed."""
 
 APART = 1e-3
 """P-value below which two stretches are apart, once the split is known to have changed.
@@ -30,11 +30,11 @@ APART = 1e-3
 A change that is missed biases, one too many costs hardly anything.
 """
 
+# Prior units that arrived as planned: tuned to mismatches of about one percent.
 _PRIOR = 10_000.0
-"""Units that arrived as promised before the first: tuned to mismatches of about one percent."""
 
+# Outcomes this close in probability to the observed one count as equally likely.
 _ALIKE = 1 + 1e-7
-"""Outcomes are as likely as the observed one up to the rounding of their probabilities."""
 
 
 class SRM(NamedTuple):

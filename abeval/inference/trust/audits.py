@@ -23,7 +23,7 @@ Cells = Mapping[str, Mapping[str, Audited]]
 """Cell → variant → what an audit counts there."""
 
 SHOWN = 3
-"""So many cells are listed in a message."""
+"""Cells that a message lists at most."""
 
 
 class Uneven(NamedTuple):

@@ -19,11 +19,11 @@ from abeval.results import Check, CheckStatus
 from abeval.stats import multiplicity
 
 ROW_COLUMNS = frozenset({"unit_id", "variant", "ts", "request_id", "impression_id"})
-"""What decides which rows there are, and whose: all metrics depend on it."""
+"""Columns that decide which rows exist and whose they are: all metrics need them."""
 
 SRM = "srm"
 SRM_PART = 0.25
-"""The split as a whole is tested at a quarter of the budgets: .01 and .001, as is customary."""
+"""The overall split gets a quarter of the budgets: 0.01 and 0.001, as is customary."""
 
 
 class Limits(NamedTuple):
@@ -81,7 +81,7 @@ def skipped(why: str, name: str = "", remedy: str = "") -> Finding:
 
 
 Find = Callable[[Analysis], Finding | list[Finding] | None]
-"""What a check counts or tests: one finding, one for each of its parts, or None without data."""
+"""Runs a check: one finding, a list of findings, or None without data."""
 
 
 class Row(NamedTuple):

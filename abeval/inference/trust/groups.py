@@ -21,11 +21,11 @@ from abeval.results.trust import AAResult
 
 DENOMINATORS, AA = "denominators", "aa"
 
+# Metrics with a smaller p-value are named in the message.
 _NAMED = 0.01
-"""Metrics with a smaller p-value are named in the message."""
 
+# Reasons that stop the denominator's test but not the ratio's.
 _NO_TEST = ("too_skewed", "split_changed")
-"""Reasons that stop the denominator's test but not the ratio's."""
 
 
 def balance(

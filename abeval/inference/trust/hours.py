@@ -22,7 +22,7 @@ from abeval.stats import faults
 from abeval.stats.records import Floats
 
 MOST_HOURS = 24 * 400
-"""Of a longer log, as one time of 1970 makes it, hours are not compared; a [period] cuts it."""
+"""Longer logs are not compared by hour: a single time of 1970 makes one."""
 
 _NO_HOURS = "no times, over 400 days, no audit, or variants in turn: hours cannot be compared"
 _DAY_CHANCE = 1e-4

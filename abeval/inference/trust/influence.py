@@ -21,27 +21,27 @@ from abeval.stats import influence
 from abeval.stats.moments import Moments
 
 FEWEST_UNITS = 100
-"""Of fewer units some always make much of the variance."""
+"""Among fewer units, some always make much of the variance."""
 
 FEWEST_APART = 10
-"""Where fewer units have another value than the rest, one of them is all of the variance."""
+"""If fewer units have an unusual value, one of them is all of the variance."""
 
+# Cap on how many times as far out as the next unit.
 _MOST = 1e6
-"""Times as far out as the next, beyond which no more is told."""
 
+# A unit with a smaller share of the variance decides nothing.
 _MUCH = 0.3
-"""Share of a variance, below which one unit decides nothing."""
 
+# Largest outlier group: this many units, and one in so many of its variant.
 _MOST_UNITS, _ONE_IN = 20, 50
-"""A group that stands apart has at most so many units, and one in so many of its variant."""
 
+# Effects are also shown without this many of their most influential units.
 _LEFT_OUT = 10
-"""Each effect is also shown without so many units, those that move it most."""
 
 _ONE_SIDED = 0.001
 
+# If more units than this share act like machines, the product itself is periodic.
 _COMMON = 0.05
-"""If more of all units come by the clock, the product, or the treatment, is so."""
 
 
 _Arm = tuple[Moments, influence.Group]

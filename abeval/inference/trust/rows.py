@@ -15,8 +15,8 @@ from abeval.metrics.definition import row_values
 from abeval.results import CheckStatus
 from abeval.results import format as fmt
 
+# If chance would mix this many ids and they are not mixed, whole ids were randomised.
 _PLAIN = 20
-"""So many ids that chance would mix, and that are not, show that they were randomised whole."""
 
 
 def _set_aside(analysis: Analysis, log: str, reason: str, what: str) -> Finding:

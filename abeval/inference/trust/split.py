@@ -27,25 +27,25 @@ from abeval.stats import multiplicity, srm
 from abeval.stats.records import Refusal
 from abeval.stats.srm import CHI_SQUARE_MINIMUM, SRM
 
+# Unknown variants that a message lists at most.
 _LISTED = 5
-"""Variants that the experiment does not name are listed up to these."""
 
+# Periods, dimensions and hours with a smaller p-value are named in the message.
 _NAMED = 0.01
-"""A stretch, a place or an hour is named in the message where its p-value is smaller."""
 
+# Below this p-value of the whole split, an uneven cell is more likely its fault.
 _SOUND = 0.001
-"""With a smaller p-value of the whole split, its fault is the likelier reason of an uneven cell."""
 
+# With more hours only days are tested, for each hour is one more cell.
 _MOST_HOURS = 24 * 62
-"""Of more hours only the days are tested: each is a cell of its own."""
 
 
+# The cell of an entry, by dimension of time.
 _WHEN: dict[str, Callable[[Entered], str]] = {
     "entry day": lambda one: one.entry_day,
     "entry hour": lambda one: f"{one.entry_day} {one.entry_hour:02}:00",
     "hour of the day": lambda one: f"{one.entry_hour:02}:00",
 }
-"""When units entered: the cell of an entry."""
 
 
 def _by_segment(analysis: Analysis, name: str) -> dict[str, list[list[int]]]:
