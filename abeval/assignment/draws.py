@@ -40,6 +40,7 @@ def slot(h: int) -> int:
 
 def sub_bucket(h: int, count: int = SUB_BUCKETS) -> int:
     """Return the sub-bucket for resampling, independent of the slot."""
+    # Digits above those of the slot, so independent of the variant.
     return (h // SLOTS) % count
 
 
@@ -82,6 +83,7 @@ def java_hash(text: str) -> int:
 
 
 def _signed(h: int) -> int:
+    # Two's complement: flip the sign bit, then subtract it.
     return ((h & 0xFFFFFFFF) ^ 0x80000000) - 0x80000000
 
 
@@ -95,6 +97,7 @@ def unit_text(unit: object) -> str:
         return str(unit)
     if isinstance(unit, (int, np.integer, UUID)) and not isinstance(unit, bool):
         return str(unit)
+    # Floats and dates have no text that all engines agree on.
     what, hint = f"unit id {unit!r} is of type {type(unit).__name__}", "cast ids to text or integer"
     # The nulls of pandas by name, for it need not be imported.
     if unit is None or type(unit).__name__ in ("NAType", "NaTType"):
@@ -233,6 +236,7 @@ def shares(weights: Mapping[str, float], size: float) -> tuple[Range, ...]:
 def _flagsmith(text: str, _: int) -> int:
     """Draw again with the id repeated if the draw is exactly 100 %."""
     repeated = text
+    # Flagsmith's own rule, for a draw of 100 % is outside all ranges.
     while (rest := int(md5(repeated), 16) % FLAGSMITH_STEPS) == FLAGSMITH_STEPS - 1:
         repeated += f",{text}"
     return rest

@@ -104,6 +104,7 @@ def interleave(
         raise ExperimentError(wrong, "give the list of each ranker, its items best first")
     most = length or (MAX_OPTIMIZED if method == "optimized" else sum(map(len, lists.values())))
     request = unit_text(request_id)
+    # Sorted, so that the order of the rankers cannot change the list.
     ordered = {ranker: lists[ranker] for ranker in sorted(lists)}
     return _METHODS[method](ordered, most, lambda what: md5_60(salt, f"{request}:{what}"))
 
@@ -129,6 +130,7 @@ def _team_draft(lists: _Lists, length: int, draw: _Draw) -> tuple[Drafted, ...]:
         for ranker, own in lists.items():
             while next_of[ranker] < len(own) and own[next_of[ranker]] in drafted:
                 next_of[ranker] += 1
+        # From here on all items would come from the other rankers.
         if any(next_of[ranker] == len(own) for ranker, own in lists.items()):
             break
         order = order or draft_order([*lists], len(drafted) + 1, draw)
@@ -159,6 +161,7 @@ def _probabilistic(lists: _Lists, length: int, draw: _Draw) -> tuple[Drafted, ..
     while len(drafted) < length and all(weights.values()):
         place = len(drafted) + 1
         team, other = draft_order([*lists], 2 * place - 1, draw)
+        # A point on the cumulative weights of the team's remaining items.
         number = draw(f"{place}:item") / 2.0**60 * sum(weights[team].values())
         chosen = None
         for item, weight in weights[team].items():

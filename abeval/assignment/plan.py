@@ -263,6 +263,7 @@ class Plan:
         salts = [self.split.salt]
         salts += [self.layer[0].salt] if self.layer else []
         salts += [self.holdout.salt] if self.holdout else []
+        # Two draws with one salt would be the same draw.
         if len({*salts}) < len(salts):
             hint = "give each its own, or the variants get unlike units"
             raise ExperimentError("split, layer and holdout share a salt", hint)
@@ -322,6 +323,7 @@ class Plan:
         if text in self.overrides:
             return Placement(text, self.overrides[text], "override", analysed=False)
         labels = {step: stage.label(text) for step, stage in self._stages.items()}
+        # The first step that does not let the unit pass decides.
         shut: Reason | None = next((step for step in labels if labels[step] is None), None)
         if shut != "holdout" and text in self.sticky:
             return Placement(text, self.sticky[text], "sticky", analysed=True)

@@ -80,6 +80,7 @@ class Firebase(Scheme):
 
     def _stages(self, weights: Weights) -> Iterator[Stage]:
         ranges = shares(weights, 100_000_000)
+        # Firebase's ranges are open below and closed above.
         closed = tuple(Range(r.label, r.start + 1 if r.start else 0, r.stop + 1) for r in ranges)
         draw = Draw("sha256", f"{self.seed}." if self.seed else "", modulus=100_000_000)
         yield Stage(draw, closed)
@@ -306,6 +307,7 @@ class Unleash(Scheme):
             raise ExperimentError(f"the weights of an Unleash scheme sum to {total:g}", hint)
         draw = Draw("murmur3", f"{self.group}:", modulus=100)
         yield _between(draw, 0, math.floor(self.rollout))
+        # A second seed makes the variant independent of the rollout.
         draw = draw._replace(modulus=int(total), seed=UNLEASH_VARIANT_SEED)
         yield Stage(draw, shares(weights, int(total)))
 

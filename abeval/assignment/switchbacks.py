@@ -40,6 +40,7 @@ def turns(schedule: Schedule, slots: ArrayLike, per_day: int, days: int) -> Turn
         return Turns(day, time % 2 == 1)
     fortnight, place = np.divmod(np.arange(days), _FORTNIGHT)
     pair, second = fortnight * _WEEK + place % _WEEK, place >= _WEEK
+    # Days without a partner a week later are paired in their order.
     lone = np.flatnonzero(~second & (np.arange(days) + _WEEK >= days))
     order = np.arange(len(lone))
     pair[lone], second[lone] = _WEEK * (days // _FORTNIGHT + 1) + order // 2, order % 2 == 1
@@ -77,5 +78,6 @@ def schedule_of(
     for cluster in clusters:
         for number, (coin, side) in enumerate(zip(coins.tolist(), sides.tolist(), strict=True)):
             begins = start + number * length
+            # The coin of the cluster; `side` gives partner slots opposite variants.
             own = (md5_60(salt, f"{cluster}:{coin}") + side) % 2
             yield Slot(cluster, begins, min(begins + length, end), variants[own])

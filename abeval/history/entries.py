@@ -46,6 +46,7 @@ def add(
     read = _read(results)
     parts = [rows_of(result, shipped) for result in read]
     sources = [rows[0].source for rows in parts if rows]
+    # Two results of one source would replace each other.
     twice = next((source for source in sources if sources.count(source) > 1), None)
     if twice is not None:
         what = f"two results of the same kind ({twice}) of {experiment_of(read[0])!r} were named"
@@ -65,6 +66,7 @@ def _put_source(rows: list[HistoryRow], new: Sequence[HistoryRow]) -> AddedSourc
     if new[0].digest in digests:
         return AddedSource(key[1], "unchanged", len(new), 0, bare)
     replaced = len(rows) - len(others)
+    # In place, for the caller writes the list that it holds.
     rows[:] = [*others, *new]
     return AddedSource(key[1], "replaced" if replaced else "added", len(new), replaced, bare)
 
@@ -114,6 +116,7 @@ def rows_of(result: Addable, shipped: frozenset[str] | None) -> tuple[HistoryRow
             ]
         case InterleavingResult():
             rows = [*_of_preferences(result)]
+    # The digest must not depend on the order of keys.
     text = json.dumps(content, sort_keys=True, default=str).encode("utf-8", "backslashreplace")
     digest = hashlib.sha256(text).hexdigest()[:32]
     return tuple(replace(row, **_writable(row) | {"digest": digest}) for row in rows)

@@ -86,8 +86,10 @@ class _Analyses:
         if row.variant in models and row.source != "replay":
             return row.experiment, row.variant
         serving = [variant for variant, model in models.items() if model == row.variant]
+        # A single treatment without a model name serves whatever was replayed.
         if not serving and [*models.values()] == [None]:
             serving = [*models]
+        # A model stands for a variant only if exactly one variant serves it.
         return (row.experiment, serving[0]) if len(serving) == 1 else None
 
     def effect(self, row: HistoryRow) -> tuple[Case, Effect] | str:
@@ -124,6 +126,7 @@ def measures_of(rows: Sequence[HistoryRow]) -> Measures:
                 continue
             case, effect = answer
             groups.setdefault((row.side, row.metric), (row, {}))[1][case] = effect
+    # A metric may change role or direction: the last analysis counts.
     last = {row.metric: row for row in analyses.rows}
     measures = tuple(_measure(row, last.get(row.metric), own) for row, own in groups.values())
     shipped = frozenset((r.experiment, r.variant) for r in analyses.rows if r.shipped)

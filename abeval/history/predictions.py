@@ -62,6 +62,7 @@ def predicted(predictor: Measure, target: Measure, alpha: float) -> Predicted | 
     slope = latent.slope(fitted, alpha)
     step, typical = float(np.median(np.abs(x))), float(np.median(x_se))
     held_out = latent.held_out(fitted)
+    # Without the noise of `y` itself, which no prediction can remove.
     error = ((y - held_out.without) ** 2 - y_se**2) * held_out.precision
     row = replace(
         row,
@@ -121,6 +122,7 @@ def chosen(predictions: Sequence[Predicted], alpha: float) -> Choice | None:
     # Without a predictor the gain is 0: it is the choice where all others do harm.
     gain = np.vstack([gain, np.zeros(len(experiments))])
     others = gain.sum(1, keepdims=True) - gain
+    # Each experiment is predicted by the choice that the others make.
     picked = others.argmax(0)
     best = int(gain.sum(1).argmax())
     held = float(gain[picked, np.arange(len(experiments))].sum())

@@ -88,6 +88,7 @@ def _online(history: Measures, names: Sequence[str] | None) -> list[Measure]:
     measures = history.of("online")
     if names:
         return named(measures, names, "online")
+    # Diagnostics are shown only if there is nothing else.
     judged = [m for m in measures if m.role in ("goal", "guardrail")] or measures
     return sorted(judged, key=lambda m: m.role != "goal")
 
@@ -97,6 +98,7 @@ def _offline(history: Measures, names: Sequence[str] | None) -> list[Measure]:
     if names:
         return named(measures, names, "offline")
     known = {measure.metric: measure for measure in measures}
+    # Metric names have the cut-off after `@`, as in `ndcg@10[lin]`.
     cuts = [int(k) for m in known if (k := m.partition("@")[2].partition("[")[0]).isdigit()]
     at_k = [name.format(k=max(cuts, default=0)) for name in _OFFLINE_AT_K]
     of_lists = [name for name in known if name.startswith("preference:")]

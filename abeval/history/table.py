@@ -77,6 +77,7 @@ def changing(path: Path) -> Iterator[list[HistoryRow]]:
             if is_changed:
                 _write(connection, written, rows)
         if is_changed:
+            # After the connection is closed, so that all rows are in the file.
             write_bytes(path, written.read_bytes())
 
 
@@ -108,10 +109,12 @@ def _opened(path: Path, scratch: Scratch) -> Iterator[tuple[duckdb.DuckDBPyConne
     check_readable(path, path)
     try:
         if path.exists():
+            # With a write-ahead log, the file alone is not complete.
             if path.with_name(f"{path.name}.wal").exists():
                 why = f"{path} is open in another program, or was not closed"
                 hint = "close it there, or open it once with DuckDB and run checkpoint"
                 raise ExperimentError(f"{why}: it has a write-ahead log", hint)
+            # A failure on the copy leaves the history as it was.
             shutil.copyfile(path, copy)
         connection = open_database(
             str(scratch.path / "history.duckdb"), folders=[str(scratch.path)]
@@ -136,6 +139,7 @@ def _opened(path: Path, scratch: Scratch) -> Iterator[tuple[duckdb.DuckDBPyConne
                 listed = f"from parquet_kv_metadata({file}) where key = {literal(_KEY)}"
                 signature = f"select decode(value) {listed}"
             answer = connection.execute(signature).fetchall()
+            # Histories of older versions have no digest and are read all the same.
             signatures = {digest for (digest,) in answer if digest}
             values = _values(connection)
             if not signatures <= {_digest(values)}:
@@ -155,6 +159,7 @@ def _values(connection: duckdb.DuckDBPyConnection) -> list[dict[str, Any]]:
 
 def _digest(values: Sequence[Mapping[str, Any]]) -> str:
     """Return a digest of rows that ignores their order and missing values."""
+    # Columns added by later versions must not change old digests.
     rows = ({name: v for name, v in row.items() if v is not None} for row in values)
     texts = sorted(json.dumps(row, sort_keys=True) for row in rows)
     return hashlib.sha256("\n".join(texts).encode()).hexdigest()

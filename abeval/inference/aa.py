@@ -51,6 +51,7 @@ def without_past(sums: BucketSums) -> BucketSums:
 def skewness_of(compared: Skewed) -> float:
     """Return the skewness of unit values, pooled over both variants."""
     arms = [(arm, s.share) for s in compared.strata for arm in (s.control, s.treatment)]
+    # Third standardised moment of all units together: m₃ / m₂^1.5.
     square = sum(arm.square for arm, _ in arms) / compared.units
     cube = sum(arm.cube for arm, _ in arms) / compared.units
     return cube / square**1.5 if square > 0 else 0.0
@@ -136,6 +137,7 @@ def aa_replays(
     experiment = analysis.experiment
     variant, share = most_uneven(experiment, counts)
     refused, skewed = _tests_of_rows(analysis, variant, comparisons)
+    # A metric whose row has another test is not judged by a replay of t.
     replayed = {name: one for name, one in sums.items() if name not in refused}
     if experiment.inference.adjust in ("cuped", "regression"):
         replayed = {name: without_past(one) for name, one in replayed.items()}
@@ -143,7 +145,9 @@ def aa_replays(
     p_values, impossible = aa_p_values(replayed, share, runs, seed, skewed)
     alpha, tests = experiment.alpha, max(1, len(p_values))
     z = special.ndtri(1 - experiment.trust.alpha_warn / tests)
+    # Largest rate that a correct test is likely to show, Bonferroni over metrics.
     most = alpha + z * (alpha * (1 - alpha) / runs) ** 0.5
+    # Chance alone seldom makes two independent replays reject too often.
     again = {name: replayed[name] for name, p in p_values.items() if np.mean(p < alpha) >= most}
     p_values |= aa_p_values(again, share, runs, seed + 1, skewed)[0]
     return AAResult(
@@ -206,6 +210,7 @@ def aa_p_values(
             ).p_values
             p_values |= dict(zip(group, columns.T, strict=True))
         except Refusal as refusal:
+            # One bad metric must not cost its group the replay: retry each alone.
             if len(group) > 1:
                 queue += [[name] for name in group]
             else:

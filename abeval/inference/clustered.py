@@ -43,6 +43,7 @@ def is_of_rows(metric: Metric) -> bool:
 
 def tossed(treated: Bools, coin: Integers) -> randomisation.Assignments:
     """Draw alternative schedules by the same design, as many as memory allows."""
+    # At least 999 draws, so that p can be as small as 0.001.
     draws = max(999, min(randomisation.DRAWS, _CELLS // len(treated)))
     return _tossed(treated.tobytes(), coin.astype(np.int64).tobytes(), draws)
 
@@ -77,6 +78,7 @@ class Lagged(NamedTuple):
             return None
         chosen = np.flatnonzero((own.turns.before >= 0) & (sums[:, 9::2].sum(axis=1) > 0))
         before, treated = own.turns.before[chosen], own.variant == 1
+        # Carry-over and effect are only told apart if variants repeat and change.
         if len(np.unique(own.variant[chosen] == treated[before])) < 2:
             return None
         drawn = tossed(treated, own.turns.coin)
@@ -94,6 +96,7 @@ def carry_over(slots: Lagged) -> float | None:
     compared by the variant of the slot before.
     """
     score = 1 / np.arange(1, slots.y.shape[1] + 1)
+    # Centred within each slot, so that the slot's level does not count.
     centred = score - (slots.x @ score / slots.x.sum(axis=1))[:, None]
     change, weight = (slots.y * centred).sum(axis=1), (slots.x * centred**2).sum(axis=1)
     return or_none(Randomised(change, weight, slots.before, slots.drawn, slots.within).p_value)
@@ -126,6 +129,7 @@ def balance(plan: Switchback, slots: Turns, treated: Bools) -> float:
     """Test whether treated slots are balanced over hours and weekdays."""
     day, time = np.divmod(slots.number, plan.per_day)
     member = np.hstack([np.eye(plan.per_day)[time], np.eye(_WEEK)[day % _WEEK]])
+    # Row 0 is the observed schedule; the others are drawn by the same design.
     size, every = member.sum(axis=0), np.vstack([treated, tossed(treated, slots.coin).treated])
     spread = ((every @ member - size / 2) ** 2 / np.maximum(size, 1)).sum(axis=1)
     return (1 + int((spread[1:] >= spread[0] * (1 - 1e-9)).sum())) / len(spread)
@@ -192,6 +196,7 @@ def compare_clusters(
             y, prefix = y - past, "cuped_"
         test = Randomised(y, x, treated, drawn, within)
         difference = test.difference
+        # With so few assignments no result could be significant.
         if test.least > rule.alpha:
             needed = randomisation.fewest(rule.alpha, coin)
             return replace(bare, reason="too_few_units", units_needed=needed)
@@ -223,6 +228,7 @@ def _past(y: Floats, x: Floats, y0: Floats, x0: Floats) -> Floats | None:
     """
     if not x0.any() or not x.any():
         return None
+    # Residuals from the overall ratio, as for any linearised ratio.
     before, now = y0 - y0.sum() / x0.sum() * x0, y - y.sum() / x.sum() * x
     square = float(before @ before)
     return None if square == 0 else before * float(before @ now) / square
@@ -238,6 +244,7 @@ def costs(metrics: Sequence[Metric], aggregates: Aggregates) -> Iterator[Cluster
         y, x, _, _, yy, yx, xx, units = sums.T
         above, below = (np.bincount(own.variant, one) for one in (y, x))
         ratio = (above / np.where(below == 0, 1.0, below))[own.variant]
+        # Σ (y − R·x)² within each cluster.
         squares = yy - 2 * ratio * yx + ratio**2 * xx
         with suppress(Refusal):
             icc, effect = clusters.alike(units, y - ratio * x, squares, len(below))

@@ -115,6 +115,7 @@ def compare_total(analysis: Analysis, metric: Metric, arms: Arms) -> Comparison:
     if aggregates.clusters is not None:
         top, below = (clustered.sums_per_unit(metric, aggregates, place) for place in (0, 1))
         first = aggregates.clusters.variant == [*analysis.experiment.variants].index(arms.control)
+        # Scale to control's mean denominator, so that the ratio's margin applies.
         top[:, [0, 2]] *= below[first, 1].sum() / below[first, 0].sum()
         rule = rule_of(analysis, metric, arms)
         return clustered.compare_clusters(top, analysis.experiment, aggregates, arms, rule)
@@ -193,6 +194,7 @@ def _information(metric: Metric | None, arms: Sequence[Moments]) -> float:
     if len(arms) < 2:
         return 0.0
     if metric is None:
+        # Unit-days take the place of a variance, up to a constant.
         return 1 / sum(1 / arm.n for arm in arms)
     try:
         values = [means.estimate(metric, arm) for arm in arms]

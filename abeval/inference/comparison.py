@@ -150,6 +150,7 @@ class Comparison:
         Raises:
             TypeError: There is no effect.
         """
+        # At most one special test replaced the large-sample test.
         if self.rare is not None:
             exact = special_tests.compare_counts(self.rare, level, is_share=True)
             return Interval(exact.low, exact.high)
@@ -169,6 +170,7 @@ class Comparison:
     def values(self) -> Values:
         """Return the values of an effect row; an unbounded lift has no ends."""
         effect, lift = self.effect, self.lift
+        # JSON has no infinity: an unbounded lift has no ends.
         ends = lift if lift is not None and lift.bounded else None
         return Values(
             control=self.control,
@@ -215,6 +217,7 @@ def refused(units_control: int, units: int, reason: Reason) -> Comparison:
 
 def reason_of(refusal: Refusal) -> Reason:
     """Translate a refusal of the statistics into a reason of the result."""
+    # The result calls this reason otherwise.
     if refusal.reason == "zero_denominator":
         return "empty_denominator"
     return cast(Reason, refusal.reason) if refusal.reason in get_args(Reason) else "not_finite"

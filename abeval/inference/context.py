@@ -105,6 +105,7 @@ def partial_days(experiment: Experiment, days: Sequence[DayRows]) -> frozenset[s
 
 def accounting(aggregates: Aggregates) -> tuple[Account, ...]:
     """Count the rows of each log: read, used, and left out by reason."""
+    # A reason without rows would only be noise.
     accounts, rows = [], [one for one in aggregates.accounts if one.rows]
     for log in dict.fromkeys(one.log for one in aggregates.accounts):
         own = [(one.reason, one.rows) for one in rows if one.log == log]
@@ -172,6 +173,7 @@ def _winners_curse(
     average (type M error; Gelman and Carlin 2014). With several looks, none:
     planned ends have a correction of their own.
     """
+    # Planned looks have a correction of their own.
     is_fixed = analysis.experiment.inference.looks == "fixed"
     for row in rows if is_fixed else ():
         effect = comparisons[row.metric, row.variant].effect
@@ -315,6 +317,7 @@ def _of_one_variant(analysis: Analysis) -> Iterator[_Note]:
     for name in analysis.experiment.segment_names if aggregates.clusters is None else ():
         cells = aggregates.cells(metric.name, SEGMENT + name)
         variants = [tuple(pooled(analysis.moments(metric, SEGMENT + name, c))) for c in cells]
+        # Values of the assignment itself occur in one variant each.
         often = [variants.count(own) >= _LIKELY and len(own) == 1 for own in {*variants}]
         if len(often) > 1 and all(often):
             yield "one_variant", {"segment": name, "values": len(cells)}

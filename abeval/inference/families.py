@@ -49,6 +49,7 @@ def in_range(metric: Metric, comparison: Comparison, alpha: float) -> InRange | 
         return None
     low, high = metric.within
     bound = low if own.value < (low + high) / 2 else high
+    # The value rests on the variant's units alone: take the smaller df.
     df = min(effect.df, own.units - 1)
     try:
         fixed = effects.from_difference(
@@ -83,6 +84,7 @@ def status_of(
         if value is not None and value.holds:
             return "non_inferior"
         return "worse" if p_value <= alpha else "unclear"
+    # Neither direction is better, so that the row cannot be judged.
     if metric.has_target:
         return "unclear"
     gain = metric.direction.sign * effect.difference
@@ -200,6 +202,7 @@ def _shared(keys: Sequence[Key], comparisons: Comparisons) -> tuple[list[float],
     for comparison in (comparisons[key] for key in keys):
         effect, spread = comparison.effect, comparison.spread
         if effect is None or spread is None or spread.covariance != -spread.control:
+            # Without variances, by the numbers of units.
             share = comparison.units / (comparison.units + comparison.units_control)
         else:
             share = spread.control / effect.se**2

@@ -133,6 +133,7 @@ class Planned(NamedTuple):
 
         Source: Jennison and Turnbull (1989), for the z with the p-value of t.
         """
+        # The bounds are for z, so the t statistic is converted by its p-value.
         z = -float(special.ndtri(effect.p_value / 2)) if effect.p_value > 0 else _WIDEST
         critical = self.critical(information, alpha)[-1]
         level = 2 * float(special.ndtr(-critical))
@@ -177,6 +178,7 @@ def looks_of(
     planned = planned_fractions(experiment)
     before = [share for share in planned if share < now - _NEAR]
     on_plan = any(now - _NEAR <= share <= now for share in planned)
+    # Without information by day, it is taken to grow evenly with the plan.
     fractions = [share / now for share in before]
     if gathered and max(gathered.values()) > 0:
         ends = _ends_of_days(experiment, [one for one in days if one.day in gathered], now)
@@ -272,6 +274,7 @@ def relative_error(effect: Effect, variances: tuple[float, float], units: tuple[
     happen to be few has a small value and, by that, a small variance.
     """
     larger = 0 if units[0] >= units[1] else 1
+    # Rare events may be few in the smaller variant by chance.
     alike = variances[larger] * units[larger] * (1 / units[0] + 1 / units[1])
     value = abs(units[0] * effect.control + units[1] * effect.treatment) / sum(units)
     return math.inf if value == 0 else math.sqrt(max(effect.se**2, alike)) / value

@@ -122,6 +122,7 @@ def _judged(bare: Comparison, sample: _Sample) -> Comparison:
     bare, method = replace(bare, own=treatment), method_of(metric, *arms)
     if not metric.is_mean_or_ratio:
         return comparison.with_difference(bare, control, treatment, method, rule)
+    # Exact tests have no correction for looks.
     counts = special_tests.rare(*arms) if rule.looks is None else None
     if counts is not None:
         effect = special_tests.compare_counts(counts, rule.alpha, metric.unit == "share")
@@ -204,6 +205,7 @@ def strata_of(cells: Sequence[ByStretch], arms: Arms) -> Strata:
             continue
         empty = Moments.of(*[[]] * next(iter(own[0].values())).mean.size)
         pairs = [(one.get(arms.control, empty), one.get(arms.treatment, empty)) for one in own]
+        # Merge the smallest stratum with the next, until all are large enough.
         pairs.sort(key=_smaller)
         while len(pairs) > 1 and _smaller(pairs[0]) < MIN_STRATUM:
             (first, second), rest = pairs[:2], pairs[2:]

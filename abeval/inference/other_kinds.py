@@ -91,6 +91,7 @@ def compare_resampled(metric: Metric, aggregates: Aggregates, arms: Arms, rule: 
     parts = metric.parts or (metric,)
     places, shares = _stretches(aggregates, arms)
     control, treatment = sums = [_sums(parts, aggregates, name, places) for name in arms]
+    # Columns of a split period: units, then y and x of each part.
     width = 1 + 2 * len(parts)
     units = int(control[:, ::width].sum()), int(treatment[:, ::width].sum())
     if 0 in units:
@@ -134,6 +135,7 @@ def _weighed(sums: Floats, shares: Sequence[float]) -> Floats:
     """
     if len(shares) == 1:
         return sums
+    # Divide by units first: periods weigh means, not sums.
     apart = sums.reshape(*sums.shape[:-1], len(shares), -1)
     return np.asarray(np.einsum("...kc,k->...c", apart / apart[..., :1], np.asarray(shares)))
 

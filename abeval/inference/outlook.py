@@ -71,6 +71,7 @@ class Growth(NamedTuple):
             Horizon(units=150.0, value=2.0, sd=2.0)
         """
         units = self._at(self.units, days, design.value_at)
+        # Information is units over relative variance.
         gathered = [n / v for n, v in zip(self.units, self.spreads, strict=True)]
         information = self._at(gathered, days, design.information_at)
         sizes = [abs(value) for value in self.values]
@@ -82,6 +83,7 @@ class Growth(NamedTuple):
         """Return the mean of `splits` over the units entered by then."""
         if not self.splits:
             return 1.0
+        # Units that entered each day, times the variance factor of its split.
         weighed = np.cumsum(np.diff(self.units, prepend=0.0) * self.splits).tolist()
         if days <= len(weighed):
             return self._at(weighed, days, _last) / units
@@ -184,6 +186,7 @@ def level_of(experiment: Experiment, metrics: Sequence[Metric], metric: Metric) 
             whole = variants * sum(weights(experiment, [one.name for one in goals]))
             return alpha * weights(experiment, [metric.name])[0] / whole
         case "by":
+            # Benjamini-Yekutieli compares the smallest p with alpha / (m · Σ 1/i).
             return alpha / tests / sum(1 / place for place in range(1, tests + 1))
         case _:
             return alpha / tests
@@ -326,6 +329,7 @@ def smallest(enough: Callable[[float], bool], start: float, most: float) -> floa
     Raises:
         Refusal: `not_applicable` where the largest is not.
     """
+    # Double until it is enough, then bisect.
     high = start
     while not enough(high):
         if high >= most:

@@ -237,9 +237,11 @@ def draws(correlation: Floats, variants: int, shared: float, looks: int, seed: i
     The correlation is of the metrics, goals first, each in its good direction; `shared` is that of
     two variants' effects on one metric, by the control they share.
     """
+    # Effects of two variants correlate by the control that they share.
     between = np.full((variants, variants), shared) + (1 - shared) * np.eye(variants)
     joint = np.kron(between, correlation)
     values, vectors = np.linalg.eigh(joint)
+    # Matrix square root; rounding may leave eigenvalues just below 0.
     root = vectors * np.sqrt(np.maximum(values, 0.0))
     normal = np.random.default_rng(seed).standard_normal((looks, DRAWS, len(joint)))
     return np.asarray((normal @ root.T).reshape(looks, DRAWS, variants, len(correlation)))
@@ -252,6 +254,7 @@ def odds(gains: Sequence[float], margins: Sequence[float], rule: Rule, steps: Fl
     standard errors at the end. No variant but the first differs from control.
     """
     fractions = np.asarray(rule.fractions)
+    # Brownian motion, seen at the information fractions of the looks.
     paths = np.cumsum(steps * np.sqrt(np.diff(fractions, prepend=0.0))[:, None, None, None], axis=0)
     goals, variants = len(gains), steps.shape[2]
     ended = np.zeros(DRAWS, dtype=np.int8)
@@ -304,6 +307,7 @@ def _family(z: Floats, rule: Rule, look: int) -> Bools:
     limits = [rule.critical(float(level))[look] for level in levels]
     if rule.family in ("none", "bonferroni", "weighted"):
         return np.asarray(z >= limits)
+    # Step-down methods go from the largest |z|, step-up ones from the smallest.
     order = np.argsort(-z, axis=1)
     passed = np.take_along_axis(z, order, axis=1) >= limits
     if rule.family in ("holm", "dunnett"):

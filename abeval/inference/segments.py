@@ -134,6 +134,7 @@ def _with_effect(cells: Cells, of: Sequence[ByStretch], alpha: float) -> list[_C
         one = means.compare_within(cells.metric, moments, cells.arms, Rule(alpha))
         if one.effect is not None and cells.varies(moments):
             is_pooled = one.permuted is not None or one.rare is not None
+            # A pooled error rests on the units of both variants.
             df = one.units_control + one.units - 2 if is_pooled else one.effect.df
             found.append(_Compared(moments, one.effect, df, is_pooled))
     return found
@@ -158,6 +159,7 @@ def _same_lift(cells: Cells, known: Sequence[_Compared]) -> heterogeneity.Hetero
 
 def _reversal(cells: Cells, parts: Sequence[_Compared], shift: composition.MixShift) -> float:
     """Return the p-value of Simpson's paradox: opposite signs within and overall."""
+    # Cells are disjoint, so their errors are independent.
     ses = [share * one.effect.se for share, one in zip(shift.shares, parts, strict=True)]
     try:
         whole = cells.estimates(means.together([one.moments for one in parts]))

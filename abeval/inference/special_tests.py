@@ -140,6 +140,7 @@ class Shape(NamedTuple):
             return self.of_day
         if self.of_day * self.of_all <= 0:
             return max(self.of_day, self.of_all, key=abs)
+        # Geometric: skewness falls about as a power of the days.
         way = min(1.0, math.log(days) / math.log(self.days))
         return float(self.of_day * (self.of_all / self.of_day) ** way)
 
@@ -193,6 +194,7 @@ def by_skewness(
     `scaled` tells whether an effect multiplies values; `are_shares` whether all are 0 or 1.
     """
     spreads = [
+        # Σd³ = skewness · n · (Σd² / n)^1.5.
         Spread(n, square, skewness * n * (square / n) ** 1.5)
         for _, variance, n, _ in values
         for square in [variance * n * (n - 1)]
@@ -209,6 +211,7 @@ def by_skewness(
 
 def _if_needed(compared: Skewed, are_shares: bool) -> Skewed | None:
     skewness = abs(skewed.skewness(compared))
+    # How many times as many units three moments would need.
     times = (skewness / MOST) ** 2
     if times > 1:
         control = sum(stratum.control.units for stratum in compared.strata)

@@ -77,6 +77,7 @@ def _fair(log: InterleavedLog, sums: Floats, centred: Floats | None = None) -> F
     nets = tested - tested.mean(axis=1, keepdims=True)
     # Without the rounding of a third, equal sums have a net of 0.
     nets[np.abs(nets) < 1e-9 * np.abs(tested).max(initial=0)] = 0
+    # The nets of two rankers are opposite: one test says it all.
     several = nets.T if len(nets.T) > 2 else nets.T[1:]
     p_value = min(1.0, len(several) * min(map(symmetry, several)))
     shares = sums.sum(axis=0) / max(sums.sum(), 1)

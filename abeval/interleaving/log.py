@@ -272,6 +272,7 @@ def _by_unit(
     engine.view("credited", credited)
     table = engine.arrays(query("interleaving/unit_credits"))
     unit = np.asarray(table["unit_id"], dtype=np.int64)
+    # Column 0 collects the credit of items without a team.
     place = {name: i for i, name in enumerate(("", *rankers))}
     team = np.array([place[str(name)] for name in table["team"]], dtype=np.int64)
     shape = len(prepared.placed.units.hash), len(place)

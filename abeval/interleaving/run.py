@@ -154,6 +154,7 @@ def _row(
         found = interleaving.preference(one, other, alpha)
     except Refusal as refusal:
         return replace(row, reason=refusal.reason)
+    # A preference of exactly 0 would need infinitely many units.
     needed = interleaving.units_needed(found, alpha) if found.value else None
     numbers = {n: getattr(found, n) for n in ("low", "high", "se", "p_value", "method")}
     much = found.largest > MUCH

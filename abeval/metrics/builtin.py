@@ -29,6 +29,7 @@ def builtin_metrics(long_seconds: float, gap_minutes: float) -> dict[str, Metric
         'Σ clicks / Σ impressions'
     """
     thresholds = {"long_seconds": long_seconds, "gap_minutes": gap_minutes}
+    # Logs have dwell in milliseconds.
     thresholds["long_ms"] = round(long_seconds * 1000)
     return {name: _metric(name, own, thresholds) for name, own in _TABLE["metrics"].items()}
 

@@ -370,6 +370,7 @@ class Metric:
 
 def no_cuts(metric: Metric) -> str | None:
     """Return why a metric has no value in a part of the traffic; None if it has."""
+    # Days of several cells overlap, so their counts do not add up.
     if metric.source.no_cuts is None and ColumnTerm("c_days") in own_terms(metric):
         return "a day may have impressions of several cells"
     return metric.source.no_cuts

@@ -91,6 +91,7 @@ def expression_problem(text: str) -> str | None:
 
 def parsed(text: str) -> exp.Expr:
     """Parse one expression and drop its comments; may raise SqlglotError."""
+    # A copy, for callers change the tree and the cache must not.
     return _parsed_once(text).copy()
 
 
@@ -114,6 +115,7 @@ def _parsed_once(text: str) -> exp.Expr:
 
 
 def _depth(tree: exp.Expr) -> int:
+    # Level by level, for recursion would fail on the trees to be refused.
     depth, level = 0, [tree]
     while level:
         depth, level = depth + 1, [part for node in level for part in node.iter_expressions()]

@@ -35,6 +35,7 @@ _PLAIN = re.compile(
 )
 _COLUMN = re.compile(rf"\b{_NAME}\b")
 
+# Only what cannot fail: no casts, no arithmetic.
 _CHOOSING = re.compile(
     r'(?:\s|"(?:click|dwell_ms|score_\w*)"|[=(),]|[<>](?!>)|'
     rf"\b(?:click|dwell_ms|score_\w*|or|\d+|{_WORDS})\b)*",
@@ -77,6 +78,7 @@ def column_text(name: object) -> object:
     is_word = not isinstance(name, str) or re.fullmatch(r"(?a)[a-zA-Z]\w*", name)
     if not name or (is_word and expression_problem(str(name)) is None):
         return name
+    # SQL doubles a quote within a quoted name.
     escaped = str(name).replace('"', '""')
     return f'"{escaped}"'
 

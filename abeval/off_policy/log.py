@@ -142,11 +142,13 @@ def _policy_sql(engine: Engine, experiment: Experiment, choice: PolicyChoice) ->
         if name not in types:
             hint = "it needs item_id, probability and may have position; it has: "
             raise LogError(f"the policy table has no column {name!r}", hint + ", ".join(types))
+    # Ids of the table get the type of the log's ids, or none would match.
     item = engine.columns("served")["item_id"]
     chosen = f"try_cast(p.item_id as {item}) as item_id, try_cast(p.probability as double)"
     if "position" in types:
         position = "coalesce(try_cast(p.position as bigint), 0) as position"
         return f"select {position}, {chosen} as probability from raw_policy p"
+    # A policy without positions is the same at every position of the log.
     everywhere = "(select distinct position from served)"
     return f"select s.position, {chosen} as probability from {everywhere} s cross join raw_policy p"
 
@@ -199,6 +201,7 @@ def _policy(engine: Engine, positions: Integers, context: Integers) -> tuple[Pol
     known = cells[cells["position"].isin(positions)]
     where = np.searchsorted(positions, known["position"].to_numpy(dtype=np.int64))
     p = known["probability"].to_numpy(dtype=np.float64)
+    # A position weighs by its share of the log's impressions.
     share = (np.bincount(context) / context.size)[where]
     unsupported = 1.0 if known.empty else unsupported_share(p, known["times"].to_numpy(), share)
     return Policy(where, known["item_no"].to_numpy(dtype=np.int64), p), unsupported

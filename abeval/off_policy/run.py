@@ -113,6 +113,7 @@ def _answers(
     """Estimate the value by every estimator; predictions are cross-fitted."""
     rows, no_model = log.rows, None
     try:
+        # With wrong propensities the direct method still needs its model.
         if log.policy is not None and (refusal is None or refusal.reason == "weights_not_one"):
             reward = np.asarray(rows.reward, dtype=np.float64)
             fit = estimators.cross_fit(reward, log.action, log.context, log.fold, log.policy)
@@ -146,6 +147,7 @@ def _row(name: str, answer: PolicyValue | Refusal, realised: Realised | None) ->
     numbers = (answer.value, answer.se, answer.low, answer.high, answer.method)
     z = None
     if realised is not None and answer.se:
+        # The two are from different units, so their variances add.
         z = (answer.value - realised.value) / math.hypot(answer.se, realised.se)
     return OffPolicyRow(name, *numbers, z, answer.reason, message)
 

@@ -263,6 +263,7 @@ class Agreement(Tabled[Cause], DrawnRecord):
 
     def to_frame(self) -> "pd.DataFrame":
         """Return one row per offline and online metric."""
+        # A column of records is of no use in a table.
         return super().to_frame().drop(columns="others")
 
     def causes_frame(self) -> "pd.DataFrame":

@@ -69,6 +69,7 @@ class ExperimentInfo(Frozen):
         first, end = datetime.fromisoformat(self.start), datetime.fromisoformat(self.end)
         if {first.time(), end.time()} != {time.min}:
             return f"{first} to {end} ({self.timezone})"
+        # The end of a period is exclusive.
         last = end - timedelta(days=1)
         return f"{first:%Y-%m-%d} to {last:%Y-%m-%d}" if first < last else f"{first:%Y-%m-%d}"
 
@@ -263,10 +264,12 @@ class Result(Tabled[effects.Row], DrawnRecord):
         """Describe how near its boundary the nearest or deciding metric is."""
         judged = {row.metric for row in self.scorecard if row.role != "diagnostic"}
         decided = {v.variant for v in self.verdicts if v.decision in ("ship", "do_not_ship")}
+        # If a decision was reached, only the boundaries behind it matter.
         deciding = [b for b in self.boundaries if b.crossed and b.variant in decided]
         bounds = [b for b in deciding or self.boundaries if b.metric in judged]
         if not bounds or not self.trusted:
             return ""
+        # The metric that is nearest to crossing, or farthest across.
         near = max(bounds, key=lambda one: abs(one.z) / one.boundary)
         of = f" of {fmt.named(near.variant)}" if len(self.verdicts) > 1 else ""
         name, side = fmt.named(self.label(near.metric)), "below" if near.crossed else "above"

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 from abeval.results.trust import Check
 
+# Codes that are not simply words with underscores.
 _STATUS_WORDS = {
     "non_inferior": "non-inferior",
     "too_little_data": "too little data",
@@ -42,6 +43,7 @@ def status(code: str, why: str | None) -> str:
         >>> status("too_little_data", "too_few_units"), status("too_little_data", "all_items_shown")
         ('too little data', 'does not vary')
     """
+    # More data would not help.
     if code == "too_little_data" and why in WITHOUT_SPREAD:
         return "does not vary"
     return words(code)

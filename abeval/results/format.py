@@ -94,6 +94,7 @@ def digits(values: Iterable[float | None], unit: str = "") -> int:
         (3, 4)
     """
     different = {value for value in values if value is not None}
+    # A double has 15 significant digits.
     for enough in range(3, 16):
         if len({mean(value, unit, enough) for value in different}) == len(different):
             break
@@ -195,6 +196,7 @@ def p_of(z: float, digits: int = 3) -> str:
         >>> p_of(1.96), p_of(-7.0, 2)
         ('0.05', '2.6e-12')
     """
+    # erfc keeps digits where 1 − Φ would cancel them.
     return f"{math.erfc(abs(z) / math.sqrt(2)):.{digits}g}"
 
 
@@ -245,6 +247,7 @@ def decimals(half_width: float) -> int:
         >>> decimals(1.22), decimals(0.0535), decimals(0.0996), decimals(340.0)
         (1, 3, 2, 0)
     """
+    # Rounded to 2 digits first, so that 0.0996 counts as 0.10.
     return max(0, 1 - int(f"{half_width:.1e}".partition("e")[2]))
 
 
@@ -281,6 +284,7 @@ def typographic(text: str) -> str:
         >>> typographic("-1,234.5 on 2022-04-24") == "\u22121\u202f234.5 on 2022-04-24"
         True
     """
+    # A hyphen before a digit is a minus, unless it stands in a word or a date.
     minus = re.sub(r"(?<![\w.)\]-])-(?=\d)", "\u2212", text)
     return re.sub(r"(?<=\d),(?=\d{3}(?!\d))", "\u202f", minus)
 
@@ -302,6 +306,7 @@ def _places(value: float, low: float | None, high: float | None) -> int:
         width = (high - low) / 2
     else:
         width = max((abs(value - end) for end in (low, high) if end is not None), default=0.0)
+    # An interval of width 0 has no digits: use the value's.
     width = width or abs(value)
     places = min(decimals(width), 15) if width > 0 else 1
     # An end beside zero is on one side of it: as many decimals as show on which.
@@ -325,7 +330,9 @@ def _signed(value: float | None, places: int, sign: str) -> str:
 def _significant(value: float, digits: int) -> str:
     if value == 0:
         return "0"
+    # The exponent after rounding: 9.996 has that of 10.0.
     exponent = int(f"{value:.{digits - 1}e}".partition("e")[2])
+    # Zeros after the point would hide the digits.
     if exponent < -6:
         return f"{value:.{digits - 1}e}"
     return f"{value:,.{max(0, digits - 1 - exponent)}f}"

@@ -62,6 +62,7 @@ class PreferenceRow(Frozen):
             >>> row.shown
             '+5.0% [+1.0%, +10.0%]'
         """
+        # A preference is a share of credit, so it is formatted as a lift.
         value, low, high = self.preference, self.low, self.high
         return written.text if (written := fmt.lift(value, low, high)) else ""
 

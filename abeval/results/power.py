@@ -119,5 +119,6 @@ class PowerOutlook(Frozen):
 
     def of(self, metric: str, variant: str) -> MetricOutlook | None:
         """Return the outlook of a scorecard row."""
+        # Rows of diagnostics have no outlook.
         rows = (one for one in self.metrics if (one.metric, one.variant) == (metric, variant))
         return next(rows, None)

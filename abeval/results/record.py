@@ -38,6 +38,7 @@ class Record(Frozen, repr=False):
     """A result that can be written as JSON, and displays as in the terminal."""
 
     def __init_subclass__(cls, **options: bool) -> None:
+        # A dataclass repr would hide the terminal's view.
         super().__init_subclass__(repr=False, **options)
 
     def to_dict(self) -> dict[str, Any]:
@@ -55,6 +56,7 @@ class Record(Frozen, repr=False):
 
     def _json(self, **form: Any) -> str:  # noqa: ANN401 (settings of json.dumps)
         values = self.to_dict()
+        # The digest covers all fields but itself.
         signed = {**values, DIGEST: hash_values(values)}
         return json.dumps(signed, ensure_ascii=False, allow_nan=False, **form)
 
@@ -86,6 +88,7 @@ class Tabled(Record, Generic[Row]):
 
     def _frame(self, name: str) -> "pd.DataFrame":
         """Return the records of a field as a table."""
+        # The record type is the argument of `tuple[Kind, ...]`.
         (kind,) = (get_args(field.type)[0] for field in fields(self) if field.name == name)
         return frame(getattr(self, name), kind)
 
@@ -118,6 +121,7 @@ def columns_of(kind: type[Any]) -> list[str]:
         >>> columns_of(Numbers)[:4]
         ['units_control', 'units', 'control', 'treatment']
     """
+    # Dataclasses put inherited fields first; the published JSON does not.
     first = getattr(kind, "FIRST", ())
     return list(dict.fromkeys((*first, *(field.name for field in fields(kind)))))
 
@@ -142,6 +146,7 @@ def hash_values(values: Mapping[str, Any]) -> str:
         >>> hash_values({"a": 1, "b": 0.5}) == hash_values({"b": 0.50, "a": 1.0})
         True
     """
+    # 1 and 1.0 are the same number in JSON.
     read = json.loads(json.dumps(values), parse_int=float)
     return hashlib.sha256(json.dumps(read, sort_keys=True).encode()).hexdigest()
 
@@ -157,6 +162,7 @@ def read_back(raw: Mapping[str, Any], kind: type[Read], version: str | None) -> 
     if DIGEST in raw and raw[DIGEST] != hash_values(values):
         what = "its fields are not those that abeval wrote: it was edited or damaged"
         raise ExperimentError(what, "restore it, or write it again with abeval")
+    # Edited files were refused above, so the version can be believed.
     written = raw.get("schema_version")
     if version is not None and written != version:
         raise ValueError(f"schema version {written!r}, not {version!r}, which this abeval reads")
@@ -180,6 +186,7 @@ def named(rows: Iterable[Row], key: str | tuple[str | None, ...], field: str, *m
     """
     name, *values = (key,) if isinstance(key, str) else key
     wanted = [(f, value) for f, value in zip(more, values, strict=False) if value is not None]
+    # The other keys narrow the rows first, for the message below.
     fitting = [row for row in rows if all(getattr(row, f) == value for f, value in wanted)]
     for row in fitting:
         if getattr(row, field) == name:
@@ -209,5 +216,6 @@ def csv_text(rows: Sequence[Any], kind: type[Any], without: Collection[str] = ()
 
 
 def _harmless(value: object) -> object:
+    # Spreadsheets run cells that begin like this.
     is_formula = isinstance(value, str) and value.startswith(("=", "+", "-", "@", "\t", "\r", "\n"))
     return f"'{value}" if is_formula else value

@@ -227,6 +227,7 @@ def of_metrics(result: ReplayResult, metrics: Sequence[str]) -> ReplayResult:
 def _ordered(rows: Sequence[Row], places: Mapping[str, int], *keys: str) -> tuple[Row, ...]:
     """Sort the rows of some metrics within each group."""
     group = attrgetter(*keys)
+    # Groups keep the order of their first rows.
     groups = {key: place for place, key in enumerate(dict.fromkeys(map(group, rows)))}
     kept = (row for row in rows if row.metric in places)
     return tuple(sorted(kept, key=lambda row: (groups[group(row)], places[row.metric])))

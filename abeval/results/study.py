@@ -92,6 +92,7 @@ def read_result(file: Path, wanted: Wanted) -> Record:
         ExperimentError: It cannot be read, was edited, or is of another kind or version.
     """
     raw = _raw(file, wanted)
+    # JSON does not name its kind: a field that no other kind has tells it.
     kind = next((kind for kind in wanted.kinds if kind.mark in raw), None)
     if kind is None:
         writer = next((writer for mark, writer in _WRITERS.items() if mark in raw), None)
@@ -119,6 +120,7 @@ def _raw(file: Path, wanted: Wanted) -> Mapping[str, object]:
         raise ExperimentError(what, "name the file that --json wrote") from error
     except (ValueError, RecursionError) as error:
         raise ExperimentError(f"{file} is not JSON: {error}", wanted.hint) from error
+    # JSON that is no object has the field of no kind.
     return raw if isinstance(raw, dict) else {}
 
 
@@ -199,6 +201,7 @@ def read_results(files: Sequence[str | Path]) -> Study:
                 raise LogError(f"{file} is a second result of {name}", "name one of each kind")
             study = replace(study, **{name: value})
         study = replace(study, left_out=(*study.left_out, *part.left_out))
+    # Results of different experiments must not share a page.
     names = {result.name for result in study.named}
     if len(names) > 1:
         raise LogError(
@@ -214,6 +217,7 @@ def study_of(*results: object) -> Study:
     Raises:
         TypeError: One is of a kind that has no page.
     """
+    # A study among the results is kept, and the others are added to it.
     study = next((result for result in results if isinstance(result, Study)), Study())
     others = (one for one in results if one is not None and not isinstance(one, Study))
     parts: dict[str, Any] = {_field_of(result): result for result in others}

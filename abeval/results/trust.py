@@ -205,6 +205,7 @@ class AAResult(Tabled[AAMetric], DrawnRecord):
 
         tests = len(self.metrics)
         return {
+            # One-sided: only too many rejections count.
             name: min(1.0, tests * float(special.ndtr(-errors)))
             for name, errors in self.errors().items()
         }

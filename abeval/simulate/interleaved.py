@@ -82,6 +82,7 @@ def show(seed: int, queries: Queries, draft: Draft, users: int) -> Shown:
         for place, one in enumerate(draft(lists[number], f"{seed}-{row}")):
             item[row, place] = int(str(one.item))
             credit[row, place] = one.credit * {"old": -1, "new": 1, None: 0}[one.team]
+    # Position-based click model: looked at, and attractive.
     chance = ready[user, None] * LOOKS * queries.attraction[query[:, None], item]
     return Shown(user, query, item, credit, (rng.random(item.shape) < chance) & (item >= 0))
 

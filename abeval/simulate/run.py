@@ -52,6 +52,7 @@ def filled_folder(
     with closing(Scratch(folder, ".simulating-")) as scratch:
         (scratch.path / "experiment.toml").write_text(experiment, encoding="utf-8")
         yield scratch.path
+        # An interrupt between two moves would leave half a simulation.
         with unstopped():
             for name in names:
                 if (folder / name).is_dir():
@@ -192,6 +193,7 @@ def experiment_of(plan: Plan) -> str:
     )
     if plan.name == world.NAME:
         return text
+    # Past experiments keep the first goal of the template.
     first_goal, *_ = text.partition('\n[[metrics]]\nname = "dwell_per_user"')
     return first_goal + _PAST
 

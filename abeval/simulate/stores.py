@@ -46,6 +46,7 @@ def draw_users(
     shared = rng.normal(0, spread, stratum.max() + 1)[stratum]
     own = rng.normal(0, spread, stores)
     known = 0.8 if drawn else 0.0
+    # Stores of a stratum share most of their variance, so that pairing helps.
     rates = np.clip(RATE + np.sqrt(known) * shared + np.sqrt(1 - known) * own, 0.001, 0.8)
     treated = np.zeros(stores, dtype=bool)
     for one in np.unique(stratum):

@@ -47,11 +47,13 @@ def draw_minutes(schedule: Schedule, carry: int, seed: int, lift: float) -> Minu
     minute = np.arange(MINUTES)
     slot, since = np.divmod(minute, SLOT)
     before = np.hstack([np.zeros((CITIES, 1), bool), treated[:, :-1]])
+    # Carry-over: the previous variant acts in the first minutes of a slot.
     acts = np.where(since < carry, before[:, slot], treated[:, slot])
     size = 2 * rng.uniform(0.5, 1.5, (CITIES, 1))
     x = rng.poisson(size * (1 + 0.8 * np.sin(minute / 1440 * 2 * np.pi)))
     wander = np.zeros((CITIES, DAYS * 24))
     for hour in range(1, DAYS * 24):
+        # Autoregressive, so that the slots of a city are not independent.
         wander[:, hour] = 0.9 * wander[:, hour - 1] + rng.normal(0, 0.15, CITIES)
     logit = -1.4 + rng.normal(0, 0.2, (CITIES, 1)) + np.repeat(wander, 60, axis=1)
     rate = expit(logit + 0.4 * np.sin(minute / 1440 * 2 * np.pi + 1)) * (1 + lift * acts)

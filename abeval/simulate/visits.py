@@ -87,6 +87,7 @@ def _draw_visits(plan: Plan, users: Users, rng: np.random.Generator) -> tuple[In
     sizes = _session_sizes(plan.requests, rng)
     n = len(sizes)
     user = _visitors(users, n, rng)
+    # Nine sessions in ten are on the user's usual device.
     usual = rng.random(n) < 0.9
     device = np.where(usual, users.device[user], rng.integers(0, len(world.DEVICES), n))
     start, after = _session_starts(n, rng), _offsets(sizes, rng)
@@ -135,10 +136,12 @@ def _offsets(sizes: Ints, rng: np.random.Generator) -> Ints:
 def _cross_over(plan: Plan, user: Ints, at: Ints, variant: Ints, rng: np.random.Generator) -> Bools:
     """Change the last ``variant`` of some users, in place; flag all their requests."""
     tested = np.flatnonzero(variant != _NONE)
+    # By user and time, to find the last visit of each user.
     order = tested[np.lexsort((at[tested], user[tested]))]
     last = order[np.append(user[order][1:] != user[order][:-1], True)]
     first_at = np.full(plan.users, -1)
     first_at[user[order][::-1]] = at[order][::-1]
+    # Only users who come twice can see both variants.
     returning = last[at[last] > first_at[user[last]]]
     count = min(len(returning), max(2, round(plan.users * plan.dirt.crossover_users)))
     chosen = rng.choice(returning, count, replace=False)
@@ -170,6 +173,7 @@ class Model(NamedTuple):
 
     def estimate_appeal(self, appeal: Floats, rng: np.random.Generator) -> Floats:
         """Return the expected appeal, from a noisy observation of the appeal."""
+        # The share of the observation's variance that is signal.
         trust = _APPEAL_SPREAD**2 / (_APPEAL_SPREAD**2 + self.noise**2)
         view = appeal + self.noise * rng.standard_normal(appeal.shape)
         return _MEAN_APPEAL + trust * (view - _MEAN_APPEAL)
@@ -178,6 +182,7 @@ class Model(NamedTuple):
         """Return click probabilities, shrunk towards one half by uncertainty."""
         trust = _APPEAL_SPREAD**2 / (_APPEAL_SPREAD**2 + self.noise**2)
         unseen = _APPEAL_SPREAD**2 * (1 - trust)
+        # Mean of a sigmoid over a normal, approximated (MacKay 1992).
         chance = self.exposure * _sigmoid(estimated / np.sqrt(1 + np.pi / 8 * unseen))
         return np.round(chance, _SCORE_DIGITS)
 

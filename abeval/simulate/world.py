@@ -185,6 +185,7 @@ def draw_catalogue(plan: Plan, rng: np.random.Generator) -> Catalogue:
     """Draw items whose popularity follows Zipf's law."""
     n = plan.items
     popularity = np.arange(1, n + 1) ** -_POPULARITY_EXPONENT
+    # Each group has popular and rare items alike.
     by_group = popularity.reshape(-1, POOL).T
     shares = np.cumsum(by_group, axis=1) / by_group.sum(axis=1, keepdims=True)
     return Catalogue(

@@ -320,6 +320,7 @@ def _plan(arm: Arm, at: float, order: Integers) -> tuple[NDArray[np.float32], Fl
     if exact - low < 1e-9:
         return below, np.full(len(below), 1 / len(below))
     above = _windows(order, low + 1, groups)
+    # Linear in 1 / groups, as the bias of Gini and entropy is.
     share = (1 / low - 1 / exact) / (1 / low - 1 / (low + 1))
     weights = np.concatenate(
         [np.full(len(below), (1 - share) / len(below)), np.full(len(above), share / len(above))]

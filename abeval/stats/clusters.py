@@ -39,10 +39,13 @@ def alike(sizes: ArrayLike, sums: ArrayLike, squares: ArrayLike, groups: int = 1
     between_df, within_df = len(m) - groups, units - len(m)
     if between_df < 1 or within_df < 1:
         raise Refusal("too_few_units", "a correlation needs two clusters, and units within one")
+    # Mean squares between and within clusters.
     between, within = own / between_df, (float(np.sum(squares)) - own) / within_df
     if between + within <= 0:
         raise Refusal("zero_variance", "the values do not vary")
     repeated = float((m * m).sum()) / units
+    # n₀, the effective size of unequal clusters (Donner 1986).
     size = (units - groups * repeated) / between_df
     icc = max(0.0, (between - within) / (between + (size - 1) * within))
+    # Design effect 1 + (Σm²/Σm − 1)·ICC (Kish 1965).
     return Alike(icc, 1 + (repeated - 1) * icc)

@@ -59,6 +59,7 @@ def parts(control: Totals, treatment: Totals) -> Parts:
         [-0.004545, 0.015341, -0.019886]
     """
     _, whole, ratios, shares = _arms(control, treatment)
+    # Σ mean share · change of ratio, and Σ change of share · mean ratio.
     within = float((shares[0] + shares[1]) @ (ratios[1] - ratios[0])) / 2
     mix = float((shares[1] - shares[0]) @ (ratios[1] + ratios[0])) / 2
     return Parts(float(whole[1] - whole[0]), within, mix)

@@ -82,6 +82,7 @@ def not_worse_relative(
     sign = 1 if direction == "increase" else -1
     side = math.copysign(1.0, effect.control)
     distance = sign * effect.difference + margin * abs(effect.control)
+    # Var(d + δ·|c|) = se² + δ²·Var(c) + 2·δ·Cov(d, |c|).
     variance = effect.se**2 + margin**2 * control_variance + 2 * margin * sign * side * covariance
     harmful = effect.low if direction == "increase" else effect.high
     half = abs(harmful - effect.difference) / effect.se

@@ -106,6 +106,7 @@ def skewed_tail(z: float, skew: float) -> Tail:
     if abs(skew) < _NORMAL:
         return upper_tail(z)
     shape = 4 / skew**2
+    # Pearson III is a shifted gamma of shape 4 / skewness².
     x = shape + z * math.sqrt(shape) * math.copysign(1, skew)
     if x <= 0:
         return Tail(1.0, 0.0) if skew > 0 else Tail(0.0, -math.inf)

@@ -304,6 +304,7 @@ def early_hours(rows: Mapping[int, int]) -> float:
     for last in range(2, _LONGEST + 1) if total >= _LEAST_EARLY else ():
         beyond = sum(count for half_hour, count in rows.items() if half_hour >= last)
         edge, next_to_it = rows.get(last - 1, 0), rows.get(last, 0)
+        # A sharp edge: many rows up to it and few beyond.
         is_edge = 2 * edge * last >= total - beyond and 4 * next_to_it <= edge
         if is_edge and 10 * beyond <= total:
             return last / 2

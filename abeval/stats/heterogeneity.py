@@ -143,6 +143,7 @@ def welch_tail(q: float, df: int, leverages: Floats, dfs: Floats) -> float:
     if noise == 0:
         return float(special.chdtrc(df, q))
     n = df + 1
+    # Welch: q / mean follows F(df, (n² − 1) / (3·noise)).
     mean = df * (1 + 2 * (n - 2) * noise / (n**2 - 1))
     return float(special.fdtrc(df, (n**2 - 1) / (3 * noise), q / mean))
 

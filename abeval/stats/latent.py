@@ -211,6 +211,7 @@ def chance_positive(fitted: Fit, x: float, x_se: float) -> float:
     plain, parts = fitted.plain, fitted.parts
     straight = float(_sloped(plain).value)
     between, seen = straight * plain.xx, plain.xx + x_se**2
+    # Regression to the mean, by the reliability of the new estimate.
     pull, away = between / seen, x - fitted.weight @ fitted.x
     errors = fitted.y_se**2 + (pull * fitted.x_se) ** 2
     unsure = np.sum((parts.xy - straight * parts.xx) ** 2) / seen**2

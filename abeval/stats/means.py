@@ -71,6 +71,7 @@ def correct_leverage(
     square = float(moments.comoment[np.ix_(below, below)].sum())
     if n < 2 or mean == 0:
         return moments
+    # Kish's effective number of units, (Σx)² / Σx².
     effective = min(moments.df, max(n / (1 + square / n / mean / mean) - 1, 1.0)) + 1
     comoment, heavy = moments.comoment, moments.heavy
     if len(heavy):

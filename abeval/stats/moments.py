@@ -213,6 +213,7 @@ class Moments:
         effective = None if both == (None, None) else self.df + other.df + 2
         with np.errstate(over="ignore", invalid="ignore"):
             step = other.mean - self.mean
+            # n₁·n₂/n · step·step': what varies between the two sets.
             between = np.outer(step, step) * (self.n * (other.n / n))
             return Moments(
                 n,

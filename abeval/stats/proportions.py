@@ -139,6 +139,7 @@ def _highest(ends: list[float], estimate: float) -> float:
     end, *others = ends
     if end == 0 or math.isinf(end):
         return end
+    # The total's error multiplies the end, so it moves by ratios.
     ratios = [1.0, *(other / end for other in others)]
     factor = max(ratios) if end > 0 else min(ratios)
     effects = (estimate + np.cos(_ANGLES) * (end - estimate)) * factor ** np.sin(_ANGLES)

@@ -160,6 +160,7 @@ def ends(n: int, level: float, effect: float = 1.0) -> Interval:
     if tail < MIN_TAIL:
         few = f"{tail:.1f} independent values are expected beyond the quantile {level:g}"
         raise Refusal("too_few_units", f"{few}, fewer than {MIN_TAIL}")
+    # ν ∓ z·√(D·ν(1 − ν)/n).
     half = _Z * math.sqrt(effect * level * (1 - level) / n)
     return Interval(level - half, level + half)
 

@@ -93,6 +93,7 @@ def tossed(treated: ArrayLike, coins: ArrayLike, draws: int = DRAWS) -> Assignme
     """
     observed = np.asarray(treated, dtype=bool)
     known, coin = np.unique(coins, return_inverse=True)
+    # 2^coins assignments are listed if that is at most `MOST`.
     is_exact = len(known) < MOST.bit_length()
     if is_exact:
         sides = np.array([*product((False, True), repeat=len(known))], dtype=bool)

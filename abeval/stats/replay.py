@@ -87,6 +87,7 @@ def aa_replay(
     if np.any(variance <= 1e-20 * (value_t**2 + value_c**2)):
         raise Refusal("zero_variance", "a metric is the same for every unit")
     z = (value_t - value_c) / np.sqrt(variance)
+    # Welch and Satterthwaite.
     df = variance**2 / (variance_t**2 / df_t + variance_c**2 / df_c)
     p_values = np.asarray(2 * special.stdtr(df, -np.abs(z)))
     known = np.broadcast_to(np.asarray(skewness, dtype=float), len(means))

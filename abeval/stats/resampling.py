@@ -88,6 +88,7 @@ def jackknife(
     arms = _pair(control, treatment, MIN_DAYS)
     left_out = [_apply(statistic, arm.sum(axis=0) - arm) for arm in arms]
     count = len(arms[0])
+    # (B − 1) / B · Σ(θᵢ − θ̄)², from NumPy's divisor B − 1.
     spread = np.cov(left_out) * (count - 1) ** 2 / count
     return _joint(arms, statistic, spread, alpha, "bucket_jackknife")
 

@@ -59,6 +59,7 @@ def confidence_sequence(
     if fraction <= 0:
         raise Refusal("too_few_units", "a look needs information")
     clock = tuning(alpha) ** 2 * fraction
+    # p = 1 / likelihood ratio of the normal mixture.
     log_p = 0.5 * np.log1p(clock) - clock / (clock + 1) * (z * z) / 2
     return _look(difference, se * critical_of_sequence(fraction, alpha), log_p)
 

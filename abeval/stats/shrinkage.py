@@ -193,6 +193,7 @@ def _checked(effects: ArrayLike, ses: ArrayLike) -> tuple[Floats, Floats]:
 def _sum(fit: Spreads, values: Floats, errors: Floats) -> tuple[Floats, Floats, Floats]:
     """Return mean and sd of a sum of true effects, and the weight of each variance."""
     noise = errors**2
+    # Reliability: the share of an estimate that is kept.
     kept = fit.variance[:, None] / (fit.variance[:, None] + noise)
     pulled = (1 - kept).sum(1)
     mean = np.sum(kept * values, axis=1) + pulled * fit.mean

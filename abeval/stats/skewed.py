@@ -296,6 +296,7 @@ def _most_without_any(compared: Skewed, alpha: float) -> float:
     At least E[y]² / E[y²] of the units have one, in control and times the ratio in treatment.
     """
     units = sum(s.treatment.units for s in compared.strata)
+    # At least E[y]² / E[y²] of the units have a value (Cauchy-Schwarz).
     square = sum(s.share * s.control.square / s.control.units for s in compared.strata)
     return -math.log(alpha / 2) * (1 + square / compared.control**2) / units
 

@@ -118,6 +118,7 @@ def stratified(observed: ArrayLike, weights: ArrayLike) -> SRM:
         covariance += units * (np.diag(share) - np.outer(share, share))
     inverse = np.linalg.pinv(covariance, rcond=1e-10, hermitian=True)
     df = int(np.linalg.matrix_rank(covariance, tol=1e-10 * table.sum(), hermitian=True))
+    # The covariance is singular, for the excesses of all arms sum to 0.
     statistic = max(float(excess @ inverse @ excess), 0.0)
     shares = planned / planned.sum(axis=1, keepdims=True)
     if are_few(table, shares):
@@ -194,6 +195,7 @@ def two_sided(observed: int, units: Sequence[int], shares: Sequence[float]) -> f
 
 def _binomial(units: int, share: float) -> tuple[int, Floats]:
     """Return the first count and the probabilities from it on."""
+    # Count on the rarer side, where the array is shorter.
     few = min(share, 1 - share)
     mean = units * few
     most = min(units, int(mean + 40 * np.sqrt(mean) + 300))
@@ -228,6 +230,7 @@ def sequential(counts: ArrayLike, weights: Sequence[float]) -> tuple[float, ...]
     promised = np.sum(path * np.log(shares), axis=1)
     mixture = np.sum(special.gammaln(prior + path) - special.gammaln(prior), axis=1)
     normaliser = special.gammaln(prior.sum()) - special.gammaln(prior.sum() + path.sum(axis=1))
+    # Dirichlet-multinomial over multinomial; evidence for the plan counts as none.
     log_factors = np.maximum(normaliser + mixture - promised, 0.0)
     return tuple(np.exp(-np.maximum.accumulate(log_factors)).tolist())
 
@@ -398,6 +401,7 @@ def stretches(counts: ArrayLike) -> tuple[range, ...]:
     sums = np.vstack([np.zeros(df + 1), np.cumsum(table, axis=0)])
     best, start = np.zeros(days + 1), np.zeros(days + 1, dtype=int)
     for end in range(1, days + 1):
+        # Best partition of the first `end` days, by the start of its last period.
         values = best[:end] + 2 * _fit(sums[end] - sums[:end]) - penalty
         start[end] = int(np.argmax(values))
         best[end] = values[start[end]]
@@ -411,6 +415,7 @@ def _has_changed(table: Floats) -> bool:
     """Tell whether any day, or the days up to one, differ from the rest."""
     total, before = table.sum(axis=0), np.cumsum(table, axis=0)[:-1]
     parts = np.concatenate([before, table])
+    # Likelihood ratio of two splits against one.
     ratio = 2 * (_fit(parts) + _fit(total - parts) - _fit(total))
     return bool(np.any(ratio > float(special.chdtri(table.shape[1] - 1, CHANGED))))
 

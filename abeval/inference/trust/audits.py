@@ -76,6 +76,7 @@ def uneven(analysis: Analysis, cells: Cells[Audited], chance: float = SURE) -> l
     `chance` is that any of them is called different although it is not.
     """
     control = analysis.experiment.control
+    # The chance of an error is divided among all comparisons.
     several = max(1, len(cells) * len(analysis.experiment.treatments))
     differ = [
         Uneven(cell, variant, rows[control].share, rows[variant].share, sure)

@@ -160,6 +160,7 @@ def decided(findings: Sequence[Finding], options: TrustOptions) -> tuple[Check, 
     for place, one in enumerate(findings):
         if one.group:
             families.setdefault(one.group, []).append(place)
+    # Only families with a test that ran get a share of the budgets.
     shares = _shares(families)
     checks = [_check(one, one.limits or Limits(None, None)) for one in findings]
     for family, places in families.items():

@@ -260,6 +260,7 @@ def doubted(aa: AAResult | None, check: Check | None, options: TrustOptions) -> 
     """
     if aa is None or check is None or check.warn_threshold is None:
         return []
+    # The check itself never fails; its limit scales as the budgets do.
     fail = check.warn_threshold * options.alpha_fail / options.alpha_warn
     return [name for name, p_value in aa.doubts().items() if p_value < fail]
 

@@ -179,6 +179,7 @@ def _group_of(
     ratio = own / max(after, deviations[0] / _MOST)
     share = min(1.0, sum(value**2 for value in deviations[:units]) / population.squares)
     elsewhere = sum(value * math.sqrt(ratio) >= own for value in others)
+    # A fault puts such units into one variant; chance spreads them by the split.
     chance = influence.one_sided(units, elsewhere, population.units / population.everyone)
     times = ratio**2 if units > 1 and chance < _ONE_SIDED else ratio
     return Apart(units, share, ratio, elsewhere, times if share >= _MUCH else 0.0)

@@ -134,6 +134,7 @@ def _some_hours(counts: Mapping[str, list[int]], weights: np.ndarray) -> dict[st
     """Return hours with enough units for a chi-square; pool the others."""
     if not counts or len(counts) > _MOST_HOURS:
         return {}
+    # The variant with the smallest weight must expect enough units.
     least = CHI_SQUARE_MINIMUM * weights.sum() / weights[weights > 0].min()
     few = [units for units in counts.values() if sum(units) < least]
     many = {cell: units for cell, units in counts.items() if sum(units) >= least}
@@ -246,6 +247,7 @@ def _nobody(analysis: Analysis, empty: Sequence[str]) -> tuple[str, dict[str, st
 def _split(analysis: Analysis) -> _Split:
     experiment, stretches = analysis.experiment, analysis.aggregates.stretches
     totals = {name: analysis.aggregates.units_of(name) for name in experiment.variants}
+    # With one split, all units are one test against its weights.
     if not stretches:
         (weights,) = stretch_weights(analysis)
         return _Split(srm.believable([*totals.values()], weights), totals, weights)
