@@ -1,7 +1,7 @@
 """Replay A/A tests: would this metric's test keep its level on these logs?
 
-The units are split anew, thousands of times, whatever they were shown. Nothing differs between the
-halves, so a test at 5 % must reject 5 % of the splits.
+The units are split again at random, thousands of times, whatever they were shown. Nothing differs
+between the halves, so a test at 5 % must reject 5 % of the splits.
 """
 
 from collections.abc import Mapping, Sequence
@@ -25,10 +25,8 @@ from abeval.stats.skewed import Skewed
 def without_past(sums: BucketSums) -> BucketSums:
     """Subtract what past values predict, by one slope over all units (CUPED).
 
-    Source: Deng et al. (2013).
-
-    Of a ratio, the numerator carries it all, which is the same to first order. Where no unit has a
-    past, nothing changes.
+    Only the numerator of a ratio is adjusted, which is the same to first order. Without past values
+    nothing changes. Source: Deng et al. (2013).
 
     Example:
         >>> y, before = np.array([1.0, 2.0, 3.0, 5.0]), np.array([[1.0, 2.0, 3.0, 4.0]]).T
@@ -130,9 +128,8 @@ def aa_replays(
 ) -> AAResult:
     """Replay metrics from their bucket sums, each by the test of its row.
 
-    One that rejects too often is replayed once more, by another seed, and the second replay counts:
-    of two that are independent, chance alone seldom makes both reject too often. `counts` are the
-    analysed units of each variant.
+    A metric that rejects too often is replayed again with another seed, and only that replay
+    counts. `counts` are the analysed units of each variant.
     """
     experiment = analysis.experiment
     variant, share = most_uneven(experiment, counts)

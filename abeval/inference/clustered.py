@@ -1,12 +1,11 @@
 """Compare variants by randomised clusters, and measure what clusters cost.
 
-Which test decides follows from the design alone, so that none is chosen by its p-value. From
-`MIN_UNITS` clusters in each variant on, t with the clusters' degrees of freedom, as for any unit.
-With fewer, and always with strata, pairs or slots of time, the assignment is drawn again
-(`stats.randomisation`). Slots are compared within cluster and time of day; what they show of the
-slot before, and how they lie over the hours, is tested by the same draws. The coins of a schedule
-are independent, whatever the values of slots are: that these depend on each other, hour by hour and
-day by day, does no harm (Bojinov, Simchi-Levi and Zhao 2023).
+The design alone decides which test is used, never a p-value. With `MIN_UNITS` clusters or more in
+each variant it is t, with the clusters' degrees of freedom. With fewer, and always with strata,
+pairs or time slots, the assignment is re-randomised (`stats.randomisation`). Slots are compared
+within cluster and time of day. Carry-over and balance over time are tested by the same draws. The
+test holds although slots depend on each other, because the coins of a schedule are independent
+(Bojinov, Simchi-Levi and Zhao 2023).
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -58,10 +57,11 @@ class Lagged(NamedTuple):
     """Slots that follow another slot, with the variant of that previous slot.
 
     Attributes:
-        y: Numerator of each quarter of a slot, shape (slots, 4); so the denominator x.
-        before: Whether the slot before was treated, shape (slots,).
-        drawn: The same of schedules drawn again.
-        within: Group of the same cluster, time of day and own variant.
+        y: Numerator of each quarter of a slot, shape (slots, 4).
+        x: Denominator of each quarter of a slot, shape (slots, 4).
+        before: Whether the previous slot was treated, shape (slots,).
+        drawn: The same for alternative schedules.
+        within: Group with the same cluster, time of day and variant.
     """
 
     y: Floats
@@ -92,8 +92,8 @@ class Lagged(NamedTuple):
 def carry_over(slots: Lagged) -> float | None:
     """Test for carry-over from the previous slot's variant within a slot.
 
-    Its change over its quarters, by a line over 1 / quarter, so that the first counts most, is
-    compared by the variant of the slot before.
+    The change within a slot is fitted by a line over 1 / quarter, so that the first quarter counts
+    most, and compared by the variant of the previous slot.
     """
     score = 1 / np.arange(1, slots.y.shape[1] + 1)
     # Centred within each slot, so that the slot's level does not count.
@@ -158,7 +158,7 @@ def own_sums(metric: Metric, aggregates: Aggregates) -> Floats:
 def sums_per_unit(metric: Metric, aggregates: Aggregates, place: int) -> Floats:
     """Return one sum of each cluster (0 numerator, 1 denominator) over its units.
 
-    The shape is that of `own_sums`. Of slots of time each is one unit.
+    The shape is that of `own_sums`. Each time slot counts as one unit.
     """
     own, of = aggregates.clusters, aggregates.cluster_sums[metric.name]
     units = of[:, 7] if own is None or own.turns is None else np.ones(len(of))
@@ -171,7 +171,7 @@ def compare_clusters(
 ) -> Comparison:
     """Compare two variants by re-randomising their clusters.
 
-    `sums` are y and x of each cluster, and both before, shape (clusters, 4).
+    `sums` are y and x of each cluster, now and before the period, shape (clusters, 4).
     """
     units, own = arms.units(aggregates), aggregates.clusters
     if own is None or 0 in units:
@@ -224,7 +224,7 @@ def compare_clusters(
 def _past(y: Floats, x: Floats, y0: Floats, x0: Floats) -> Floats | None:
     """Return what past values predict of each cluster; None without a past.
 
-    The slope is of both variants together, so that it is the same for every assignment.
+    Both variants share one slope, so that it is the same for every assignment.
     """
     if not x0.any() or not x.any():
         return None

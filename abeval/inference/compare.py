@@ -103,10 +103,8 @@ def compare(analysis: Analysis, metric: Metric, arms: Arms) -> Comparison:
 def compare_total(analysis: Analysis, metric: Metric, arms: Arms) -> Comparison:
     """Compare the per-unit total of a ratio's numerator.
 
-    It is adjusted by its own pre-period value alone.
-
-    It is divided by control's mean denominator, so that the ratio's margin fits it. Averages of a
-    quality, and ratios that should meet a value, have no total that is better or worse.
+    It is adjusted by its own pre-period value, and divided by control's mean denominator so that
+    the ratio's margin applies. Averages of a quality and ratios with a target have no such total.
     """
     moments, aggregates = _moments(analysis, metric), analysis.aggregates
     control = means.pair_of(moments, arms).control
@@ -170,8 +168,8 @@ def rule_of(analysis: Analysis, metric: Metric, arms: Arms) -> Rule:
 def _information_by_day(analysis: Analysis, metric: Metric, arms: Arms) -> dict[str, float]:
     """Return the information on a metric's effect up to the end of each day.
 
-    A unit's days count as if independent: never less new information than they bring, which keeps
-    bounds safe. A metric that is no sum over days takes the days of units of one that is.
+    Days of one unit are treated as independent. That never understates new information, which keeps
+    bounds safe. A metric that is not a sum over days borrows the days of one that is.
     """
     aggregates = analysis.aggregates
     adds_up = metric.is_mean_or_ratio and bool(aggregates.cells(metric.name, DAY))

@@ -56,7 +56,7 @@ _RELATIVE_ADJUSTED = {"fieller": effects.fieller_adjusted, "delta": effects.delt
 class Rule:
     """How to judge effects: level, lift method, adjustment and looks.
 
-    Without `resample`, functions go by the jackknife, means and ratios by their moments.
+    Without `resample`, functions use the jackknife, and means and ratios their moments.
     """
 
     alpha: float = 0.05
@@ -97,16 +97,16 @@ class Comparison:
     """A metric in one variant against control; None where refused or not used.
 
     Attributes:
-        adjusted: The effect with and without its covariates or strata.
-        spread: How uncertain the two values are, where the test knows it.
-        own: The variant's value with its variance, unadjusted, where a large-sample test judges.
-        rare: Successes of a metric of 0s and 1s, where they are few and the test is exact.
-        permuted: Both variants, where values are skewed and the permutation test judges them.
-        drawn: The test of few clusters, which draws their assignment again.
-        units_needed: Units of the smaller variant that would do, where values are too skewed.
-        least: Units of a variant below which its interval is not to be read.
-        sides: The effects that give the lower and the higher end, where their errors differ.
-        largest: Share of a ratio's denominator that one unit of either variant holds; 0 if small.
+        adjusted: The effect with and without covariates or strata.
+        spread: Sampling variances of both values, if the test has them.
+        own: The variant's unadjusted estimate, if a large-sample test decides.
+        rare: Successes of a metric of 0s and 1s, if they are few and the test is exact.
+        permuted: Both variants, if values are skewed and the permutation test decides.
+        drawn: The re-randomisation test of clusters, if it decides.
+        units_needed: Units needed in the smaller variant, if values are too skewed.
+        least: Minimum units of a variant for a reliable interval.
+        sides: The effects for the lower and the upper end, if their errors differ.
+        largest: Largest share of a ratio's denominator that one unit holds; 0 if small.
     """
 
     units_control: int

@@ -169,9 +169,8 @@ def _winners_curse(
 ) -> Iterator[_Note]:
     """Note significant goals whose test has little power.
 
-    Were the true effect as large as the estimate, significant estimates would still be larger on
-    average (type M error; Gelman and Carlin 2014). With several looks, none:
-    planned ends have a correction of their own.
+    Even if the true effect equals the estimate, significant estimates are larger on average (type M
+    error; Gelman and Carlin 2014).
     """
     # Planned looks have a correction of their own.
     is_fixed = analysis.experiment.inference.looks == "fixed"

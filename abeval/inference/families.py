@@ -1,6 +1,6 @@
 """Correct p-values within families of tests, and give each row its status.
 
-Whether an effect is good or bad is decided here alone.
+This module alone decides whether an effect is good or bad.
 """
 
 import math
@@ -26,8 +26,8 @@ HELD: frozenset[Status] = frozenset({"better", "non_inferior", "equivalent"})
 class InRange(NamedTuple):
     """A variant's value with its interval at this look, against its bounds.
 
-    The two-sided p-value is of a value no farther out than its nearer bound, 1 inside; the range
-    holds where both one-sided tests reject a value out of bounds.
+    The two-sided p-value tests that the value is no farther out than its nearer bound; it is 1
+    inside. The range holds if both one-sided tests reject a value out of bounds.
     """
 
     value: float
@@ -39,10 +39,8 @@ class InRange(NamedTuple):
 def in_range(metric: Metric, comparison: Comparison, alpha: float) -> InRange | None:
     """Test whether a variant's value lies within its bounds (TOST).
 
-    Two one-sided tests at alpha / 2.
-
-    They both reject where the interval at 1 − alpha lies within the bounds (Schuirmann 1987). None
-    without bounds, and where no large-sample test judges the row.
+    Both one-sided tests at alpha / 2 reject if the interval at 1 − alpha lies within the bounds
+    (Schuirmann 1987). None without bounds, or if no large-sample test decides the row.
     """
     own, effect = comparison.own, comparison.effect
     if metric.within is None or own is None or effect is None:
@@ -214,7 +212,7 @@ def _shared(keys: Sequence[Key], comparisons: Comparisons) -> tuple[list[float],
 def family_intervals(analysis: Analysis, comparisons: Comparisons) -> Iterator[FamilyInterval]:
     """Yield intervals of goals that agree with the adjusted p-values.
 
-    None for repeated looks.
+    There are none with repeated looks.
     """
     experiment = analysis.experiment
     family = _own_p_values(experiment, analysis.metrics, comparisons, "goal")

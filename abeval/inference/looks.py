@@ -41,8 +41,8 @@ information is counted in multiples of what there is then.
 class LookBoundary(NamedTuple):
     """The critical |z| of this look, and whether the effect has crossed it.
 
-    The information is the share of the plan so far; without a plan, a multiple of that at which
-    looks may begin.
+    Information is the share of the plan. Without a plan, it is a multiple of the information at
+    which looks may begin.
     """
 
     information: float
@@ -55,7 +55,7 @@ class LookBoundary(NamedTuple):
 class EffectAtLook(NamedTuple):
     """An effect with an interval and a p-value that hold at this look.
 
-    At the error rate `level` a fixed-horizon interval would be as wide.
+    `level` is the error rate at which a fixed-horizon interval is as wide.
     """
 
     effect: Effect
@@ -74,7 +74,7 @@ class AlwaysValid(NamedTuple):
         """Return the information at this look, in the unit of `LookBoundary`.
 
         Raises:
-            Refusal: `before_first_look` where looks may not begin yet.
+            Refusal: `before_first_look` if looks may not begin yet.
         """
         units = self.units_control, self.units
         if min(units) < START_UNITS:
@@ -108,9 +108,10 @@ class Planned(NamedTuple):
     """A number of planned looks, up to this one.
 
     Attributes:
-        shares: Share of the plan at each look so far, this one last; alpha is spent by it.
-        fractions: Information at them, over that of this look.
+        shares: Share of the plan at each look so far, this one last; it determines spent alpha.
+        fractions: Information at each look over that at this look.
         planned: Whether this look is one of the plan.
+        of: Number of planned looks.
     """
 
     shares: tuple[float, ...]
@@ -161,8 +162,8 @@ def looks_of(
 ) -> Looks | None:
     """Build the looks of an experiment; None for one look at the end.
 
-    Units are those of control and of the variant, `days` have an impression, and `gathered` is the
-    information up to the end of each; without it, as much a day as the plan has.
+    `units` are those of control and of the variant. `gathered` is the information up to the end of
+    each day; without it, every day brings as much as the plan says.
     """
     inference = experiment.inference
     if inference.looks == "fixed":
@@ -249,10 +250,10 @@ def at_look(
 ) -> EffectAtLook:
     """Correct a fixed-horizon effect for the looks so far.
 
-    `variances` are the sampling variances of control's value and of the variant's.
+    `variances` are the sampling variances of control's and the variant's value.
 
     Raises:
-        Refusal: `before_first_look` where always-valid looks may not begin yet.
+        Refusal: `before_first_look` if always-valid looks may not begin yet.
     """
     if looks is None:
         return EffectAtLook(effect, alpha, None)
@@ -262,7 +263,7 @@ def at_look(
 def critical_values(looks: Looks | None, information: float, level: float) -> tuple[float, ...]:
     """Return the |z| at which each look so far rejects; the last is this look.
 
-    `information` is counted as in `LookBoundary`; `level` is two-sided, over all looks together.
+    `information` is in the unit of `LookBoundary`. `level` is two-sided, over all looks together.
     """
     return (two_sided_quantile(level),) if looks is None else looks.critical(information, level)
 
@@ -270,8 +271,7 @@ def critical_values(looks: Looks | None, information: float, level: float) -> tu
 def relative_error(effect: Effect, variances: tuple[float, float], units: tuple[int, int]) -> float:
     """Return the standard error of an effect over the metric's mean value.
 
-    No smaller than if both varied as the larger variant does: a small one in which rare events
-    happen to be few has a small value and, by that, a small variance.
+    It is no smaller than if both variants varied as the larger one does.
     """
     larger = 0 if units[0] >= units[1] else 1
     # Rare events may be few in the smaller variant by chance.

@@ -1,7 +1,7 @@
 """Compare means and ratios of two variants by their moments.
 
-Where the traffic split changed, moments are taken within stretches of entry days, and each stretch
-weighs in both variants what its share of all units is (post-stratification).
+If the traffic split changed, moments are kept by split period, and every period has the same weight
+in both variants: its share of all units (post-stratification).
 """
 
 from collections.abc import Sequence
@@ -40,9 +40,9 @@ class Strata(NamedTuple):
     """Groups of units that are compared separately, with equal weights.
 
     Attributes:
-        pairs: Moments of control and of the variant in each.
-        shares: What each weighs; None by its units.
-        adjusts: Whether they take variance out, as cells do; stretches are weighed already.
+        pairs: Moments of control and of the variant in each stratum.
+        shares: Weight of each stratum; None to weigh by units.
+        adjusts: Whether the strata reduce variance, as cells do; split periods do not.
     """
 
     pairs: Sequence[tuple[Moments, Moments]]
@@ -91,9 +91,9 @@ def compare_moments(
 ) -> Comparison:
     """Compare two variants by their moments of (y, x, y0, x0, z, …).
 
-    Moments are those of all units; where the split changed, with its stretches weighed. Strata are
-    cells to adjust by, or what the moments were weighed of: only these have third ones. `skewness`
-    is of units' values where moments have no third ones, and whether an effect multiplies values.
+    Moments are of all units, already weighted if there are split periods. `strata` are cells to
+    adjust by, or the split periods; only these have third moments. `skewness` replaces third
+    moments: the skewness of unit values, and whether an effect multiplies values.
     """
     units = 0 if control is None else control.n, 0 if treatment is None else treatment.n
     if control is None or treatment is None or 0 in units:

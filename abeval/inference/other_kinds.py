@@ -60,7 +60,7 @@ def compare_catalogue(
 ) -> dict[str, Comparison]:
     """Compare coverage, Gini and entropy at equal numbers of units, by metric.
 
-    With 0 permutations the p-value is that of the jackknife interval, which is many times faster.
+    With 0 permutations the p-value comes from the jackknife interval, which is many times faster.
     """
     functionals = [cast(Functional, metric.name) for metric in metrics]
     results = catalogue.compare_all(*incidences, functionals, alpha, permutations)
@@ -131,7 +131,8 @@ def _stretches(aggregates: Aggregates, arms: Arms) -> tuple[list[int], list[floa
 def _weighed(sums: Floats, shares: Sequence[float]) -> Floats:
     """Combine sums over split periods, weighing each period's mean.
 
-    Sums are of shape (..., stretches × columns), units first. With one stretch they stay as sums.
+    Sums have the shape (..., periods × columns), units first. With one period they stay as they
+    are.
     """
     if len(shares) == 1:
         return sums
@@ -163,7 +164,7 @@ def _sums(
 ) -> Floats:
     """Return units and each part's sums by sub-bucket, stretches side by side.
 
-    The shape is (buckets, stretches × (1 + 2 parts)).
+    The shape is (buckets, periods × (1 + 2 parts)).
     """
     stretches = []
     for place in places:

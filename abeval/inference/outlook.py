@@ -1,6 +1,6 @@
 """Predict what a scorecard row can detect, now and at other sizes.
 
-An `Outlook` carries a row's standard error to other numbers of days or units by its growth.
+An `Outlook` scales a row's standard error to other numbers of days or units, by its growth.
 """
 
 import math
@@ -46,11 +46,11 @@ class Growth(NamedTuple):
 
     Attributes:
         units: Units of all variants.
-        spreads: Variance between units of control's value, over its square.
-        is_total: Whether the value grows while units return; a ratio's does not.
-        ended: Days that were over. A last one that was not would look like traffic that stops.
-        splits: Variance by the split of the units that enter on each day, over that by the latest
-            split; none where it did not change.
+        spreads: Variance of control's value between units, over its square.
+        is_total: Whether the value grows while units return; that of a ratio does not.
+        ended: Number of complete days; an incomplete one would look like falling traffic.
+        splits: Variance by the split of each day's new units, over that by the latest split; empty
+            if the split did not change.
     """
 
     units: Sequence[float]
@@ -63,8 +63,8 @@ class Growth(NamedTuple):
     def after(self, days: float) -> Horizon:
         """Predict the metric after some days, from its growth in the last week.
 
-        Units and totals grow as powers of time, and the variance of the value falls to what differs
-        between units that return (`design.information_at`); units come in the latest split.
+        Units and totals grow as powers of time. The variance falls towards the variance between
+        returning units (`design.information_at`). New units come in the latest split.
 
         Example:
             >>> Growth([100.0, 150.0], [1.0, 2.0], [4.0, 1.0]).after(2)
@@ -116,12 +116,12 @@ def detectable(
     """Return the smallest relative effect, or margin, found with this power.
 
     Args:
-        se: Standard error of the difference in the test that decides.
+        se: Standard error of the difference in the deciding test.
         control: Control's value.
-        critical: The |z| from which on that test rejects.
-        treated: Treatment's part of the variance, which an effect raises as it raises the mean; 0
-            of a margin, which is held where nothing moves.
-        power: Of finding the effect, or of proving that the margin is kept.
+        critical: The |z| at which that test rejects.
+        treated: The treatment's share of the variance, which grows with the effect; 0 for a margin,
+            which is planned for no effect.
+        power: Probability of finding the effect, or of proving that the margin holds.
     """
     error = design.mde_from_se(se, power=power, critical=critical) / abs(control)
     # e² = error² (1 + e treated)
@@ -169,7 +169,7 @@ def detectable_now(
 def level_of(experiment: Experiment, metrics: Sequence[Metric], metric: Metric) -> float:
     """Return a row's error rate if no other row of its family moves.
 
-    A margin takes no correction, because all of them must hold; nor does a diagnostic.
+    Margins need no correction, because all of them must hold. Diagnostics have none either.
     """
     alpha, family = experiment.alpha, experiment.inference.family
     if family == "none" or metric.role != "goal":
@@ -201,14 +201,14 @@ _OTHER_SPLIT = 1e-3
 class Outlook(NamedTuple):
     """A scorecard row that can be planned, or why it cannot.
 
-    A size is a number of days; of a log without time, a number of units.
+    A size is a number of days; if the log has no time, a number of units.
 
     Attributes:
-        size: That of the log.
+        size: Size of the log.
         units: Units of all variants in the log.
         se: Standard error of the difference in the row's own test.
-        information: At this look, as `looks.LookBoundary` counts it.
-        growth: The metric by day, None without time.
+        information: Information at this look, in the unit of `looks.LookBoundary`.
+        growth: The metric by day; None without time.
     """
 
     experiment: Experiment
@@ -278,10 +278,10 @@ class Outlook(NamedTuple):
     def size_for(self, effect: float, power: float = POWER, start: float | None = None) -> float:
         """Return the days, or without time the units, after which an effect is found.
 
-        It is sought from `start` on; without, from the size of the log.
+        The search begins at `start`, or at the size of the log.
 
         Raises:
-            Refusal: `not_applicable` where it is more than a plan can have.
+            Refusal: `not_applicable` if it is more than a plan may have.
         """
         most = MOST_UNITS if self.growth is None else MOST_DAYS
         return smallest(
@@ -327,7 +327,7 @@ def smallest(enough: Callable[[float], bool], start: float, most: float) -> floa
     """Seek the smallest number that is enough, from one that is near.
 
     Raises:
-        Refusal: `not_applicable` where the largest is not.
+        Refusal: `not_applicable` if even the largest number is not enough.
     """
     # Double until it is enough, then bisect.
     high = start

@@ -1,7 +1,7 @@
 """Plan an experiment by its own logs: each metric, and the decision.
 
-The decision is simulated: estimates are drawn from their joint normal distribution and judged by
-the rule of `verdict.py`, and the size is sought at which that ends in ship as often as wanted.
+The decision is simulated. Estimates are drawn from their joint normal distribution and judged by
+the rule of `verdict.py`, and the size is sought at which they lead to ship often enough.
 """
 
 import math
@@ -52,8 +52,8 @@ class Target(NamedTuple):
 def plan(analysis: Analysis, growths: Mapping[str, Growth], target: Target) -> Plans:
     """Plan each metric, and the decision, for an effect or a number of days.
 
-    Without either, a plan is the effect that the units seen so far can find. Only means, ratios,
-    goals and guardrails have plans; `growths` are of metrics whose days add up.
+    Without either, a plan has the effect that the units so far can find. Only means, ratios, goals
+    and guardrails have plans. `growths` are of metrics whose days add up.
     """
     experiment = analysis.experiment
     outlooks = outlook.outlooks_of(analysis, growths, experiment.treatments[:1])
@@ -122,9 +122,9 @@ class Rule(NamedTuple):
     """How a simulated decision is made.
 
     Attributes:
-        weights: Of each goal, for the weighted family.
-        critical: The critical |z| at each look of a test at a two-sided level.
-        fractions: Information at each look over that at the end, which is the last.
+        weights: Weight of each goal, for the weighted family.
+        critical: Critical |z| of each look, for a test at a two-sided level.
+        fractions: Information at each look over that at the end; the last is 1.
     """
 
     alpha: float
@@ -215,7 +215,7 @@ def _planned(bare: DecisionPlan, case: _Case, target: Target) -> DecisionPlan:
 def _correlation(outlooks: Sequence[Outlook], aggregates: Aggregates) -> Floats:
     """Correlate the estimates over sub-buckets, each in its good direction.
 
-    A metric without such sums is taken to be independent of the others.
+    A metric without sums by bucket is taken as independent of the others.
     """
     correlation = np.eye(len(outlooks))
     residuals = {
@@ -232,10 +232,8 @@ def _correlation(outlooks: Sequence[Outlook], aggregates: Aggregates) -> Floats:
 def draws(correlation: Floats, variants: int, shared: float, looks: int, seed: int = 0) -> Floats:
     """Draw standard normal steps of the estimates.
 
-    Shape (looks, DRAWS, variants, metrics).
-
-    The correlation is of the metrics, goals first, each in its good direction; `shared` is that of
-    two variants' effects on one metric, by the control they share.
+    Returns shape (looks, DRAWS, variants, metrics). `correlation` is of the metrics, goals first,
+    each in its good direction. `shared` is the correlation of two variants' effects on one metric.
     """
     # Effects of two variants correlate by the control that they share.
     between = np.full((variants, variants), shared) + (1 - shared) * np.eye(variants)
@@ -250,8 +248,8 @@ def draws(correlation: Floats, variants: int, shared: float, looks: int, seed: i
 def odds(gains: Sequence[float], margins: Sequence[float], rule: Rule, steps: Floats) -> Odds:
     """Simulate how often the first variant is shipped, and how often it is stopped.
 
-    Gains are the true ones of goals, margins those of guardrails, none of which moves, both in
-    standard errors at the end. No variant but the first differs from control.
+    `gains` are the true gains of goals and `margins` those of guardrails, both in standard errors
+    at the end. Guardrails do not move, and no variant but the first differs from control.
     """
     fractions = np.asarray(rule.fractions)
     # Brownian motion, seen at the information fractions of the looks.
@@ -287,8 +285,7 @@ def _guardrails(z: Floats, margins: Floats, rule: Rule, look: int) -> tuple[Bool
 def _family(z: Floats, rule: Rule, look: int) -> Bools:
     """Tell which tests of a family reject, shape (draws, tests).
 
-    Hommel's procedure rejects at least what Hochberg's does, and Dunnett's what Holm's does at one
-    variant; they are simulated as those.
+    Hommel is simulated as Hochberg, and Dunnett as Holm, which reject no more than they do.
     """
     size, alpha, ranks = z.shape[1], rule.alpha, np.arange(z.shape[1])
     match rule.family:

@@ -22,8 +22,8 @@ def scorecard(
 ) -> tuple[Row, ...]:
     """Return one row per metric and variant, in the order of both.
 
-    Doubts say why a metric is not to be trusted; totals are of ratios whose denominators moved. In
-    a draft no row is judged.
+    `doubts` say why a metric is untrusted. `totals` are of ratios whose denominators moved. A draft
+    judges no row.
     """
     plan = analysis.experiment, analysis.metrics
     rows = {(row.metric, row.variant): row for row in judged_rows(*plan, comparisons)}

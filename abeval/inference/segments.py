@@ -1,8 +1,8 @@
 """Break effects down by segment (of units) and by cut (of traffic).
 
-Cells of a segment are tested for one effect, against each other, and for what their mix explains
-(Simpson's paradox). One unit can appear in several cells of a cut, and a treatment can shift
-traffic between them, so a difference is split into change within the cells and change of their mix.
+Cells of a segment are tested for one common effect, against each other, and for Simpson's paradox.
+A unit can be in several cells of a cut, and a treatment can shift traffic between them. A
+difference is therefore split into changes within cells and changes of their mix.
 """
 
 import math
@@ -30,8 +30,9 @@ class Cells(NamedTuple):
     """The cells of a segment in control and a variant, for one metric.
 
     Attributes:
-        large: Cell → moments by stretch and variant, where both have `MIN_UNITS` or more.
-        small: The other cells with units in either.
+        large: Cell → moments by split period and variant, with `MIN_UNITS` or more in both
+            variants.
+        small: The other cells that have units.
     """
 
     segment: str
@@ -44,7 +45,7 @@ class Cells(NamedTuple):
         """Return the values of control and of the variant over some of the cells.
 
         Raises:
-            Refusal: They have no stretch of entry days in common, or a denominator is zero.
+            Refusal: The variants share no split period, or a denominator is zero.
         """
         control, treatment = means.pair_of(moments, self.arms)
         if control is None or treatment is None:

@@ -1,21 +1,20 @@
 """Choose the test where large-sample tests fail: few successes, or skewed values.
 
-**Few successes.** Of values of 0 and 1 with few of either, Welch's test and the delta method
-reject too often: at 90/10 and one expected success in the smaller arm, 36 % of A/A tests in place
-of 5 % (`benchmarks.calibration.rare`). Fisher's exact test judges them, where looks are fixed.
+**Few successes.** If values are 0 or 1 and few of either, Welch's test and the delta method reject
+too often: at 90/10 and one expected success in the smaller arm, in 36 % of A/A tests instead of 5 %
+(`benchmarks.calibration.rare`). Fisher's exact test decides, if looks are fixed.
 
-**Skewed values.** At even splits the skewness of two variants cancels. At uneven ones it does not,
-and large-sample tests reject too often on one side and too seldom on the other. Even where it
-cancels without an effect, it does not with one that multiplies values: the test keeps its level,
-but its interval covers the true difference too seldom. Both follow from the units of both
-variants, so that no test is chosen by its p-value:
+**Skewed values.** At even splits the skewness of two variants cancels. At uneven splits it does
+not, and large-sample tests reject too often on one side and too seldom on the other. If an effect
+multiplies values, skewness does not cancel at even splits either: the test keeps its level, but its
+interval covers the true difference too seldom. The choice depends on the units of both variants
+together, never on a p-value:
 
-- up to `LIMIT` and `LIMIT_AT_EFFECTS`: the test that the plan names; of values of 0 and 1 the first
-  limit is the only one;
+- up to `LIMIT` and `LIMIT_AT_EFFECTS`: the planned test; for 0s and 1s only the first limit counts;
 - above, up to `MOST`: the permutation test by its moments, `stats.skewed`;
-- beyond: no test, but how many units would do.
+- beyond: no test, but the number of units needed.
 
-The limits are measured by `benchmarks.calibration.skew`.
+The limits were measured by `benchmarks.calibration.skew`.
 """
 
 import math
@@ -82,8 +81,8 @@ def has_shares(*arms: Moments) -> bool:
 def _count(moments: Moments) -> Count | None:
     """Count successes if all values are 0 or 1; else None.
 
-    Σy² = Σy holds for whole numbers only where each is 0 or 1. Fractions could meet it by chance,
-    but hardly in both arms.
+    For integers, Σy² = Σy only if each is 0 or 1. Fractions could meet this by chance, but hardly
+    in both arms.
     """
     n, total, square = moments.n, moments.n * float(moments.mean[0]), moments.comoment
     if moments.mean.size > 1 and (
@@ -102,11 +101,11 @@ def _count(moments: Moments) -> Count | None:
 def compare_counts(counts: Rare, alpha: float, is_share: bool) -> Effect:
     """Test counts by Fisher's mid-p, with an interval of the difference.
 
-    `is_share` tells whether values are 0 or 1 by definition: a revenue of nothing but zeros is no
-    share, and nobody knows how large it may become.
+    `is_share` tells whether values are 0 or 1 by definition. A revenue of zeros only is no share:
+    its values could be of any size.
 
     Raises:
-        Refusal: `zero_variance` where nobody or everybody succeeds, of what is no share.
+        Refusal: `zero_variance` if nobody or everybody succeeds and the metric is no share.
     """
     control, treatment = counts
     if is_share and control.successes + treatment.successes in (0, control.units + treatment.units):
@@ -118,9 +117,9 @@ class Shape(NamedTuple):
     """Skewness of unit values, for windows without third moments.
 
     Attributes:
-        of_day: Skewness of a unit's value of one day.
-        of_all: Of its value of all days.
-        days: How many these are.
+        of_day: Skewness of a unit's value on one day.
+        of_all: Skewness of a unit's value over all days.
+        days: Number of days behind `of_all`.
         scaled: Whether values are never negative, so that an effect multiplies them.
     """
 
@@ -164,13 +163,13 @@ def by_moments(
     None if large-sample tests apply.
 
     Args:
-        pairs: Of each stratum, moments of (y, covariates), or of (y, x, covariates) of a ratio.
+        pairs: Moments of each stratum, of (y, covariates); for a ratio, of (y, x, covariates).
         is_ratio: Whether values are ratios.
-        shares: What each stratum weighs; without, its units.
+        shares: Weight of each stratum; by units if omitted.
         theta: Coefficients of the covariates.
 
     Raises:
-        TooSkewed: Three moments do not describe the difference: up to `MOST` they do.
+        TooSkewed: Three moments do not describe the difference, which they do up to `MOST`.
     """
     control, treatment = ([pair[arm] for pair in pairs] for arm in (0, 1))
     if any(arm.third is None for arm in (*control, *treatment)):

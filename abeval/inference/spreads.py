@@ -135,7 +135,7 @@ def catalogue_uses(analysis: Analysis) -> Iterator[CatalogueUse]:
 def lorenz(impressions: Floats) -> tuple[Floats, Floats]:
     """Return the Lorenz curve: shares of items and of impressions (Lorenz 1905).
 
-    At most 51 points of each, from 0 to 1; each is exact, at a whole number of items.
+    At most 51 points, from 0 to 1. Each is exact, at a whole number of items.
 
     Example:
         >>> shares, of_impressions = lorenz(np.array([6.0, 1.0, 0.0, 3.0]))

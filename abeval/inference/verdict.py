@@ -2,8 +2,8 @@
 
 Ship only if no failed trust check touches a goal or a guardrail, a goal is better, no goal is
 worse, and every guardrail is proven to hold (Spotify's rule; Schultzberg et al. 2024,
-arXiv:2402.11609): a guardrail that is merely not significant has not passed. All guardrails must
-hold, so each is tested at the full level; any of them can stop a variant, so "worse" is corrected
+arXiv:2402.11609). A guardrail that is merely not significant has not passed. All guardrails must
+hold, so each is tested at the full level. Any of them can stop a variant, so "worse" is corrected
 for their number (`families.py`).
 """
 
@@ -55,9 +55,9 @@ def decide(
         trust: The trust checks, shared by all variants.
         rows: The scorecard.
         metrics: Definitions, for units and guardrail margins.
-        moved: How far moved denominators and their totals did, in words.
-        early: That the log ends before the one planned look, in words.
-        questions: What nobody has answered yet; with any, nothing is decided.
+        moved: Text on how far moved denominators and their totals moved.
+        early: Text that says that the log ends before the single planned look.
+        questions: Open questions; with any, nothing is decided.
 
     Example:
         >>> from abeval.results.record import columns_of

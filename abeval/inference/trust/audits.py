@@ -1,9 +1,9 @@
 """Compare shares of rows between variants: nulls, list holes, repeats, bots.
 
-All in one form. Each unit has a share of its own rows that is counted (of a bot, all of them).
-Where the means of these differ for sure, with a chance of an error of 1e-6 over all cells of the
-check, its value is by how much the shares of all rows differ. More rows of a unit change no unit's
-share, and a few heavy units are few. So these checks need no part of the budget of false alarms.
+All checks have one form. Each unit has a share of its rows that is counted (for a bot, all of
+them). If the means of these shares surely differ, with a chance of an error of 1e-6 over all cells
+of the check, its value is the difference of the shares of all rows. Heavy units do not matter,
+because each unit counts once. These checks need no part of the budget of false alarms.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -73,7 +73,7 @@ def without_few(analysis: Analysis, finding: Finding) -> Finding:
 def uneven(analysis: Analysis, cells: Cells[Audited], chance: float = SURE) -> list[Uneven]:
     """Find the cells whose shares surely differ from control, largest first.
 
-    `chance` is that any of them is called different although it is not.
+    `chance` is the probability that any cell is wrongly called different.
     """
     control = analysis.experiment.control
     # The chance of an error is divided among all comparisons.
@@ -150,15 +150,15 @@ class Shares(NamedTuple):
     """A check of shares that should be equal in all variants.
 
     Attributes:
-        row: The check, in whose words and limits they are judged.
-        cells: Cells of the audit → what they are, in words; all cells by their name without any.
-        segments: Whether shares are also compared in each cell of a segment.
-        tells: Whether the share of every variant is told in any case.
-        level: From which share of a variant that is told on it warns as well.
-        natural: A share from which on rows are so by design, if it has that in every variant.
+        row: The check, with its messages and limits.
+        cells: Cells of the audit → their description; empty for all cells, by name.
+        segments: Whether shares are also compared within each cell of a segment.
+        tells: Whether the message always gives every variant's share.
+        level: Share of a variant from which the check warns, if `tells`.
+        natural: If every variant has at least this share, it is by design: never fail.
         others: Cells that are not compared.
-        columns: Whether the cells are columns, whose metrics a difference touches.
-        lacks: Whether the value is which part of the larger share the smaller one lacks.
+        columns: Whether cells are columns, so that metrics that read them are affected.
+        lacks: Whether the value is the share that the smaller one lacks of the larger.
     """
 
     row: Row

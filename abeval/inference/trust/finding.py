@@ -1,9 +1,9 @@
 """Turn findings into checks: numbers by limits, tests by an error budget.
 
-All tests share two budgets, one of warnings and one of failures: a quarter goes to the split as a
-whole, each other family of tests that could run gets the same part of the rest, and within a family
-p-values are adjusted (Holm). So the chance of any false alarm is at most the budget, however tests
-depend on each other; at a level of its own, each further test would raise it.
+All tests share two error budgets, one for warnings and one for failures. A quarter goes to the
+overall split; the families of other tests share the rest equally; within a family p-values are
+adjusted (Holm). The chance of any false alarm is therefore at most the budget, however tests depend
+on each other. With a fixed level each, every further test would raise it.
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -38,16 +38,16 @@ class Finding(NamedTuple):
     """The raw outcome of a check, before thresholds.
 
     Attributes:
-        value: A number, or the p-value of a test; None where the check cannot be made.
-        calm: What it says where it passes, or why it cannot be made; else as `checks.toml` has it.
-        alarm: What it says where it does not pass, if that is something else.
-        limits: Of a number, where they are not those of its row; a test has a part of the budget.
-        metrics: Whose rows it touches, None for all.
-        worst: `warn` for a test that may find an effect of the treatment.
-        name: Where it is not that of its row; also the family of a test, up to ":".
-        family: Of a test, where its name does not say it.
-        slots: What the sentences of its row name.
-        state: Which of the row's states it found.
+        value: A number, or the p-value of a test; None if the check cannot be made.
+        calm: Message if it passes, or why it cannot be made; by default that of `checks.toml`.
+        alarm: Message if it does not pass; by default that of `checks.toml`.
+        limits: Limits of a number, if not those of its definition; a test has none.
+        metrics: Metrics that are affected; None for all.
+        worst: `warn` for a test that may react to a treatment effect.
+        name: Name, if not that of the definition; the part before ":" is a test's family.
+        family: Override of the family derived from the name.
+        slots: Fields of the message templates.
+        state: Name of the state that was found, see `states` of `checks.toml`.
     """
 
     value: float | None
@@ -75,7 +75,7 @@ class Finding(NamedTuple):
 def skipped(why: str, name: str = "", remedy: str = "") -> Finding:
     """Build the finding of a check that cannot be made here.
 
-    The remedy says what somebody can do to have it made; without one, it does not apply here.
+    `remedy` says how to have it made; without one, the check does not apply here.
     """
     return Finding(None, why, least="skipped", name=name, remedy=remedy)
 
@@ -241,6 +241,6 @@ def _reaches(one: Finding, limit: float | None, beyond: bool) -> bool:
 def touched(metrics: Sequence[Metric], columns: Collection[str]) -> tuple[str, ...] | None:
     """Return the metrics that read these columns; None if all do.
 
-    Columns have their canonical names, or the log's own, in lower case.
+    Columns have canonical names or those of the log, in lower case.
     """
     return None if ROW_COLUMNS.intersection(columns) else reading(metrics, columns)

@@ -35,7 +35,7 @@ def balance(
 ) -> tuple[Balance, ...]:
     """Compare the groups before the period, Holm over metrics × variants.
 
-    `before` has moments of (y, x) over the analysed units, zeros for units not seen then.
+    `before` has pre-period moments of (y, x) over the analysed units; absent units are zeros.
     """
     rule = Rule(experiment.alpha)
     comparisons = {
@@ -75,7 +75,7 @@ def before_checks(analysis: Analysis) -> list[Finding]:
 def _before(analysis: Analysis) -> dict[str, ByStretch]:
     """Return pre-period moments of every metric and covariate that has any.
 
-    A score is that of the model that a variant serves, so it differs before if the models do.
+    Scores are left out if variants serve different models: their scores always differ.
     """
     experiment, aggregates = analysis.experiment, analysis.aggregates
     models = {variant.model for variant in experiment.variants.values()}
@@ -116,7 +116,7 @@ class Beside(NamedTuple):
 def denominator_checks(analysis: Analysis) -> list[Finding]:
     """Test whether a treatment moves the denominator of a goal or guardrail.
 
-    Then the ratio compares other impressions than control's.
+    If it does, the ratio compares different impressions in the two variants.
     """
     bottoms = _bottoms(analysis)
     p_values = adjusted_p_values(bottoms)
@@ -199,7 +199,7 @@ def compare_bottoms(metric: Metric, moments: ByStretch, arms: Arms, rule: Rule) 
 def known_checks(analysis: Analysis) -> list[Finding]:
     """Test whether as many units have a value in each variant.
 
-    Otherwise other units than control's are compared.
+    If not, different units are compared in the two variants.
     """
     control, rule = analysis.experiment.control, Rule(analysis.experiment.alpha)
     found = []
@@ -225,7 +225,7 @@ def known_checks(analysis: Analysis) -> list[Finding]:
 def aa_check(analysis: Analysis, aa: AAResult | None) -> Finding:
     """Report whether each metric's test keeps its level in A/A replays.
 
-    It never fails as a whole; the rows of a metric that fails are untrusted.
+    The check never fails as a whole, but rows of a failing metric are untrusted.
     """
     if aa is None or not aa.metrics:
         return skipped(f"no A/A replays: {_no_replays(analysis, aa)}")
@@ -256,7 +256,7 @@ def aa_check(analysis: Analysis, aa: AAResult | None) -> Finding:
 def doubted(aa: AAResult | None, check: Check | None, options: TrustOptions) -> list[str]:
     """Find metrics whose test fails in A/A replays.
 
-    The family of the check of the replays has its part of the budget.
+    The limit is this check's part of the budget for failures.
     """
     if aa is None or check is None or check.warn_threshold is None:
         return []

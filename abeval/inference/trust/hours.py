@@ -1,6 +1,6 @@
 """Compare time by variant: missing hours or days, shifted clocks, late data.
 
-Also the slots of a switchback: balanced over time, and free of the variant before.
+Also check the slots of a switchback, for balance over time and for carry-over.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -110,9 +110,7 @@ def clock(analysis: Analysis) -> Finding | None:
 def short_days(analysis: Analysis) -> Finding | None:
     """Find days on which one variant lacks rows.
 
-    Each is compared with the days before and with the days after.
-
-    The other variant and the days around tell how many rows to expect.
+    The expected rows come from the other variant and from the seven days before and after.
     """
     aggregates = analysis.aggregates
     if why := _unknown(analysis, "days"):
@@ -189,8 +187,8 @@ def _gaps(
 def _shares(analysis: Analysis, span: range) -> dict[str, Floats]:
     """Return the share of each hour's rows expected of each variant.
 
-    Units keep the variant that they entered with: those of each stretch are split by its weights.
-    An hour without rows has the mean of the stretches.
+    Units keep the variant they entered with, so the units of each split period are divided by its
+    weights. An hour without rows has the mean of the periods.
     """
     expected = np.zeros((len(analysis.experiment.variants), len(span)))
     for number, weights in enumerate(stretch_weights(analysis)):

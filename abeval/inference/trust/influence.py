@@ -94,7 +94,8 @@ def _influence(
 class Population(NamedTuple):
     """The units of a variant, and what is needed to judge its outliers.
 
-    Of its units, `valued` have another value than the rest; `squares` sums squared deviations.
+    `valued` units have an unusual value, `squares` is the sum of squared deviations, and `everyone`
+    the number of units in all variants.
     """
 
     units: float
@@ -107,11 +108,11 @@ class Apart(NamedTuple):
     """A group of units that deviate far more than all others of a variant.
 
     Attributes:
-        share: Of the variance that they make.
+        share: Their share of the variance.
         ratio: How many times as far out as the next unit each of them is.
-        elsewhere: So many units of the other variants are about as far out.
-        times: `ratio`, or its square if chance does not put so many units into one variant; 0 if
-            their share is small.
+        elsewhere: Number of units of other variants that are about as far out.
+        times: Value of the check: `ratio`, squared if chance would not put so many into one
+            variant; 0 if their share is small.
     """
 
     units: int
@@ -124,8 +125,8 @@ class Apart(NamedTuple):
 def units_apart(moments: Moments, units: Sequence[influence.Unit]) -> float:
     """Return a lower bound of the units whose value differs from the usual one.
 
-    Where the value that deviates most is between 0 and 1, as a share is, the rest may have 1: then
-    units with another value than 1 count, if fewer. `units` are those that deviate most, in order.
+    The usual value is 0. If values lie between 0 and 1, it may be 1, and the smaller count is
+    returned. `units` are those that deviate most, in order.
 
     Example:
         >>> one_failure = Moments.of([1.0] * 299 + [0.0], [1.0] * 300)
@@ -149,10 +150,11 @@ def apart(
 ) -> Apart | None:
     """Find the unit or group that stands out most; None if too few have a value.
 
-    A group counts only if ten other units have another value than the rest: the buyers of a rare
-    product are apart from everybody else, and are no fault.
+    A group counts only if ten other units have an unusual value. The buyers of a rare product stand
+    out from all others, and are no fault.
 
-    Deviations are the largest ones from the metric's value, in order; `others` of other variants.
+    `deviations` are the largest deviations from the metric's value, in order; `others` those of
+    other variants.
 
     Example:
         >>> everyone = Population(2_000, 4_000, 500.0, 2.402e9)

@@ -1,8 +1,8 @@
 """Check the traffic split against its weights, overall and by part.
 
-A treatment that sends users to another scene changes who is in the cell of that scene: the split
-of the cell is uneven, and nothing is wrong with the experiment, only with the segment. Where a
-value is known from before, no treatment can change it, and an uneven cell is a fault of the split.
+A treatment that sends users elsewhere changes which units a cell has. The split of that cell is
+then uneven, but only the segment is at fault, not the experiment. If a segment's value is known
+from before the assignment, no treatment can change it, and an uneven cell is a fault of the split.
 """
 
 from collections.abc import Callable, Mapping, Sequence
