@@ -32,13 +32,15 @@ class AgreementRow(Frozen):
     """One offline metric against one online metric; offline on control's traffic.
 
     Attributes:
-        role: Of the online metric: `goal`, `guardrail` or `diagnostic`.
+        role: Role of the online metric: `goal`, `guardrail` or `diagnostic`.
         difference: `candidate - baseline` on control's traffic, as known before the launch.
         standing: `conflict` only if both intervals exclude zero with opposite signs, and `agree`
-            only if both exclude it with the same; lower is better for some metrics.
-        offline_strength: The difference in half-widths of its interval, positive where better:
-            beyond 1 the interval excludes zero. None without an interval or a good direction.
-        online_strength: The effect online in half-widths of its interval.
+            only if both exclude it with the same. Signs count as gain or loss, for lower is better
+            for some metrics.
+        offline_strength: The offline difference divided by the half-width of its interval, positive
+            if better. Beyond 1 the interval excludes zero. None without an interval or a good
+            direction.
+        online_strength: The online effect divided by the half-width of its interval.
     """
 
     variant: str
@@ -137,12 +139,13 @@ class Cause(Frozen):
     """Why offline and online may differ, checked for one variant.
 
     Attributes:
-        status: `found` only if its size passes the threshold and its test, after Holm, the level.
-        threshold: What its deciding number has to reach.
-        p_value: That there is nothing of it; None where it is no test.
-        p_adjusted: Holm over all causes checked for the variant.
-        accounts_for: Share of the gap that closes without it, from 0 to 1; None where unknown.
-        rank: Place among those found, from 1; None for others.
+        status: `found` only if its size reaches the threshold and its adjusted p-value is below the
+            level.
+        threshold: Size that the cause must reach to count as found.
+        p_value: P-value of the hypothesis that the cause is absent; None if nothing is tested.
+        p_adjusted: P-value after Holm over all causes checked for the variant.
+        accounts_for: Share of the gap that closes without the cause, from 0 to 1; None if unknown.
+        rank: Place among the causes found, from 1; None for others.
     """
 
     name: str
@@ -173,11 +176,11 @@ class GapPart(Frozen):
 class Gap(Frozen):
     """The lift promised offline, the lift online, and what explains the gap.
 
-    Lifts of clicks per impression, as shares; promised plus all points plus `unexplained` is
-    `came`. All numbers are None where nobody can size the gap, for `reason`.
+    Lifts are of clicks per impression, as shares. `promised`, all points and `unexplained` add up
+    to `came`. All numbers are None if the gap cannot be sized; `reason` says why.
 
     Attributes:
-        unsized: Causes that were found, but whose size nobody knows.
+        unsized: Causes that were found, but whose size is unknown.
     """
 
     variant: str

@@ -143,8 +143,8 @@ class ClusterCost(Frozen):
 
     Attributes:
         icc: Intra-cluster correlation.
-        design_effect: Units over the independent ones that would say as much.
-        worth: So many independent units.
+        design_effect: Number of units over the number of independent units with the same precision.
+        worth: Number of independent units with the same precision.
     """
 
     metric: str
@@ -159,10 +159,11 @@ class SlotQuarter(Frozen):
     """The effect of the previous slot's variant in a quarter of a slot.
 
     Attributes:
-        start: Minutes since the slot began; likewise `end`.
-        value: The metric in this quarter of all slots.
-        difference: After a slot of the treatment less after one of control, within cluster, time of
-            day and the slot's own variant; with the ends of its interval.
+        start: Start of the quarter, in minutes since the slot began; `end` is its end.
+        value: The metric over this quarter of all slots.
+        difference: The metric after a treatment slot minus that after a control slot. Only slots of
+            the same cluster, time of day and own variant are compared. `difference_low` and
+            `difference_high` are the ends of its interval.
     """
 
     metric: str

@@ -21,15 +21,17 @@ class HistoryRow(Frozen, kw_only=True):
     """One metric of one variant in one experiment, as the history file keeps it.
 
     Attributes:
-        source: The result that it comes from: `analysis`, `replay`, `agreement`, `preferences`.
-        digest: Of the content of that result, and of what was said of it when it was added.
-        control: The variant, or the model, that it is compared with.
-        side: `online`; `offline` of what is known before an A/B test, preferences among it.
-        traffic: The variant whose traffic a metric of a replay is of, or `pooled`; else None.
-        direction: Which way is better: `increase`, `decrease`, `toward VALUE`, or None.
-        scale: Of the effect: `lift` (a fraction of control) or `difference`.
-        se: Standard error of the effect, from its interval.
-        units: Units of the variant; of a replay, of the traffic.
+        source: Kind of result that the row comes from: `analysis`, `replay`, `agreement`,
+            `preferences`.
+        digest: Hash of that result's content and of what was stated when it was added.
+        control: The variant, or the model, that `variant` is compared with.
+        side: `offline` for what is known before an A/B test, such as preferences; else `online`.
+        traffic: For a replay: the variant on whose traffic the metric was computed, or `pooled`.
+            Else None.
+        direction: Which way is better: `increase`, `decrease` or `toward VALUE`; None if not known.
+        scale: Scale of the effect: `lift` (a fraction of control) or `difference`.
+        se: Standard error of the effect, derived from its interval.
+        units: Units of the variant; for a replay, of the traffic.
         shipped: Whether the variant was shipped: by the verdict, or as stated when it was added.
     """
 
@@ -98,7 +100,7 @@ class Sensitivity(Frozen, kw_only=True):
 
     Attributes:
         measure: The metric.
-        moved: Effects whose p-value is below alpha.
+        moved: Number of effects whose p-value is below alpha.
         spread: Standard deviation of true effects; None with a `reason`.
         signal: Share of true effects in the variance of the estimates.
     """
@@ -124,15 +126,17 @@ class Prediction(Frozen, kw_only=True):
     Attributes:
         predictor: The offline metric.
         target: The online metric.
-        correlation: Correlation of true effects, corrected for noise in both; None with a `reason`.
-        slope: True effect on the target by one of the predictor.
+        correlation: Correlation of the true effects, corrected for noise in both metrics; None with
+            a `reason`.
+        slope: True effect on the target per unit of true effect on the predictor.
         step: A typical gain of the predictor: the median size of its effects.
         chance: Probability that the true effect on the target is a gain, after one of `step`.
         chance_loss: Probability of a gain after a loss of `step`.
-        base: Share of past effects on the target that were gains, by its estimate.
-        explained: Share of the squared error of a prediction that the predictor takes away, of
-            experiments that were left out; below zero where it does harm.
-        quality: Correlation of an estimate of the predictor with the true effect on the target.
+        base: Share of past experiments whose estimated effect on the target was a gain.
+        explained: Share of the squared prediction error that the predictor removes, in experiments
+            left out of the fit; negative if it does harm.
+        quality: Correlation between the estimated effect on the predictor and the true effect on
+            the target.
     """
 
     predictor: str
@@ -163,11 +167,11 @@ class Choice(Frozen):
     """The predictor of a target that does best on experiments left out.
 
     Attributes:
-        experiments: Experiments that have the target and all these predictors.
-        best: The one with the largest gain; None if none beats no predictor at all.
-        chosen: Experiments without which it is still the best.
-        gain: Share of the squared error that the choice takes away, of experiments that had no
-            part in it.
+        experiments: Number of experiments that have the target and all these predictors.
+        best: The predictor with the largest gain; None if none is better than no predictor.
+        chosen: Number of experiments that, left out alone, leave `best` the best.
+        gain: Share of the squared error that the choice removes, in experiments that had no part in
+            it.
     """
 
     target: str

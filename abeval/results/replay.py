@@ -40,11 +40,11 @@ class Measured(OfModel):
     """The value of a metric on a traffic.
 
     Attributes:
-        value: The metric; None if it has no value, for `reason`.
-        low: Lower end of its interval, clustered by unit; of a share with few hits or few misses,
-            and one request a unit, Wilson's (1927).
-        units: Units in the traffic.
-        counted: The denominator: requests, impressions, clicks, pairs, lists or units.
+        value: The metric; None if it has no value, and `reason` says why.
+        low: Lower end of the interval, clustered by unit. A share with few hits or few misses, and
+            one request per unit, has Wilson's interval (1927).
+        units: Number of units in the traffic.
+        counted: What the denominator counts: requests, impressions, clicks, pairs, lists or units.
     """
 
     value: float | None
@@ -100,11 +100,12 @@ class ReplayPart(Frozen):
     """A part of the log: rows for which an expression is true.
 
     Attributes:
-        name: The `traffic` of its rows.
-        where: The expression.
-        of: Whose columns it reads: `log`, or of lists and a ground truth `truth` or `run`.
-        units: Units with such a row.
-        coverage: How much of the part has scores of each model.
+        name: Name of the part; result rows have it as `traffic`.
+        where: The expression that selects the rows.
+        of: Table whose columns the expression reads: `log`; for lists and a ground truth, `truth`
+            or `run`.
+        units: Number of units with such a row.
+        coverage: For each model, how much of the part has scores.
     """
 
     name: str

@@ -16,12 +16,14 @@ class Check(Frozen):
     """One check of whether the numbers can be trusted.
 
     Attributes:
-        status: `pass`, `warn`, `fail`, or `skipped` if the logs cannot show it.
-        value: What was measured: a p-value, adjusted over the tests of its family, or a number.
-        threshold: From here on it fails: p-values below, numbers above; None if it never does.
-        threshold_reason: Why the thresholds are what they are.
-        remedy: What to do where it does not pass; empty for one that nobody can make here.
-        metrics: Whose rows are not to be trusted where it fails; None for all of them.
+        status: `pass`, `warn` or `fail`; `skipped` if the logs do not allow the check.
+        value: The measured number, or the p-value, adjusted over the tests of its family.
+        threshold: The check fails if its p-value is below this, or its number above; None if it
+            never fails.
+        threshold_reason: Why the thresholds have these values.
+        remedy: What to do if the check does not pass; empty if nobody can make the check with this
+            data.
+        metrics: Metrics whose rows cannot be trusted if the check fails; None for all metrics.
 
     Example:
         >>> lost = Check("clicks_set_aside", "fail", 0.3, 0.2, "30 % late", metrics=("ctr",))
@@ -74,9 +76,10 @@ class SplitPlace(Frozen):
 
     Attributes:
         dimension: `entry day`, `entry hour`, `hour of the day`, or a segment.
-        p_value: That the split is the same in all its cells, Holm over dimensions.
-        worst_p_value: Of its units, Holm over the cells of all dimensions.
-        p_value_without: Of all other cells together against the weights.
+        p_value: P-value of the same split in all cells, after Holm over dimensions.
+        worst_p_value: P-value of the units in the worst cell, after Holm over the cells of all
+            dimensions.
+        p_value_without: P-value of all other cells together against the weights.
     """
 
     dimension: str
@@ -91,10 +94,10 @@ class Influence(OfVariant):
     """An effect with and without the units that move it most.
 
     Attributes:
-        units: So many units are left out, at most ten of both variants together.
-        units_in_variant: How many of them are in `variant`; the others are in control.
+        units: Number of units left out, at most ten in both variants together.
+        units_in_variant: Number of these units in `variant`; the others are in control.
         lift: The relative effect of all units, before any adjustment.
-        share: The share of the lift that the left out make: (lift - lift_without) / lift.
+        share: Share of the lift that is due to the units left out: (lift - lift_without) / lift.
     """
 
     units: int
@@ -145,8 +148,8 @@ class AAResult(Tabled[AAMetric], DrawnRecord):
         share: Share of units that a replay assigns to treatment: the smallest share among the
             variants compared with control.
         dealt: What is assigned at random: `sub_buckets` or `units`.
-        histograms: Metric → number of p-values in each of `BINS` equal bins.
-        notes: How the tests that are replayed differ from those of the rows.
+        histograms: Metric → number of p-values in each of `BINS` bins of equal width.
+        notes: How the replayed tests differ from the tests of the result's rows.
     """
 
     ROWS: ClassVar = ("metrics", "metric")
@@ -251,9 +254,10 @@ class AuditResult(Tabled[Reassigned]):
     """Whether a log's variants are those of the assignment rule.
 
     Attributes:
-        scheme: The platform, or `abeval`; None where the file has no [assignment].
-        since: First day from which on mismatches are more frequent than before, if there is one.
-        uniformity: P-value of the units being spread evenly over the slots of the last draw.
+        scheme: The platform, or `abeval`; None if the file has no [assignment].
+        since: First day from which on mismatches are more frequent than before; None if there is no
+            such day.
+        uniformity: P-value of an even spread of the units over the slots of the last draw.
     """
 
     ROWS: ClassVar = ("matrix", "logged", "expected")

@@ -34,8 +34,8 @@ class WindowRow(OfVariant, Numbers, kw_only=True):
     Attributes:
         axis: `calendar`, `exposure` (days since each unit's entry), `hour` or `weekday`.
         kind: `daily`, `cumulative` or `rolling`; `recurring` for an hour or a weekday.
-        days: Length; for an hour or a weekday, the days of the log that have it.
-        start: First day: a date, or days since entry; or the hour or weekday.
+        days: Length in days; for an hour or a weekday, the number of days of the log that have it.
+        start: First day, as a date or as days since entry; for `recurring`, the hour or weekday.
     """
 
     FIRST: ClassVar = (
@@ -72,10 +72,10 @@ class Look(OfVariant):
     """The difference seen at the end of a day, and what three rules conclude.
 
     Attributes:
-        always_p_value: Always-valid p-value; at most alpha when that interval excludes 0.
-        information: Share of the plan; without a plan, the information as a multiple of that at
-            the first look.
-        bound: Critical z of a planned look, None on other days.
+        always_p_value: Always-valid p-value; at most alpha if the always-valid interval excludes 0.
+        information: Share of the planned information; without a plan, the information as a multiple
+            of that at the first look.
+        bound: Critical z of a planned look; None on other days.
     """
 
     day: str
@@ -99,15 +99,18 @@ class Stability(OfVariant):
     Attributes:
         scale: `relative`: effects are log(treatment / control); `absolute`: differences.
         effect: Mean daily effect, by generalised least squares.
-        wald_p_value: Hotelling's test of one effect on all days, but for a weekly rhythm.
-        late_less_early: Effect of the late whole weeks minus that of as many early ones; with
-            fewer than two whole weeks, of the later half minus the earlier.
-        change_p_value: Of the shape of change that fits best, over all shapes tested.
+        wald_p_value: P-value of Hotelling's test of the same effect on all days, apart from a
+            weekly rhythm.
+        late_less_early: Effect in the last whole weeks minus that in as many first ones; with fewer
+            than two whole weeks, effect in the later half minus that in the earlier half.
+        change_p_value: P-value of no change, for the shape that fits best, adjusted over all shapes
+            tested.
         change: `trend`, `decay`, or None without a change.
-        rhythm_p_value: Of a weekly rhythm in the effect; needs two whole weeks.
-        sign_share: Share of rolling windows with the sign of the overall effect.
-        significance_share: Share of rolling windows with the conclusion of the overall effect.
-        window_days: Days after which the always-valid conclusion no longer changed.
+        rhythm_p_value: P-value of no weekly rhythm in the effect; None with fewer than two whole
+            weeks.
+        sign_share: Share of rolling windows whose effect has the sign of the overall effect.
+        significance_share: Share of rolling windows whose conclusion is that of the overall effect.
+        window_days: Number of days after which the always-valid conclusion no longer changed.
     """
 
     verdict: StabilityVerdict
@@ -138,7 +141,7 @@ class Novelty(OfVariant):
 
     Attributes:
         word: `novelty` (it wears off), `primacy` (it grows), or None without a decay.
-        p_value: Of no decay, over all time constants tried.
+        p_value: P-value of no decay, over all time constants tried.
         start: Fitted effect on the day of entry: a + b.
         long_run: Long-run effect: a; its interval covers all time constants that fit.
     """
@@ -176,7 +179,7 @@ class TimeResult(Tabled[Stability], DrawnRecord):
 
     Attributes:
         ramps: Stretches of entry days with the same shares; one stretch if they never changed.
-        before: The same groups compared in the pre-period, before anything differed.
+        before: Effects between the same groups in the pre-period, before anything differed.
     """
 
     ROWS: ClassVar = ("stability", "metric", "variant")
