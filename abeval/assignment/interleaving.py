@@ -32,11 +32,12 @@ class Drafted(NamedTuple):
 
     Attributes:
         position: From 1 on.
-        team: The ranker that is credited with what users do on it: of a team draft, who drafted it;
-            of other methods, who ranks it higher, None where both rank it alike.
-        credit: What one click is worth to it: 1; of `optimized`, the difference of the ranks;
-            of `probabilistic`, how much likelier it was to draw the item there than the other, as a
-            share of both chances.
+        team: The ranker that is credited with what users do on the item. In a team draft, the one
+            that drafted it. In other methods, the one that ranks it higher; None if both rank it
+            alike.
+        credit: Credit of one click for `team`. In general 1. For `optimized`, the difference of the
+            ranks. For `probabilistic`, the difference of the two rankers' chances to draw the item
+            there, divided by their sum.
     """
 
     position: int
@@ -61,17 +62,17 @@ def interleave(
 
     Args:
         lists: Ranker → its items, best first, each once.
-        method: `team_draft`, also for more than two rankers; `balanced`, which is biased where one
-            list is the other shifted; `probabilistic`; `optimized`, at most 10 items.
-        salt: Of this experiment, as that of an assignment.
+        method: `team_draft`, also for more than two rankers; `balanced`, which is biased if one
+            list is the other one shifted; `probabilistic`; `optimized`, for at most 10 items.
+        salt: Salt of this experiment, as in an assignment.
         request_id: A text or a whole number.
-        length: Most items to show. A list ends before it where a ranker has nothing left to show,
-            because whatever followed would be the others' alone.
+        length: Largest number of items. A list ends earlier if a ranker has nothing left to show,
+            because all further items would be the others'.
 
     Raises:
-        ExperimentError: The method is none, or not for so many rankers; a list is empty or has an
-            item twice.
-        LogError: The request is null or no plain id.
+        ExperimentError: The method does not exist, or not for this number of rankers; a list is
+            empty or has an item twice.
+        LogError: The request is null, or not a plain id.
 
     Source:
         Radlinski, Kurup & Joachims (CIKM 2008); Joachims (2003) for `balanced`; Hofmann, Whiteson &

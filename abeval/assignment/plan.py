@@ -240,9 +240,9 @@ class Plan:
     """An experiment's place among the others, and its split.
 
     Args:
-        traffic: Share of the units that reach the split which are in the experiment.
+        traffic: Share of the units reaching the split that are in the experiment.
         layer: The layer, and the name under which it owns slots there.
-        holdout: Units that are in no experiment.
+        holdout: Units that are held out of all experiments.
         overrides: Unit → variant that a person chose; these units are not analysed.
         sticky: Unit → variant of units that keep it whatever the hash says.
 

@@ -49,18 +49,18 @@ class History:
     def add(
         self, *results: Addable | Study | str | Path, shipped: str | Iterable[str] | None = None
     ) -> Added:
-        """Add results of one experiment, replacing its earlier ones of a kind.
+        """Add results of one experiment, replacing its earlier ones of the same kind.
 
-        What was added before with the same content changes nothing.
+        Adding the same content again changes nothing.
 
         Args:
-            *results: Of `analyze`, `replay` and `agree`, a study, or the JSON of these.
-            shipped: The variant that was shipped, or several; an empty list if none was. Without
-                it the verdict decides.
+            *results: Results of `analyze`, `replay` and `agree`, a study, or the JSON of these.
+            shipped: The variant that was shipped, or several; an empty list if none was. If not
+                given, the verdict decides.
 
         Raises:
-            ExperimentError: A file is no result, they are of different experiments, or the file of
-                the history is none, is damaged, or stays in use for a minute.
+            ExperimentError: A file is no result, the results are of different experiments, or the
+                history file is no history, is damaged, or stays in use for a minute.
             AbevalError: The history cannot be written.
         """
         check_writable(self.path)

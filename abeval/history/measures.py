@@ -25,7 +25,7 @@ class Measure(NamedTuple):
     """A metric, offline or online, and its effect in every experiment.
 
     Attributes:
-        direction: Which way is better; None if no row says, as `increase`.
+        direction: Which way is better, as in `increase`; None if no row says it.
     """
 
     metric: str

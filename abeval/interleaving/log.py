@@ -47,17 +47,20 @@ class InterleavedLog:
     """The lists of a log; arrays have the shape (units, rankers).
 
     Attributes:
-        metrics: Those whose actions can be credited, clicks among them.
-        credit: Metric → what each unit's actions are worth to each ranker.
-        actions: Metric → what each unit did, whosever the items are.
-        drafted: `slots`, `first`, `places` and `length`: each unit's slots by team, those of them
-            that are first, the sum of their positions, and of the lengths of lists begun by it.
-        list_wins: Metric, base and ranker → lists; none of events after the list.
-        counts: `lists`; of them `repeats`, which show an item twice, and `holes`, without positions
-            1, 2, …; `again`, drafted again, and of them the `wrong`; impressions `shown`, those
-            `alike` for all rankers, which count for none, `teamless` and `requestless`.
-        aggregates: Accounts of rows, days and audits, for the checks of the log.
-        refused: Metric → what the log lacks for it.
+        metrics: Metrics whose actions can be credited, including clicks.
+        credit: Metric → credit of each unit's actions for each ranker.
+        actions: Metric → sum of each unit's actions, whatever ranker the items are credited to.
+        drafted: Per unit and team: its number of `slots`, how many of them are `first`, the sum of
+            their positions as `places`, and as `length` the sum of the lengths of lists that the
+            team begins.
+        list_wins: Metric, base and ranker → number of lists won. Metrics of events after the list
+            have no entry.
+        counts: Numbers of `lists`; of `repeats`, lists that show an item twice; of `holes`, lists
+            without positions 1, 2, …; of lists drafted `again` to check them, and of those that
+            came out `wrong`; of impressions `shown`, `alike` for all rankers (credited to none),
+            `teamless` and `requestless`.
+        aggregates: Counts of rows, days and audits, for the checks of the log.
+        refused: Metric → what the log lacks to compute it.
     """
 
     rankers: Sequence[str]

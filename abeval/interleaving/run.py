@@ -64,14 +64,15 @@ def plan_lists(
     """Plan how many units show a preference for the first other ranker.
 
     Args:
-        experiment: Of interleaved lists.
-        own: Its [interleaving].
-        inputs: As for every method that reads logs.
-        sought: The preference, or None for that which the units of the log show; and the power.
-        metrics: Some of those that are credited; without, goals and guardrails.
+        experiment: An experiment with interleaved lists.
+        own: Its [interleaving] table.
+        inputs: Inputs, as for every method that reads logs.
+        sought: The preference to detect, or None for the one that the log's units show; and the
+            power.
+        metrics: Credited metrics to plan for; by default goals and guardrails.
 
     Raises:
-        ExperimentError: A metric cannot be credited, or is not.
+        ExperimentError: A metric cannot be credited, or is not credited in this experiment.
         LogError: A log is missing, unreadable, or not what the file says.
     """
     with opened(dealt(experiment), inputs) as run:

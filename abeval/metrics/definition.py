@@ -12,19 +12,20 @@ Past = Literal["", "items", "units"]
 class Source:
     """Where a metric's values come from, and what can be done with them.
 
-    One of `daily`, `of_days` and `no_days` says what its values are by day.
+    One of `daily`, `of_days` and `no_days` says what the values by day are.
 
     Attributes:
-        reads: Columns of `impressions` that its query reads; none if it reads sums per unit only.
-        per_unit: Whether each unit has one value; if not, other queries compute it.
-        daily: Whether its query has rows by `day` that add up: only such are compared before.
-        of_past: What its query asks of the time before the period; if not empty, only a file that
-            names its metrics gets them.
-        of_days: Whether each day has a value, but days do not add up to the period's.
-        no_days: Why it has no effects by day, for users to read.
+        reads: Columns of `impressions` that the query reads; none if it only reads sums per unit.
+        per_unit: Whether each unit has one value; if not, other queries compute the metric.
+        daily: Whether the query has rows by `day` that add up. Only such metrics are compared in
+            the pre-period.
+        of_past: What the query reads of the time before the period. If not empty, the metrics exist
+            only for a file that names them.
+        of_days: Whether each day has a value, but the days do not add up to the period's value.
+        no_days: Why the metric has no effects by day, for users to read.
         no_replays: Why A/A replays cannot split it, None if they can.
         no_cuts: Why parts of the traffic cannot have it, None if they can.
-        events: Of values since exposure: their log, empty where there are several; else None.
+        events: For values since exposure: their log, empty if there are several; else None.
 
     Example:
         >>> GAUC.query, GAUC.daily, AUC.no_days, AUC.capped
@@ -191,11 +192,12 @@ class PerUnit:
     """How to compute a unit's value from its log rows since exposure.
 
     Attributes:
-        number: Of the metric in its experiment; its columns are named by it.
-        values: The value of a row, and the denominator of a ratio; of a funnel, that of each step.
-        nulls: Counts rows whose value is no number, in the same order.
-        known: Counts rows with a value, where units with none but others do not count.
-        day: The local day since exposure (that of the exposure is 0), None for all.
+        number: Number of the metric in its experiment. The names of its columns contain it.
+        values: The value of a row, and the denominator of a ratio; for a funnel, the value of each
+            step.
+        nulls: Counts of rows whose value is no number, in the order of `values`.
+        known: Counts of rows with a value, if units without any such row are left out.
+        day: The local day since exposure, 0 for the day of the exposure; None for all days.
     """
 
     number: int
@@ -269,10 +271,10 @@ class RowTerm:
     """A row-level expression over an impression, summed as an integer.
 
     Attributes:
-        scale: The value of 1 in the integer sum: the metric's value is the sum times this.
+        scale: Factor from the integer sum to the metric's value.
         resolution: None if the expression is an integer; otherwise it is rounded to whole
             multiples of this before the sum, so that the order of summing does not matter.
-        of_unit: Whether the row is a unit, whose covariates were measured before.
+        of_unit: Whether each row is one unit, with covariates measured before the experiment.
     """
 
     expression: str
@@ -313,22 +315,24 @@ class Metric:
     Attributes:
         kind: `mean` (a sum per unit), `ratio` (sum over sum), `quantile` (of a value per
             impression), `function` (of other metrics), `auc`, or `catalogue`.
-        unit: Of the value, empty for a pure number.
-        label: What it is called in reports, empty where that is its name.
-        value: Numerator, or the value of a mean; of a quantile, the value of an impression, null
-            where it has none; None for functions and catalogue metrics.
+        unit: Unit of the value; empty for a pure number.
+        label: Name of the metric in reports; empty if that is `name`.
+        value: Numerator of a ratio, or the value of a mean. For a quantile, the value of an
+            impression, null if it has none. None for functions and catalogue metrics.
         per: Denominator of a ratio; None for a mean, which is divided by the units.
-        function: Arithmetic over the names of `parts`, means and ratios.
-        left_out: What the definition leaves out, in words, and the term that counts it.
-        lacking: Rows whose value is no number, in the same form.
-        missing: What becomes of these.
-        known: Terms that count rows with a value, and rows without: a unit that has rows of the
-            second kind only does not count. None where all units count.
-        covariates: Further sums of the pre-period for CUPED, beside the metric's own.
-        within: Of a guardrail in place of a margin: the least and the largest value allowed.
-        cap: The quantile of all units' values, over all variants, to which larger ones are cut.
-        per_unit: How it follows from a unit's rows since its exposure; None for other metrics.
-        among: The term that is 1 for units that it is a mean or a ratio of, None for all units.
+        function: Arithmetic over the names of `parts`, which are means and ratios.
+        left_out: What the definition leaves out, in words, and the term that counts these rows.
+        lacking: Rows whose value is no number, in the form of `left_out`.
+        missing: What happens to the rows of `lacking`.
+        known: Terms that count rows with a value, and rows without. A unit with only rows of the
+            second kind is left out. None if all units count.
+        covariates: Further sums of the pre-period for CUPED, in addition to the metric's own.
+        within: For a guardrail with a range in place of a margin: the least and the largest value
+            allowed.
+        cap: Quantile of all units' values, over all variants, to which larger values are cut.
+        per_unit: How the value follows from a unit's rows since its exposure; None for other
+            metrics.
+        among: The term that is 1 for units that the metric covers; None if it covers all units.
     """
 
     name: str

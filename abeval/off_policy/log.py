@@ -27,10 +27,10 @@ class PolicyChoice:
     """The policy to evaluate: one of three.
 
     Attributes:
-        to: A variant, whose policy is how often it shows each item at each position.
-        probability: A column of the impressions: the policy's probability of the logged item.
-        table: A file, or a frame, with `item_id`, `probability` and, unless the policy is the
-            same everywhere, `position`.
+        to: A variant. Its policy is how often it shows each item at each position.
+        probability: A column of the impressions with the policy's probability of the logged item.
+        table: A file or frame with the columns `item_id`, `probability` and, unless the policy is
+            the same at all positions, `position`.
     """
 
     to: str | None = None
@@ -53,11 +53,11 @@ class PolicyLog(NamedTuple):
     """The source variant's log, as sorted arrays, one entry per impression.
 
     Attributes:
-        rows: Rewards, propensities as logged (NaN where there is none), the policy's probabilities
-            of the logged items, and codes of units; without these where each row is a unit.
+        rows: Rewards, logged propensities (NaN if missing), the policy's probabilities of the
+            logged items, and codes of units, which are None if each row is a unit.
         fold: 0 or 1, by the hash of the unit.
         policy: The whole policy; None if it is only a column.
-        unsupported: Share of the policy on items never shown at their position.
+        unsupported: Share of the policy's probability on items never shown at their position.
         target: Rewards and impressions per unit of the target variant; None if there is none.
     """
 

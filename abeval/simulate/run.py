@@ -67,8 +67,8 @@ class Small(NamedTuple):
     """A simulation of one log in the two weeks of every simulation.
 
     Attributes:
-        name: Of the experiment, and of its templates.
-        rows: What the template of its log selects from.
+        name: Name of the experiment and of its templates.
+        rows: Rows with codes, from which the template selects the rows of the log.
         lift: Metric → true lift.
     """
 

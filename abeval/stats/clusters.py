@@ -13,7 +13,8 @@ class Alike(NamedTuple):
 
     Attributes:
         icc: Intra-cluster correlation, not below 0.
-        effect: Design effect: units over the independent ones that would say as much.
+        effect: Design effect: number of units over the number of independent units with the same
+            precision.
     """
 
     icc: float

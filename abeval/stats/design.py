@@ -38,10 +38,10 @@ WEEK = 7
 def information_at(information: Sequence[float], days: float) -> float:
     """Predict the information, 1 / se², after a number of days.
 
-    The variance falls as in the last week, as a + b / days: what differs between units that return
-    stays (a), what differs between their visits averages out (b). Fewer days than a week do not
-    tell
-    the two apart: information then grows as a power of time, as in `value_at`, which refuses alike.
+    The variance falls as in the last week, as a + b / days. Differences between returning units
+    stay (a); differences between their visits average out (b). Fewer days than a week cannot
+    separate the two. Then information grows as a power of time, as in `value_at`, with the same
+    refusals.
 
     Example:
         >>> week = [1 / (0.1 + 0.9 / day) for day in range(1, 8)]

@@ -1,8 +1,8 @@
 """Find logging faults that differ between groups: shares, gaps, clocks.
 
-A fault has a sharp shape, which an effect of the treatment has not: a share that should be zero in
-both groups, an hour that is empty in one of them, a daily rhythm that is the other's some hours
-later.
+A fault has a sharp shape, an effect of the treatment has not. Examples of such shapes are a share
+that should be zero in both groups, an hour without rows in one of them, or a daily rhythm that is
+the other group's rhythm some hours later.
 """
 
 import math
@@ -60,10 +60,10 @@ def share(sums: Sums) -> Share | None:
 def shares(control: Sums, treatment: Sums) -> tuple[Share, Share] | None:
     """Return both shares; a much smaller group gets at least chance's error.
 
-    A group of few rows often has none that count, and then a standard error of 0. The other group's
-    variance, at its number of rows, is the least that it can have. Where a group has half of the
-    other's rows or more this is not needed: a difference is sure from some 28 rows on, and that
-    one group then has none in place of 14 has a chance of 1e-6.
+    A group of few rows often has none that count, and then its standard error is 0. Its error is
+    therefore at least the other group's, rescaled to its own number of rows. A group with at least
+    half of the other's rows does not need this. There a difference is sure from some 28 rows on,
+    and the chance that the group then has none in place of 14 is 1e-6.
 
     Example:
         >>> many = Sums(64, 640, 64_000, 7_000, 640_000, 64_000_000)
@@ -99,8 +99,7 @@ def difference(
 ) -> Difference | None:
     """Return how much two shares surely differ: the near end of an interval.
 
-    `chance` is that any of so many `cells`, which are looked at together, is called different
-    although it is not.
+    `chance` is the chance that any of `cells` cells tested together is wrongly called different.
 
     Example:
         >>> control = Sums(64, 0, 64_000, 0, 0, 64_000_000)
@@ -129,11 +128,11 @@ class UnitSums(NamedTuple):
 def differs(control: UnitSums, treatment: UnitSums, cells: int = 1, chance: float = SURE) -> bool:
     """Tell whether the means of a value in [0, 1] surely differ between groups.
 
-    What a unit has counts once, however many rows it has: a few heavy units decide nothing. The
-    difference must be sure by the groups' own variances (Welch 1947), and by that of all units
-    together, as a group in which nothing varies by chance has none of its own. Few units with the
-    value 1, and none between, are counted exactly (binomial, by the split). `chance` is that any of
-    so many `cells` is called different although it is not.
+    Each unit has the same weight, so a few units with many rows decide nothing. The difference must
+    be sure with the groups' own variances (Welch 1947). It must also be sure with the variance of
+    all units together, because a small group may have no variance by chance. If all values are 0 or
+    1, a binomial test of the units with value 1 is tried first. `chance` is the chance that any of
+    `cells` cells tested together is wrongly called different.
 
     Example:
         >>> affected = [UnitSums(1_500, count, count) for count in (0, 20, 21)]
@@ -181,8 +180,8 @@ class Hours(NamedTuple):
     """Rows of a group by hour.
 
     Attributes:
-        active: In how many clusters of units an hour has any.
-        even: So many units, if all had as many rows, would make the rows vary as they do
+        active: Number of clusters with rows in the hour.
+        even: Number of units with equal numbers of rows that would make the sum vary as much
             (`count_even_units`).
     """
 
@@ -220,15 +219,14 @@ _TOGETHER = 2.0
 def gaps(control: Hours, treatment: Hours, clusters: int, split: Floats | float = 1.0) -> list[int]:
     """Find hours in which the second group lacks rows that the first has.
 
-    The ratio of the two groups in an hour is compared with that of the hours before and after it,
-    so that an effect is no gap: it may change the ratio, but does not halve it for some hours.
-    Where the split changed, each is over the ratio that the `split` makes expect. At an end of the
-    log one side is not known: there the level of the first, or the last, day is no gap either.
+    The ratio of the two groups in an hour is compared with the ratio in the hours before and after
+    it. So an effect of the treatment is no gap: it may change the ratio, but does not halve it for
+    a few hours. Each ratio is divided by the expected `split`, which may change. At the ends of the
+    log, where one side is not known, the first or last day stands for it.
 
-    Rows of one unit come together, so what chance can do follows from the units that are active,
-    which the number of clusters without any row shows, and where few of them have most rows, as
-    machines do, from how these vary. Hours are the same in both groups, without a
-    break; `clusters` are those of units in each.
+    Rows of one unit come together, so the test counts active units, estimated from the number of
+    clusters without rows. If a few units, such as machines, have most rows, it counts `even`
+    instead. Both groups have the same hours without a break, and `clusters` clusters of units each.
     """
     units, others = (_units(hours.active, clusters) for hours in (control, treatment))
     planned = control.rows * split
@@ -253,7 +251,8 @@ def gaps(control: Hours, treatment: Hours, clusters: int, split: Floats | float 
 def _surprise(units: Floats, expected: Floats, kept: Floats) -> Floats:
     """Return how many standard errors a Poisson count is too low (deviance).
 
-    `expected` is what it should be over the first, `kept` what it is over what it should be.
+    `expected` is the expected count over `units`; `kept` is the observed count over the expected
+    one.
     """
     second = units * expected * kept
     mean = (units + second) / (1 + expected)
@@ -272,9 +271,7 @@ def _units(active: Floats, clusters: int) -> Floats:
 def _before(ratio: Floats) -> Floats:
     """Return the median of the 72 hours before each hour.
 
-    That of the first day if too few are known; NaN if that has too few as well.
-
-    NaN where that has too few as well.
+    If too few of these are known, the first day's median; NaN if that has too few as well.
     """
     padded = np.concatenate([np.full(_AROUND, np.nan), ratio[:-1]])
     windows = np.lib.stride_tricks.sliding_window_view(padded, _AROUND)
@@ -292,9 +289,10 @@ _LONGEST, _LEAST_EARLY = 28, 20
 def early_hours(rows: Mapping[int, int]) -> float:
     """Find how many hours a log's clock is behind; 0 if it is not.
 
-    `rows` are those before an event that they follow, by half hours before it. Rows that belong
-    before it are there for days, or just before it; of a clock that is behind, there are many up
-    to some hour and hardly any beyond. Returns 0 without such an hour, the least of which is 1.
+    `rows` counts the rows logged before the event that they should follow, by half hours before it.
+    Rows that really come before it spread over days, or come just before it. A clock that is behind
+    shows many rows up to some hour and hardly any beyond. Returns that hour, at least 1, or 0 if
+    there is none.
 
     Example:
         >>> early_hours({k: 10 for k in range(16)}), early_hours({k: 10 for k in range(200)})
@@ -322,9 +320,9 @@ class Shift(NamedTuple):
     """A daily rhythm that is another's some hours later.
 
     Attributes:
-        hours: How many, from -11 to 12; 0 if it is not.
-        left: Which part of the distance between the rhythms is left after the shift.
-        exact: Whether no other number of hours would do.
+        hours: Number of hours, from -11 to 12; 0 if there is no shift.
+        left: Share of the distance between the rhythms that is left after the shift.
+        exact: Whether no other number of hours fits.
     """
 
     hours: int

@@ -151,10 +151,10 @@ def welch_tail(q: float, df: int, leverages: Floats, dfs: Floats) -> float:
 def pooled(control: Estimate, treatment: Estimate) -> tuple[Estimate, Estimate]:
     """Give two estimates the variance of their pooled units.
 
-    Where values are skewed and units uneven, a variant's own variance follows its own value, and
-    the difference over its error is too often large. These sum to the variance of a permutation of
-    the
-    units. The treatment's still grows with the square of its values, so that a lift divides it out.
+    If values are skewed and the variants uneven, a variant's own variance depends on its value, and
+    the test rejects too often. The pooled variances add up to the variance of a permutation of the
+    units. The treatment's variance still grows with the square of its values, so that a lift
+    divides it out.
 
     Example:
         >>> large, small = Estimate(5.0, 0.01, 900, 899.0), Estimate(5.0, 0.09, 100, 99.0)

@@ -1,7 +1,7 @@
 """Estimate which of two rankers users prefer, from interleaved lists.
 
-`inference/interleaving.py` hands what each unit's actions are worth to either ranker. The unit is
-the user: the lists of one user are alike.
+`interleaving/run.py` passes the credit of each unit's actions for either ranker. The unit is the
+user, because the lists of one user are alike.
 """
 
 import math
@@ -31,8 +31,8 @@ class Preference(NamedTuple):
 
     Attributes:
         units: Units whose actions were credited to either.
-        method: `delta_t`, with heavy units `jackknife_t`, or, of few units, `sign_flip`.
-        largest: Share of all credit that one unit has; 0 if small.
+        method: `delta_t`; `jackknife_t` with heavy units; `sign_flip` with few units.
+        largest: Largest share of all credit that one unit has; 0 if small.
     """
 
     value: float
@@ -69,13 +69,13 @@ def wins(credit_a: ArrayLike, credit_b: ArrayLike) -> Wins:
 def preference(credit_a: ArrayLike, credit_b: ArrayLike, alpha: float = 0.05) -> Preference:
     """Estimate Σ (b − a) / Σ (a + b) over units, and test it.
 
-    Of fewer than 40 units the test flips the signs of units, and the interval is what it does not
-    reject: exact where neither ranker is better, because then a unit's credit is as likely as that
-    with the coins of its lists turned over.
+    With fewer than 40 units the test flips the signs of units, and the interval contains the values
+    that this test does not reject. The test is exact if neither ranker is better: then a unit's
+    credit is as likely as the credit with the coins of its lists turned over.
 
     Args:
-        credit_a: What each unit's actions are worth to A, shape (units,).
-        credit_b: What they are worth to B.
+        credit_a: Credit of each unit's actions for A, shape (units,).
+        credit_b: Credit of each unit's actions for B, shape (units,).
         alpha: Error rate of the test and the interval.
 
     Source: Chapelle, Joachims, Radlinski & Yue (TOIS 2012), credit summed over users; Fisher (1935)
@@ -191,16 +191,17 @@ def units_in_test(
 ) -> float:
     """Return the units of an A/B test that finds as large a difference.
 
-    Variants are taken to share actions as the rankers do: with a mean m by unit of what lists of
-    both have, 1 - value and 1 + value times m, so that d = 2 · value · m. With a variance s² in
-    each, half of the units in each, (z + z_power)² · 4s² / d² units find it. Users who see two
-    rankers side by side may prefer one by more than a metric moves: then the test takes more.
+    The variants of the A/B test are assumed to differ as the rankers do. If a unit has m actions on
+    average, their means are (1 - value) · m and (1 + value) · m, so the difference is d = 2 · value
+    · m. With variance s² and half of the units in each variant, the test needs (z + z_power)² · 4s²
+    / d² units. Users who see two rankers side by side may prefer one by more than a metric moves;
+    then the test needs more units.
 
     Args:
-        actions: What each unit did, shape (units,), credited or not.
+        actions: Sum of each unit's actions, shape (units,), credited or not.
         value: The preference.
         alpha: Two-sided level of the test.
-        power: Wanted probability of finding it.
+        power: Wanted probability of detecting the difference.
 
     Source: Kohavi, Tang & Xu (2020), chapter 17, for the size; d follows from what is assumed.
 

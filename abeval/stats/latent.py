@@ -1,8 +1,8 @@
 """Estimate correlation and slope of true effects that are seen with noise.
 
-Errors have known sizes. Nothing
-is assumed of how true effects are distributed: variances and covariance are those of the estimates
-less the noise, and intervals follow from how much the products of single experiments vary.
+The standard errors are known. The distribution of the true effects may be any. Their variances and
+covariance are those of the estimates minus those of the noise. Intervals follow from how much the
+products of single experiments vary.
 """
 
 import math
@@ -26,7 +26,7 @@ _ROUNDING = 1e-12
 class Association(NamedTuple):
     """A coefficient of true effects, naive and corrected for noise.
 
-    `p_value` is of no association, two-sided.
+    `p_value` is the two-sided p-value of no association.
     """
 
     naive: float
@@ -39,9 +39,9 @@ class Association(NamedTuple):
 class HeldOut(NamedTuple):
     """Predictions of effects on `y` without their own group, shape (pairs,).
 
-    `without` is from the other groups alone, `predicted` from `x` too; `precision` is one over the
-    variance of an estimate around the mean of true effects; `gain` by how much `x` makes the
-    squared error of a prediction of the true effect smaller, times it: unbiased for true effects.
+    `without` uses the other groups alone, `predicted` uses `x` too. `precision` is one over the
+    variance of an estimate around the mean of the true effects. `gain` is how much `x` reduces the
+    squared prediction error, weighted by `precision`; it is unbiased for true effects.
     """
 
     predicted: Floats

@@ -48,17 +48,17 @@ def correct_leverage(
 ) -> Moments:
     """Correct the variance of ratios for heavy units, as HC3 does.
 
-    A heavy unit counts with its residual from the ratio of all others, y − R x over 1 − g, as in
-    the jackknife (Miller 1974) and in HC3 (MacKinnon and White 1985); g is what the denominator
-    loses without it, by its share. Degrees of freedom are those of the units that count, (Σx)² /
-    Σx² − 1 (Kish 1965). Where all denominators are equal, nothing changes. Refusals:
-    `too_few_units` where one unit holds all of a denominator.
+    The residual of a heavy unit becomes its residual from the ratio of all others, (y − R x) / (1 −
+    g), as in the jackknife (Miller 1974) and in HC3 (MacKinnon and White 1985). g is the unit's
+    share of the denominator. The degrees of freedom are those of the effective number of units,
+    (Σx)² / Σx² − 1 (Kish 1965). If all denominators are equal, nothing changes. Refusals:
+    `too_few_units` if one unit holds all of a denominator.
 
     Args:
-        moments: Of numerator, denominator and other variables.
-        divisor: What the denominator's mean is compared with; of strata, that of all units over
-            the stratum's share.
-        blocks: Variables that are divided by one denominator, which stands second.
+        moments: Moments of numerator, denominator and other variables.
+        divisor: Mean of the denominator from which shares follow; for strata, the mean over all
+            units divided by the stratum's share.
+        blocks: Groups of variables that share one denominator, which is the second of each group.
 
     Example:
         >>> m = Moments.of([1, 0, 2, 1, 9], [4, 5, 6, 5, 30])

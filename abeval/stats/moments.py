@@ -29,12 +29,12 @@ class Moments:
     Attributes:
         mean: Means, shape (k,).
         comoment: Σ (x − mean)(x − mean)', shape (k, k).
-        effective: So many units know the variance as well; n where None. Fewer, where units of
-            small strata have large weights.
-        third: Σ of the products of three centred variables, shape (k, k, k), from which the
-            skewness of any weighted sum of them follows; None where it is not known.
+        effective: Number of units that would estimate the variance as precisely; n if None. It is
+            below n if units of small strata have large weights.
+        third: Σ of the products of three centred variables, shape (k, k, k). The skewness of any
+            weighted sum of the variables follows from it. None if not known.
         heavy: Centred variables of the units that hold more than `HEAVY` of variable 1, or of all
-            where units are few, shape (heavy, k); none where single units are not known.
+            units if they are few, shape (heavy, k). Empty if single units are not known.
 
     Example:
         >>> m = Moments.of([1, 2, 3, 4], [2, 4, 6, 9])
@@ -73,7 +73,7 @@ class Moments:
 
         Args:
             columns: k arrays of shape (n,); n may be 0.
-            below: Which of them, where there are so many, are denominators.
+            below: Positions of the columns that are denominators; positions beyond k are ignored.
 
         Example:
             >>> Moments.of([1e9, 1e9 + 1, 1e9 + 2]).covariance.tolist()

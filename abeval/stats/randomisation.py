@@ -123,11 +123,12 @@ class Randomised:
     """Two ratios Σy / Σx, and alternative assignments of the design.
 
     Attributes:
-        y: Numerator of each unit of randomisation, shape (units,); so the denominator x.
-        treated: Which are treated.
-        drawn: What else the design could have drawn; of any design.
-        within: Group of each unit, such as an hour of the day, of which what it adds is taken out
-            (Frisch, Waugh and Lovell); it does not depend on the assignment. None for no groups.
+        y: Numerator of each unit of randomisation, shape (units,); `x` is its denominator.
+        treated: Which of the units are treated.
+        drawn: Other assignments that the design could have drawn; any design is allowed.
+        within: Group of each unit, such as an hour of the day, that does not depend on the
+            assignment. The groups' means are taken out (Frisch, Waugh and Lovell). None for no
+            groups.
 
     Example:
         >>> y, x, treated = np.array([1, 2, 3, 7, 8, 9.0]), np.full(6, 10.0), np.arange(6) > 2

@@ -98,7 +98,7 @@ class Adjusted(NamedTuple):
         variance_removed: Share of the variance of the difference that the adjustment removed;
             may be negative.
         control: Denominator of a relative effect: as observed for CUPED and regression,
-            post-stratified for post-stratification; and so the treatment.
+            post-stratified for post-stratification. `treatment` is computed in the same way.
         covariance: Covariance of `effect.difference` and `control.value`.
     """
 

@@ -252,9 +252,9 @@ class SegmentedSRM(NamedTuple):
     """Where in one dimension the mismatch sits.
 
     Attributes:
-        homogeneity: Whether the split differs between segments, whatever it is overall; segments
-            with an expected count below five are taken as one.
-        segments: The most suspicious first.
+        homogeneity: Test of the same split in all segments, whatever it is overall. Segments with
+            an expected count below five are merged into one.
+        segments: Tests of the segments, the most suspicious first.
     """
 
     homogeneity: SRM
