@@ -88,7 +88,7 @@ def _signed(h: int) -> int:
 
 
 def unit_text(unit: object) -> str:
-    """Return the text that is hashed: that of DuckDB's ``cast(id as varchar)``.
+    """Return the text to hash: the same as DuckDB's ``cast(id as varchar)``.
 
     Raises:
         LogError: The id is null, or of a type whose text engines do not agree on.

@@ -25,8 +25,9 @@ class Turns(NamedTuple):
 def turns(schedule: Schedule, slots: ArrayLike, per_day: int, days: int) -> Turns:
     """Return the coin that decides each slot, and the slot's side of it.
 
-    A balanced schedule has each time of day once in either variant on a weekday and on the same a
-    week later; days without such a partner are paired in their order, and a last one is by itself.
+    A balanced schedule pairs a weekday with the same weekday a week later: each time of day has one
+    variant on one of them and the other variant on the other. Days without such a partner are
+    paired in their order, and a last one stays alone.
 
     Example:
         >>> [one.tolist() for one in turns("balanced", [0, 1, 2, 3], per_day=2, days=2)]

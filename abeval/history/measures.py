@@ -51,7 +51,7 @@ class Measure(NamedTuple):
 
     @property
     def sign(self) -> int:
-        """Return 1 where more is better, −1 where less is, 0 where neither."""
+        """Return 1 if more is better, −1 if less is better, 0 if neither."""
         if self.direction is not None and self.direction.startswith("toward"):
             return 0
         return -1 if self.direction == "decrease" else 1

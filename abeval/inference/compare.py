@@ -126,7 +126,8 @@ def compare_total(analysis: Analysis, metric: Metric, arms: Arms) -> Comparison:
 def per_unit(moments: Moments, base: float = 1.0) -> Moments:
     """Replace the denominator by 1 and scale the numerator by 1 / base.
 
-    Turns moments of (y, x, y0, x0, z) into those of (y / base, 1, y0, 1, z); of (y, x) likewise.
+    Turns moments of (y, x, y0, x0, z) into moments of (y / base, 1, y0, 1, z), and (y, x) into (y /
+    base, 1).
     """
     size = moments.mean.size
     factor = np.array([1.0 / base, 0.0, 1.0, 0.0, 1.0])[:size]
@@ -168,8 +169,8 @@ def rule_of(analysis: Analysis, metric: Metric, arms: Arms) -> Rule:
 def _information_by_day(analysis: Analysis, metric: Metric, arms: Arms) -> dict[str, float]:
     """Return the information on a metric's effect up to the end of each day.
 
-    Days of one unit are treated as independent. That never understates new information, which keeps
-    bounds safe. A metric that is not a sum over days borrows the days of one that is.
+    Days of one unit are treated as independent. This never understates new information, so the
+    bounds stay valid. A metric that is not a sum over days borrows the days of one that is.
     """
     aggregates = analysis.aggregates
     adds_up = metric.is_mean_or_ratio and bool(aggregates.cells(metric.name, DAY))

@@ -42,7 +42,7 @@ _LARGE = ("auc", "function")
 
 
 def add_questions(experiment: Experiment, aggregates: Aggregates) -> Experiment:
-    """Add open questions on the logs to those of the experiment file."""
+    """Add open questions on the logs to the questions of the experiment file."""
     questions = dict.fromkeys([*experiment.questions, *aggregates.questions])
     return experiment.model_copy(update={"questions": [*questions]})
 

@@ -92,7 +92,7 @@ class AlwaysValid(NamedTuple):
         return (sequential.critical_of_sequence(information, level),)
 
     def read(self, effect: Effect, information: float, alpha: float) -> EffectAtLook:
-        """Replace the interval and p-value by those of a confidence sequence."""
+        """Replace the interval and p-value by a confidence sequence's."""
         planned = self.planned_units is not None
         follow = sequential.confidence_sequence if planned else sequential.from_start
         look = follow(effect.difference, effect.se, information, alpha)
@@ -162,8 +162,8 @@ def looks_of(
 ) -> Looks | None:
     """Build the looks of an experiment; None for one look at the end.
 
-    `units` are those of control and of the variant. `gathered` is the information up to the end of
-    each day; without it, every day brings as much as the plan says.
+    `units` are the numbers of units in control and in the variant. `gathered` is the information up
+    to the end of each day; without it, every day brings as much as the plan says.
     """
     inference = experiment.inference
     if inference.looks == "fixed":

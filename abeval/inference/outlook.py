@@ -47,7 +47,7 @@ class Growth(NamedTuple):
     Attributes:
         units: Units of all variants.
         spreads: Variance of control's value between units, over its square.
-        is_total: Whether the value grows while units return; that of a ratio does not.
+        is_total: Whether the value grows while units return; a ratio does not.
         ended: Number of complete days; an incomplete one would look like falling traffic.
         splits: Variance by the split of each day's new units, over that by the latest split; empty
             if the split did not change.
@@ -233,7 +233,7 @@ class Outlook(NamedTuple):
     def margin(self) -> float | None:
         """Return a guardrail's margin as a share of control.
 
-        Of a range, the distance to its nearer end.
+        For a range, the distance to its nearer end.
         """
         if self.metric.role != "guardrail":
             return None
@@ -309,7 +309,7 @@ class Outlook(NamedTuple):
         return looks._replace(shares=(*shares, share), fractions=(*fractions, 1.0))
 
     def _grown(self, size: float) -> tuple[float, float, float]:
-        """Return units, value and information at a size, over those of the log."""
+        """Return units, value and information at a size, divided by those of the log."""
         self.check()
         if self.growth is None or size == self.size:
             return size / self.size, 1.0, size / self.size

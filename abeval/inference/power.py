@@ -248,8 +248,8 @@ def draws(correlation: Floats, variants: int, shared: float, looks: int, seed: i
 def odds(gains: Sequence[float], margins: Sequence[float], rule: Rule, steps: Floats) -> Odds:
     """Simulate how often the first variant is shipped, and how often it is stopped.
 
-    `gains` are the true gains of goals and `margins` those of guardrails, both in standard errors
-    at the end. Guardrails do not move, and no variant but the first differs from control.
+    `gains` are the true gains of goals, `margins` the margins of guardrails, both in standard
+    errors at the end. Guardrails do not move, and no variant but the first differs from control.
     """
     fractions = np.asarray(rule.fractions)
     # Brownian motion, seen at the information fractions of the looks.

@@ -27,7 +27,7 @@ _TABLE = table_beside(__file__, "checks.toml")
 
 
 def checks_of(experiment: Experiment, own: Interleaving, log: InterleavedLog) -> tuple[Check, ...]:
-    """Run every check, those of the draft first."""
+    """Run every check, first the checks of the draft."""
     analysis = Analysis(experiment, [], log.aggregates)
     finds = _finds(own, log)
     rows = [Row(name, finds[name], **entries) for name, entries in _TABLE.items()]

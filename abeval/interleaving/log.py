@@ -1,6 +1,6 @@
 """Read a log of interleaved lists: each unit's credit to each ranker.
 
-Clicks, dwell, duplicates, the period and which rows count are those of any analysis
+Clicks, dwell, duplicates, the period and the rows that count are defined as in any analysis
 (`logs/prepare.py`). Variants are the rankers, which all units see; the cells are dealt to them by a
 hash of the unit, because the accounts of rows are by variant.
 """
@@ -128,7 +128,7 @@ def read_lists(run: Run, own: Interleaving) -> InterleavedLog:
 
 
 def _credited(experiment: Experiment) -> Iterator[Metric]:
-    """Yield the metrics to credit: those of the file, and clicks."""
+    """Yield the metrics to credit: the file's metrics, and clicks."""
     known, chosen = known_metrics(experiment), named_metrics(experiment)
     if not experiment.metrics:
         chosen = [known[name] for name in (CLICKS, DWELL)]

@@ -76,7 +76,7 @@ def read_policy_log(
 ) -> PolicyLog:
     """Prepare the logs and the policy; fetch the source variant's rows.
 
-    Arguments and errors are those of `abeval.off_policy.run.off_policy`.
+    Arguments and errors are as in `abeval.off_policy.run.off_policy`.
     """
     experiment, engine = run.experiment, run.engine
     for name in (source, choice.to):

@@ -236,7 +236,7 @@ class Explanation(Frozen):
 class Agreement(Tabled[Cause], DrawnRecord):
     """Whether offline and online results agree, and if not, why.
 
-    `gap` is the bill of the first variant; each explanation has that of its own.
+    `gap` belongs to the first variant; each explanation has the gap of its own variant.
     """
 
     ROWS: ClassVar = ("rows",)

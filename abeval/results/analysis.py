@@ -230,8 +230,8 @@ class Result(Tabled[effects.Row], DrawnRecord):
     def progress(self) -> str:
         """Describe the day, the look and the next look of the experiment.
 
-        Before the last look it says whether an early stop is allowed; boundaries are those of each
-        metric alone, before their number is corrected for.
+        Before the last look it says whether an early stop is allowed. Each boundary is for one
+        metric alone, before the correction for several metrics.
         """
         return ", ".join(self._stages())
 

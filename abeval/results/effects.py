@@ -341,7 +341,7 @@ class AucBin(Frozen):
 class WithoutAuc(Frozen):
     """Units that GAUC leaves out for one reason, and their impressions.
 
-    Of a single impression the reason is always `single_impression`.
+    For a unit with a single impression the reason is always `single_impression`.
     """
 
     reason: Fate

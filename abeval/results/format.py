@@ -131,7 +131,7 @@ def estimate(
 ) -> tuple[str, str]:
     """Format a value and its interval, with digits set by the interval.
 
-    `places` are the fewest decimals, such as those of a value beside it.
+    `places` is the least number of decimals, for example the number that a value next to it has.
 
     Example:
         >>> estimate(0.48461, 0.47322, 0.496), estimate(0.12345, None, None)

@@ -68,7 +68,8 @@ class HistoryRow(Frozen, kw_only=True):
 class AddedSource(Frozen):
     """One result that was added, with its rows and those it replaced.
 
-    No statistic uses rows `without_effect`: those without an effect that has a standard error.
+    `without_effect` counts rows without an effect or without its standard error. No statistic uses
+    them.
     """
 
     source: Source

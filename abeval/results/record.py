@@ -179,10 +179,11 @@ def frame(rows: Sequence[Any], kind: type[Any]) -> "pd.DataFrame":
 def named(rows: Iterable[Row], key: str | tuple[str | None, ...], field: str, *more: str) -> Row:
     """Return the first row that matches a name, and values of further fields.
 
-    The key is the name; or the name and values of `more`, of which None fits all rows.
+    The key is the name, or the name and values of the fields `more`; a value of None matches all
+    rows.
 
     Raises:
-        KeyError: There is none; it says which there are.
+        KeyError: No row matches; the message lists the rows that exist.
     """
     name, *values = (key,) if isinstance(key, str) else key
     wanted = [(f, value) for f, value in zip(more, values, strict=False) if value is not None]

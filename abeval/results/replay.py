@@ -154,8 +154,8 @@ class CurvePoint(Frozen):
 class Curve(OfModel):
     """A metric, by its id without a cut-off, at every cut-off from 1 on.
 
-    `elbow` is the cut-off after which the gain levels off; None without one. `mean` is that of the
-    points, with its interval; of DCG it is MDCG.
+    `elbow` is the cut-off after which the gain levels off; None without one. `mean` is the mean
+    over the points, with its interval; for DCG it is MDCG.
     """
 
     points: tuple[CurvePoint, ...]

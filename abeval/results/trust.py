@@ -177,8 +177,8 @@ class AAResult(Tabled[AAMetric], DrawnRecord):
     def errors(self) -> dict[str, float]:
         """Return how many errors each metric's rejection rate is off alpha.
 
-        Two errors add up: the Monte Carlo error, and that of assigning a finite number B of
-        sub-buckets, whose standard deviation differs from that of the units by 1 / sqrt(2 B).
+        Two errors add up. The first is the Monte Carlo error. The second comes from assigning B
+        sub-buckets instead of units: their standard deviation is off by a share of 1 / sqrt(2 B).
         """
         # A result without A/A replays is read without scipy.
         from scipy import special
@@ -219,7 +219,7 @@ def _density(z: float) -> float:
 
 
 class Reassigned(Frozen):
-    """Units by their logged variant and by that of the rule; None if left out."""
+    """Units by their logged variant and by the rule's variant; None if left out."""
 
     logged: str
     expected: str | None
@@ -238,8 +238,8 @@ class Independence(Frozen):
     """Whether two experiments were assigned independently of each other.
 
     `units` are in both. `p_value` is of the chi-square test of the table of variants, None with too
-    few units; `p_adjusted` is Holm over all pairs. `cramers_v` is 0 where independent, 1 where one
-    decides the other.
+    few units; `p_adjusted` is Holm over all pairs. `cramers_v` is 0 if they are independent, 1 if
+    one decides the other.
     """
 
     one: str

@@ -25,8 +25,8 @@ def simulate_design(design: Design, directory: Path | str, seed: int = 7) -> Map
     Returns the true lifts.
 
     The folder gets `impressions.parquet`, `experiment.toml` and `truth.json`. An earlier simulation
-    is replaced, unless its experiment file was edited. A lift of shared lists is that of an A/B
-    test.
+    is replaced, unless its experiment file was edited. For shared lists, the lift is the lift that
+    an A/B test would show.
 
     Raises:
         ExperimentError: If the seed or the folder cannot be used.

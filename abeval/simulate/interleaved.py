@@ -100,7 +100,7 @@ def draw_sizes(rng: np.random.Generator, users: int) -> Ints:
 
 
 def lists(seed: int) -> Small:
-    """Simulate lists that two rankers share; the lift is that of an A/B test."""
+    """Simulate lists that two rankers share; the lift is what an A/B test would show."""
     queries = draw_queries(seed, NOISE, QUERIES)
     shown = show(seed, queries, drafted("team_draft", "lists"), USERS)
     return Small("shared_lists", _rows(seed, queries, shown), {"clicks_per_list": queries.lift})

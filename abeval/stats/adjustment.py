@@ -188,7 +188,7 @@ def lin_ratio(control: Moments, treatment: Moments, alpha: float = 0.05) -> Adju
 def _fitted(arm: Moments, inverse: Floats, slopes: Floats, centre: Floats) -> Estimate:
     """Predict y at the centre, by regression on the covariates of one variant.
 
-    `inverse` is that of the covariates' sums of squares and products.
+    `inverse` is the inverse of the covariates' sums of squares and products.
     """
     df = arm.n - 1 - slopes.size
     if df < 1:

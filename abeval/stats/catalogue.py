@@ -108,7 +108,7 @@ _OF_SETS: Mapping[Spread, Callable[[Totals, Floats, int], Floats]] = {
 def chances_seen(units: float, at: float) -> Floats:
     """Return the chance that `at` random units include one of k, for k = 0, 1, ….
 
-    The last chance is that of all larger numbers too (Hurlbert 1971).
+    The last chance also holds for all larger numbers (Hurlbert 1971).
 
     Example:
         >>> chances_seen(4, 1).round(3), chances_seen(4, 4)

@@ -28,8 +28,9 @@ class Parts(NamedTuple):
 class Gradient(NamedTuple):
     """Derivatives of one part of the difference by the means per unit, (parts,).
 
-    A unit's sums times these add up to its influence, whose mean over the units of the variant is 0
-    and whose variance over their number is what the variant adds to the variance of the part.
+    A unit's sums, multiplied by these and added, give its influence. The influence has mean 0 over
+    the units of the variant. Its variance divided by their number is the variant's share in the
+    variance of the part.
     """
 
     numerator: Floats

@@ -60,9 +60,9 @@ def not_worse_relative(
 
     H0, of a metric to increase: μt ≤ (1 − δ)·μc, as a linear contrast (Sasabuchi 1988; Hauschke et
     al. 1999) at the level of the effect's own interval. A loss is taken over |μc|. It agrees with
-    `not_worse` on Fieller's interval of the lift where that has ends. `covariance` is that of the
-    difference and control's value, −`control_variance` for independent variants; `margin` the
-    largest loss that is acceptable, as a fraction of control.
+    `not_worse` on Fieller's interval of the lift where that has ends. `covariance` is the
+    covariance of the difference and control's value: −`control_variance` for independent variants;
+    `margin` the largest loss that is acceptable, as a fraction of control.
 
     Raises:
         Refusal: `control_near_zero` for a control of exactly zero, which has no sign.

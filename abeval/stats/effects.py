@@ -92,7 +92,7 @@ def joined(low: Effect, high: Effect) -> Effect:
     """Merge two effects with one-sided standard errors into one effect.
 
     The ends are the lower end of `low` and the higher end of `high`. Standard error, statistic and
-    p-value are those of the side that faces zero, so that they agree with the interval.
+    p-value are taken from the side that faces zero, so that they agree with the interval.
 
     Example:
         >>> e = joined(from_difference(1, 3, 2, 1), from_difference(1, 3, 2, 2))

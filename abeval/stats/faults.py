@@ -158,7 +158,7 @@ def differs(control: UnitSums, treatment: UnitSums, cells: int = 1, chance: floa
 
 
 def _one_sided(control: UnitSums, treatment: UnitSums) -> float:
-    """Return the chance that one group has so many of all units with value 1."""
+    """Return the chance that one group has at least so many of the units with value 1."""
     pairs = (control, treatment), (treatment, control)
     return min(
         (
@@ -343,10 +343,10 @@ _EXACT = 3.0
 def shift(control: Rhythm, treatment: Rhythm, cells: int = 1) -> Shift:
     """Find how many hours one group's daily rhythm is behind the other's.
 
-    An effect may change when people come; it does not make the whole rhythm that of other hours.
-    The mean direction of the clock must differ for sure: it is one number of all hours, so that a
-    few hundred units show what no single hour can. The chance `SURE` is for all `cells`, the pairs
-    that are looked at, together.
+    An effect of the treatment may change when people come; it does not move the whole rhythm by
+    some hours. The mean direction of the clock must differ for sure: it is one number of all hours,
+    so that a few hundred units show what no single hour can. The chance `SURE` is for all `cells`,
+    the pairs that are looked at, together.
     """
     none = Shift(0, 1.0)
     turns = zip(control.turns, treatment.turns, strict=True)

@@ -106,9 +106,9 @@ def against_rest(inside: Pair, outside: Pair, alpha: float = 0.05) -> Effect:
 def lift_against_rest(inside: Pair, outside: Pair, alpha: float = 0.05) -> Effect | None:
     """Test the relative effect in a segment against that in all other units.
 
-    The difference of the two log(treatment / control), with errors by the delta method: 0.05 says
-    that the segment's treatment over control is e^0.05 times that of the others. None where a value
-    is not positive, or none varies.
+    Returns the difference of the two log(treatment / control), with errors by the delta method. A
+    value of 0.05 says: treatment over control is e^0.05 times as large in the segment as in the
+    others. None where a value is not positive, or none varies.
 
     Example:
         >>> inside = Estimate(2.0, 0.1, 50, 49), Estimate(4.0, 0.1, 50, 49)
@@ -129,10 +129,11 @@ def lift_against_rest(inside: Pair, outside: Pair, alpha: float = 0.05) -> Effec
 def welch_tail(q: float, df: int, leverages: Floats, dfs: Floats) -> float:
     """Test a weighted sum of squares whose weights are one over estimated variances.
 
-    `q` is Σ weight × residual², `df` residuals less the one fitted parameter, `leverages` how much
-    each residual moves its own fit, in [0, 1]; by chi-square where all `dfs` of the variances are
-    infinite. Source: Welch (1951); Johansen (1980) for any linear fit; Kulinskaya, Dollinger,
-    Knight and Gao (2004) for differences of two variants with Satterthwaite's degrees of freedom.
+    `q` is Σ weight × residual². `df` is the number of residuals minus one fitted parameter.
+    `leverages` say how much each residual moves its own fit, in [0, 1]. The test is a chi-square
+    test if all `dfs` of the variances are infinite. Source: Welch (1951); Johansen (1980) for any
+    linear fit; Kulinskaya, Dollinger, Knight and Gao (2004) for differences of two variants with
+    Satterthwaite's degrees of freedom.
 
     Example:
         >>> even, known = np.full(40, 1 / 40), np.full(40, np.inf)

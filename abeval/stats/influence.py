@@ -18,7 +18,7 @@ class Unit(NamedTuple):
 class Group(NamedTuple):
     """A group's sums of numerators and denominators, and its units that deviate most.
 
-    Those are the units of the largest `y - value * x`, in whatever order.
+    These units have the largest `y - value * x`; their order does not matter.
     """
 
     y: float
@@ -48,8 +48,8 @@ class Influence(NamedTuple):
 def fewest_apart(values: Sequence[float], total: float, squares: float) -> float:
     """Bound from below the number of units with a value other than 0.
 
-    So many as are listed in `values`, and of the rest at least (Σv)² / Σv² (the inequality of
-    Cauchy and Schwarz). `total` and `squares` are the sums over all units.
+    Counts the units listed in `values`. The other units are at least (Σv)² / Σv², by the inequality
+    of Cauchy and Schwarz. `total` and `squares` are the sums over all units.
 
     Example:
         >>> fewest_apart([5.0, 0.0], total=5.0, squares=25.0)
@@ -65,7 +65,7 @@ def fewest_apart(values: Sequence[float], total: float, squares: float) -> float
 
 
 def one_sided(inside: int, outside: int, share: float) -> float:
-    """Return the chance that a group with this share gets so many units or more.
+    """Return the chance that a group with this share gets this many units or more.
 
     Example:
         >>> one_sided(12, 0, 0.5)

@@ -61,10 +61,10 @@ class Moments(NamedTuple):
 class Fit(NamedTuple):
     """Pairs of effects with errors, and the moments of the true effects.
 
-    `groups` has the experiment of each pair, from
-    0: variants of one are left out together. Weights of pairs in means (`weight`) and in moments
-    (`share`) sum to 1. Noise can make `total` negative, to which each group adds its `parts`;
-    `least` are the variances that noise alone feigns, as their errors without true effects.
+    `groups` has the number of each pair's experiment, from 0; variants of one experiment are left
+    out together. The weights of pairs in means (`weight`) and in moments (`share`) sum to 1. The
+    groups' `parts` add up to `total`, which noise can make negative. `least` are the standard
+    errors of the variances if there are no true effects: noise alone makes variances of this size.
     """
 
     x: Floats
@@ -174,11 +174,11 @@ def slope(fitted: Fit, alpha: float = 0.05) -> Association:
     """Estimate how much the true effect on `y` grows with that on `x`.
 
     A value is in the interval if the covariance that it leaves unexplained is within its error. The
-    error is of what single experiments leave when the others set the value, and no smaller than of
-    normal effects. Its t distribution has as many degrees of freedom, less one, as there are normal
-    experiments that would carry as much. Zero is in the interval unless a t-test of the products of
-    both metrics' effects refutes it too. An end without a bound is infinite. Source: Fieller (1954)
-    for ends without a bound; MacKinnon and White (1985), each left out.
+    error comes from what each experiment leaves unexplained when the others set the value. It is at
+    least the error that normal effects would have. The degrees of freedom of its t distribution are
+    the effective number of experiments minus one. Zero is in the interval unless a t-test of the
+    products of both metrics' effects refutes it too. An end without a bound is infinite. Source:
+    Fieller (1954) for ends without a bound; MacKinnon and White (1985), each left out.
 
     Example:
         >>> x = [0.01, 0.02, -0.01, 0.00, 0.03, -0.02]

@@ -198,7 +198,7 @@ class Moments:
     def merge(self, other: Moments) -> Moments:
         """Merge moments of two disjoint sets of units (Chan, Golub and LeVeque 1983).
 
-        Third moments by Pébay (2008); None where those of either are not known.
+        Third moments by Pébay (2008); None if the third moments of one set are not known.
 
         Example:
             >>> whole = Moments.of([1, 2]).merge(Moments.of([3, 4]))

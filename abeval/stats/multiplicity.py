@@ -87,7 +87,8 @@ def interval_levels(
     Bonferroni and its weights: each test's share of alpha. Holm, Hochberg and Hommel reject all
     that Bonferroni does: a test that they leave open although its p-value is below alpha has
     Bonferroni's interval. Benjamini and Hochberg: intervals of the selected effects only, at false
-    coverage rate alpha. Weights are those of `weighted`. Source: Benjamini & Yekutieli (JASA 2005).
+    coverage rate alpha. Weights are the ones that `weighted` takes. Source: Benjamini & Yekutieli
+    (JASA 2005).
 
     Example:
         >>> interval_levels([0.01, 0.4, 0.02, 0.3], "bh")

@@ -144,10 +144,10 @@ def spread(value: float, influence: Floats, clusters: ArrayLike | None = None) -
     """Return standard error and skewness from the rows' influence on a mean.
 
     The influence ψ is such that value − truth ≈ Σψ/n. For independent rows this is the delta
-    method, sd(ψ)/√n with divisor n − 1. With clusters the variance is that of sums per cluster, so
-    rows of one unit may be correlated in any way (Huber 1967; Liang and Zeger 1986). A standard
-    error below the value's rounding error counts as zero. Refusals: `too_few_units` below two
-    clusters; `not_finite`.
+    method, sd(ψ)/√n with divisor n − 1. With clusters the variance is computed from sums per
+    cluster, so rows of one unit may be correlated in any way (Huber 1967; Liang and Zeger 1986). A
+    standard error below the value's rounding error counts as zero. Refusals: `too_few_units` below
+    two clusters; `not_finite`.
 
     Example:
         >>> rewards = np.array([1.0, 0.0, 1.0, 0.0])
@@ -172,7 +172,7 @@ def spread(value: float, influence: Floats, clusters: ArrayLike | None = None) -
 def effective_size(weights: ArrayLike, clusters: ArrayLike | None = None) -> float:
     """Return the effective sample size (Σw)² / Σw² (Kong 1992).
 
-    Of sums per cluster if there are clusters.
+    If there are clusters, w are the sums of weights per cluster.
 
     It is n for equal weights, about 1 if one weight dominates, and 0 if all weights are 0.
 

@@ -162,7 +162,7 @@ def exact(control: Count, treatment: Count, alpha: float = 0.05) -> Effect:
     Source: Lancaster (1961).
 
     Two-sided as twice the smaller tail. Its error rate is near `alpha` or below at any rate and any
-    split. The standard error is that of one common rate. Refusals: `too_few_units`; `zero_variance`
+    split. The standard error assumes one common rate. Refusals: `too_few_units`; `zero_variance`
     when nobody or everybody succeeds.
 
     Example:
@@ -183,8 +183,8 @@ def unchanged(control: Count, treatment: Count, alpha: float = 0.05) -> Effect:
     """Bound the difference if nobody, or everybody, succeeds in both variants.
 
     If nobody succeeds, the ends are treatment's largest share by Clopper and Pearson (1934), and
-    minus control's. The standard error is that of a normal interval as wide. Refusals:
-    `not_applicable` where somebody succeeds and somebody does not.
+    minus control's. The standard error is that of a normal interval of the same width. Refusals:
+    `not_applicable` if somebody succeeds and somebody else does not.
 
     Example:
         >>> e = unchanged(Count(0, 6000), Count(0, 3000))

@@ -111,7 +111,7 @@ class SidedEstimate(NamedTuple):
 
 
 def design_effect(counts: Moments, level: float) -> float:
-    """Return the variance of clustered values over that of independent ones.
+    """Return the variance with clustered values over the variance with independent ones.
 
     The variance, between units, of the share of values below the quantile (delta method) over the
     ν(1 − ν)/n of independent values without ties (Deng, Knoblich and Lu 2018). Moments over units

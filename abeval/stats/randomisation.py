@@ -85,7 +85,7 @@ def assignments(
 def tossed(treated: ArrayLike, coins: ArrayLike, draws: int = DRAWS) -> Assignments:
     """Re-randomise by flipping a fair coin per group of units.
 
-    So slots of time are drawn: each by itself, or in pairs of which one is treated.
+    Slots of time are assigned like this: each by itself, or in pairs with one of the two treated.
 
     Example:
         >>> tossed([1, 0, 1], [0, 0, 1]).treated.astype(int).tolist()
@@ -105,8 +105,8 @@ def tossed(treated: ArrayLike, coins: ArrayLike, draws: int = DRAWS) -> Assignme
 def fewest(alpha: float, coins: ArrayLike) -> int:
     """Return the units per arm needed for a p-value of alpha.
 
-    `coins` are the groups of units that one coin decides, of which there must then be more; all of
-    one group are drawn together.
+    `coins` has the coin of each unit. Units with the same coin are drawn together, so more units
+    are needed.
 
     Example:
         >>> fewest(0.05, [0, 0, 0, 0]), fewest(0.05, [0, 0, 1, 1])

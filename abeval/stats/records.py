@@ -48,7 +48,7 @@ class Estimate(NamedTuple):
     """One variant's value of a metric, in its own unit.
 
     `variance` is the squared standard error, with `df` degrees of freedom, infinite for z; `units`
-    are those of randomisation.
+    counts units of randomisation.
     """
 
     value: float

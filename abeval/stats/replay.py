@@ -49,16 +49,18 @@ def aa_replay(
     skewness: ArrayLike = math.nan,
     heavy: Sequence[Floats] | None = None,
 ) -> AAReplay:
-    """Replay A/A tests of ratio metrics from sums per sub-bucket; of means, over 1.
+    """Replay A/A tests of metrics from sums per sub-bucket.
 
-    t tests as of ratios (`means.correct_leverage`; Kohavi, Tang & Xu 2020, chapter 19); of metrics
-    with a skewness, the permutation test by its moments (`skewed.py`).
+    Metrics are ratios; a mean is a ratio over 1. The tests are t tests of ratios
+    (`means.correct_leverage`; Kohavi, Tang & Xu 2020, chapter 19). Metrics with a skewness get the
+    permutation test by its moments (`skewed.py`).
     Refusals: `too_few_units` below eight buckets or when a re-split leaves a variant nearly empty;
-    `zero_variance` for a metric that is the same for every unit; `zero_denominator`; `not_finite`.
-    Units per bucket are of all variants together, shape (buckets,); sums over them of y, x, y^2, y
-    x and x^2, with y the numerator and x the denominator, shape (buckets, metrics, 5); `share` is
-    that of treatment; `skewness` that of each metric between units, NaN for those that the test of
-    skewed values does not judge; `heavy` has bucket, y and x of the heavy units of each metric.
+        `zero_variance` for a metric that is the same for every unit; `zero_denominator`;
+        `not_finite`. Units per bucket cover all variants together, shape (buckets,). Sums per
+        bucket are of y, x, y^2, y x and x^2, with numerator y and denominator x, shape (buckets,
+        metrics, 5). `share` is the share of the treatment. `skewness` is the skewness between units
+        of each metric, NaN for metrics that do not get the test of skewed values. `heavy` has
+        bucket, y and x of the heavy units of each metric.
 
     Example:
         >>> rng = np.random.default_rng(0)
@@ -186,7 +188,7 @@ def _delta(
 ) -> tuple[Floats, Floats, Floats]:
     """Return ratio, variance and df by split and metric, from centred sums.
 
-    Of each metric, heavy units as of `aa_replay`, and which of them each split has chosen.
+    For each metric, the heavy units come as in `aa_replay`, with a mark for those in each split.
     """
     units = table[:, :1]
     if np.any(units < 2):

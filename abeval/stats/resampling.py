@@ -117,8 +117,9 @@ def permutation(
     """Test by permutation: reassign pooled sub-buckets at random.
 
     Control's and treatment's sums of a bucket are pooled and never swapped, because they differ in
-    size at a 90/10 split. The interval is that of `jackknife`. The null differences are scaled as
-    in `scaled_null`. Sums have units first; the p-value is no smaller than 1 / (permutations + 1).
+    size at a 90/10 split. The interval is the one that `jackknife` gives. The null differences are
+    scaled as in `scaled_null`. Sums have units first; the p-value is no smaller than 1 /
+    (permutations + 1).
     Refusals: As `jackknife`; `too_few_units` if the smaller variant has fewer units than two
     sub-buckets.
 
@@ -136,7 +137,7 @@ def permutation(
 
 
 def permuted(effect: Effect, null: Floats, method: str) -> Effect:
-    """Replace the p-value of an effect by that of null differences.
+    """Replace the p-value of an effect by the p-value from null differences.
 
     Example:
         >>> observed = effects.from_difference(0.0, 1.0, 1.0, 0.1)
@@ -160,10 +161,10 @@ def scaled_null(
 ) -> Floats:
     """Scale null differences to the variance of the observed difference.
 
-    A permuted difference has the variance of the units in its two sets of buckets (`sizes`), the
-    observed one that of the two variants (`units`). Permuted differences are also divided by
-    sqrt(chi2/df), because the variance is estimated from finitely many buckets: the step from z to
-    t.
+    The variance of a permuted difference depends on the units in its two sets of buckets (`sizes`).
+    The variance of the observed one depends on the units of the two variants (`units`). Permuted
+    differences are also divided by sqrt(chi2/df), because the variance is estimated from finitely
+    many buckets: the step from z to t.
     """
     permuted_variance = buckets / units.sum() * (1 / sizes[0] + 1 / sizes[1])
     scale = np.sqrt(np.sum(1 / units) / permuted_variance)

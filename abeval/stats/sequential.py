@@ -68,8 +68,8 @@ def from_start(difference: float, se: float, growth: float, alpha: float = 0.05)
     """Return this look at a confidence sequence without a plan.
 
     |z| crosses sqrt(a² + ln growth) at some look with probability alpha, where a² is the upper
-    alpha quantile of chi-square with 3 degrees of freedom. `growth` is information now over
-    information where the looks began, at least 1; where they began must not depend on the effect.
+    alpha quantile of chi-square with 3 degrees of freedom. `growth` is the information now over the
+    information at the start of the looks, at least 1. The start must not depend on the effect.
     Source: Robbins (Annals of Mathematical Statistics 1970), section 3, as the delayed start of
     Waudby-Smith et al. (arXiv:2103.06476) and Bibaut, Kallus & Lindon (arXiv:2212.14411). Refusals:
     `before_first_look` for a growth below 1; `zero_variance`; `not_finite`.
@@ -131,8 +131,8 @@ _REACH = 9.0
 class Bounds(NamedTuple):
     """Two-sided bounds of planned looks.
 
-    Reject at a look where the absolute z reaches `z`, infinite where too little is spent to reject
-    at all; `spent` is cumulative, both sides together.
+    A look rejects if the absolute z reaches `z`, which is infinite if too little alpha is spent to
+    reject at all. `spent` is cumulative, for both sides together.
     """
 
     z: tuple[float, ...]
@@ -177,10 +177,11 @@ def bounds(
     Exact to about 1e-10, by quadrature from look to look. Source: Armitage, McPherson & Rowe
     (1969); Lan & DeMets (Biometrika 1983); Lan & DeMets (Biometrics 1989) for spending by the
     calendar. Refusals: As `spent`; `not_applicable` for fractions, or shares of the plan, that do
-    not increase within (0, 1]. Fractions increase within (0, 1]; looks not yet held may be left
-    out: later looks do not move earlier bounds. `alpha` is over all looks together, `spent_at` the
-    share of the plan at which each look spends it, where that is another clock than information,
-    such as the calendar: then only the ratios of `fractions` matter.
+    not increase within (0, 1]. Fractions increase within (0, 1]. Looks not yet held may be left
+    out, because later looks do not move earlier bounds. `alpha` is the error rate of all looks
+    together. `spent_at` gives the share of the plan at which each look spends it, if that follows
+    another clock than information, such as the calendar. Then only the ratios of `fractions`
+    matter.
 
     Example:
         >>> [round(z, 3) for z in bounds([0.2, 0.4, 0.6, 0.8, 1.0]).z]
@@ -228,7 +229,7 @@ def repeated_p_value(
 
     Source: Jennison & Turnbull (1989).
 
-    `z` is the statistic of the last look; looks are those of `bounds`, which refuses alike.
+    `z` is the statistic of the last look. Looks are given as for `bounds`, with the same refusals.
 
     Example:
         >>> fractions = [0.5, 1.0]

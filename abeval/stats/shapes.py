@@ -264,7 +264,8 @@ def _more(gain: float, rest: float, columns: int, df: int, free: float) -> float
 def _inflation(q: float, df: int, free: float) -> float:
     """Return the variance factor for estimated weights (Rao 1967).
 
-    `q` is that of the `df` contrasts which are orthogonal to the coefficients' columns.
+    `q` is the weighted sum of squares of the `df` contrasts orthogonal to the coefficients'
+    columns.
     """
     return 1.0 if math.isinf(free) else (free + q) / max(free - df, 1.0)
 

@@ -124,7 +124,7 @@ def shrink(effects: ArrayLike, ses: ArrayLike, alpha: float = 0.05) -> Shrunk:
 def total(effects: ArrayLike, ses: ArrayLike, chosen: ArrayLike, alpha: float = 0.05) -> Total:
     """Sum the true effects of experiments that were chosen by their estimates.
 
-    Effects are those of all experiments, chosen or not: their spread says how much is noise.
+    Effects of all experiments are needed, chosen or not: their spread says how much is noise.
     Source: Efron (2011), "Tweedie's formula and selection bias"; Lee and Shen (KDD 2018), "Winner's
     curse: bias estimation for total effects of features in online controlled experiments".
     Refusals: As `prior`; `inconsistent` if `chosen` has another shape.

@@ -162,9 +162,9 @@ def _without_effect(compared: Skewed) -> At:
 def _moments_of_splits(compared: Skewed, ratio: float) -> tuple[float, float]:
     """Return the variance of the difference over all splits, and its third moment.
 
-    The treatment has higher values, or more units with one: of the two, what makes the difference
-    less certain. Equal sizes make both as uncertain; higher values count then, which covers as well
-    as both together, and refuses less.
+    A lift is either higher values in the treatment, or more units with a value. The test assumes
+    the one that makes the difference less certain. With equal sizes both are as uncertain; then it
+    assumes higher values, which covers as well and refuses less.
     """
     variance = cube = 0.0
     for stratum in compared.strata:
@@ -180,7 +180,7 @@ def _moments_of_splits(compared: Skewed, ratio: float) -> tuple[float, float]:
 def _split_moments(stratum: Stratum, ratio: float, times: float) -> tuple[float, float]:
     """Return second and third moments of treatment / ratio − control over splits.
 
-    Control's variance is so many `times` that of the treatment over ratio².
+    Control's variance is `times` times the treatment's variance divided by ratio².
     """
     _, control, treatment = stratum
     n, m = control.units, treatment.units
@@ -527,7 +527,8 @@ def effect(compared: Skewed, alpha: float = 0.05) -> Effect:
 def interval(compared: Skewed, alpha: float = 0.05) -> Interval:
     """Return the differences that the test does not reject.
 
-    Where the lift has no upper end, that of the difference is of values that are added to.
+    If the lift has no upper end, the difference's upper end assumes that the treatment adds to
+    values.
     Refusals: As `effect`.
 
     Example:

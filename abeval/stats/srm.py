@@ -41,7 +41,7 @@ class SRM(NamedTuple):
     """A goodness-of-fit test of unit counts against weights.
 
     The statistic is Pearson's, `df` arms with a positive weight less one; alert at p below .001. If
-    `is_exact`, few units are expected and the p-value is not that of the statistic.
+    `is_exact`, few units are expected, and the p-value does not come from the statistic.
     """
 
     statistic: float
@@ -97,10 +97,10 @@ def of_split(counts: Floats, shares: Floats) -> float:
 def stratified(observed: ArrayLike, weights: ArrayLike) -> SRM:
     """Test counts in strata with different splits, such as ramp periods.
 
-    The excess of units over those promised, summed over strata, by its covariance: a loss that acts
-    alike in all strata shows as plainly as in one large stratum. Where an expected count is below
-    five, and few units are expected of an arm in all, the test is exact (as `believable`).
-    Counts and weights have the shape (strata, arms).
+    The test sums the excess of units over the expected ones over strata, and weighs it by its
+    covariance. So a loss that is the same in all strata shows as clearly as in one large stratum.
+    If an expected count is below five, and few units are expected in an arm overall, the test is
+    exact (as in `believable`). Counts and weights have the shape (strata, arms).
 
     Example:
         >>> round(stratified([[900, 100], [460, 540]], [[9, 1], [1, 1]]).p_value, 4)
@@ -152,7 +152,8 @@ def are_few(table: Floats, shares: Floats) -> bool:
 def of_strata(table: Floats, shares: Floats, many: float = MANY) -> float:
     """Return the p-value over strata, Bonferroni over more than two arms.
 
-    An arm of so many expected units is tested as normal against all others.
+    An arm with at least `many` expected units is tested against all others with the normal
+    distribution.
     """
     units, few, tests = table.sum(axis=1), _fewer(table, shares), []
     for arm in np.flatnonzero((shares > 0).any(axis=0)):
@@ -238,8 +239,8 @@ def sequential(counts: ArrayLike, weights: Sequence[float]) -> tuple[float, ...]
 class SegmentSRM(NamedTuple):
     """One segment's share in a mismatch; `p_adjusted` is by Holm over the segments.
 
-    A mismatch that is gone without the segment comes from it: `p_value_without` is that of all
-    other segments together.
+    A mismatch that is gone without the segment comes from it: `p_value_without` is the p-value of
+    all other segments together.
     """
 
     segment: str
@@ -278,9 +279,10 @@ class DimensionSRM(NamedTuple):
 def by_segment(segments: Sequence[str], observed: ArrayLike, weights: ArrayLike) -> SegmentedSRM:
     """Test each segment's split, and whether all segments have the same.
 
-    Counts have the shape (segments, arms), weights (arms,); of strata with other splits (segments,
-    strata, arms) and (strata, arms). A segment without units has p-value 1. Source: Fabijan et al.
-    (KDD 2019); Holm (1979). Refusals: As `chi_square`, for the segments together.
+    Counts have the shape (segments, arms) and weights (arms,). For strata with different splits,
+    the shapes are (segments, strata, arms) and (strata, arms). A segment without units has p-value
+    1. Source: Fabijan et al. (KDD 2019); Holm (1979). Refusals: As `chi_square`, for the segments
+    together.
 
     Example:
         >>> split = by_segment(["web", "ios"], [[2988, 3031], [2095, 2684]], [1, 1])
@@ -333,7 +335,8 @@ def rank_dimensions(
 ) -> tuple[DimensionSRM, ...]:
     """Rank dimensions by how strongly the split differs within them.
 
-    Tables are those of `by_segment`. Source: Fabijan et al. (KDD 2019), section 5; Holm (1979).
+    Tables are results of `by_segment`, one per dimension. Source: Fabijan et al. (KDD 2019),
+    section 5; Holm (1979).
 
     Example:
         >>> device = by_segment(["web", "ios"], [[2988, 3031], [2095, 2684]], [1, 1])
