@@ -1,4 +1,4 @@
-"""Assign units to variants: by abeval's own hash, in layers, or by another platform's scheme."""
+"""Assign units to variants: by abeval's hash, in layers, or as platforms do."""
 
 from abeval.assignment.draws import SLOTS, SUB_BUCKETS, md5_60, slot, sub_bucket, unit_text
 from abeval.assignment.plan import Assignment, Holdout, Layer, Plan

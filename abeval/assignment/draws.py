@@ -1,4 +1,4 @@
-"""Unit → text → hash → number → range, as every platform does it."""
+"""Turn a unit's id into text, hash, number and range, as platforms do."""
 
 from __future__ import annotations
 
@@ -39,7 +39,8 @@ def slot(h: int) -> int:
 
 
 def sub_bucket(h: int, count: int = SUB_BUCKETS) -> int:
-    """Return the sub-bucket for resampling, from digits of the hash that the slot does not use."""
+    """Return the sub-bucket for resampling, independent of the slot."""
+    # Digits above those of the slot, so independent of the variant.
     return (h // SLOTS) % count
 
 
@@ -49,7 +50,7 @@ def md5(text: str) -> str:
 
 
 def fnv1a32(text: str) -> int:
-    """Hash by FNV-1a of 32 bits over UTF-16 code units, as JavaScript's `charCodeAt` gives them.
+    """Hash by 32-bit FNV-1a over UTF-16 code units, as JavaScript has them.
 
     >>> fnv1a32("a") % 1000
     220
@@ -61,7 +62,7 @@ def fnv1a32(text: str) -> int:
 
 
 def murmur3_32(text: str, seed: int = 0) -> int:
-    """Hash by MurmurHash3 x86 of 32 bits over utf-8, without a sign.
+    """Hash by MurmurHash3 (x86, 32 bits) over utf-8; the result is unsigned.
 
     >>> murmur3_32("123", 0)
     2662625771
@@ -82,11 +83,12 @@ def java_hash(text: str) -> int:
 
 
 def _signed(h: int) -> int:
+    # Two's complement: flip the sign bit, then subtract it.
     return ((h & 0xFFFFFFFF) ^ 0x80000000) - 0x80000000
 
 
 def unit_text(unit: object) -> str:
-    """Return the text that is hashed: that of DuckDB's ``cast(id as varchar)``.
+    """Return the text to hash: the same as DuckDB's ``cast(id as varchar)``.
 
     Raises:
         LogError: The id is null, or of a type whose text engines do not agree on.
@@ -95,6 +97,7 @@ def unit_text(unit: object) -> str:
         return str(unit)
     if isinstance(unit, (int, np.integer, UUID)) and not isinstance(unit, bool):
         return str(unit)
+    # Floats and dates have no text that all engines agree on.
     what, hint = f"unit id {unit!r} is of type {type(unit).__name__}", "cast ids to text or integer"
     # The nulls of pandas by name, for it need not be imported.
     if unit is None or type(unit).__name__ in ("NAType", "NaTType"):
@@ -132,7 +135,7 @@ HEX_HASHES: Mapping[HashName, tuple[HexHash, int]] = {
     "sha256_64": ("sha256", 16),
     "sha256": ("sha256", 64),
 }
-"""The hash, and how many of its hex digits make the number."""
+"""The hash, and how many of its hex digits form the number."""
 
 LONG_SCALE = 2.0**60
 """What PlanOut, LaunchDarkly and PostHog divide 60 bits by; the quotient can be exactly 1.
@@ -144,7 +147,7 @@ FLAGSMITH_STEPS = 9999
 
 
 class Draw(NamedTuple):
-    """A number from 0 on for each unit: ``hash(before + id + after) % modulus / divisor``.
+    """A number for each unit: ``hash(before + id + after) % modulus / divisor``.
 
     Without a modulus the whole hash counts; `seed` is of the hashes that have one.
     """
@@ -188,13 +191,13 @@ class Stage(NamedTuple):
     ranges: tuple[Range, ...]
 
     def label(self, unit: object) -> str | None:
-        """Return the label of the first range that holds the unit's number, if any does."""
+        """Return the label of the first range that holds the unit's number."""
         number = self.draw.number(unit)
         return next((r.label for r in self.ranges if r.start <= number < r.stop), None)
 
 
 class Rule(NamedTuple):
-    """Stages in a row: the variant of a unit, or that it is not in the experiment.
+    """A sequence of stages that gives a unit's variant, or leaves it out.
 
     >>> draw = Draw("md5_32", "salt-", modulus=10_000)
     >>> rule = Rule((Stage(draw, shares({"control": 0.5, "treatment": 0.5}, 10_000)),))
@@ -218,7 +221,7 @@ class Rule(NamedTuple):
 
 
 def shares(weights: Mapping[str, float], size: float) -> tuple[Range, ...]:
-    """Give ranges of `size` numbers in proportion to the weights, from 0 on.
+    """Divide `size` numbers into ranges in proportion to the weights.
 
     Ends are rounded to the millionth of a number, so that 0.1 + 0.2 ends where 0.3 does.
 
@@ -231,8 +234,9 @@ def shares(weights: Mapping[str, float], size: float) -> tuple[Range, ...]:
 
 
 def _flagsmith(text: str, _: int) -> int:
-    """Draw again where the draw is exactly 100 %, with the ids said once more."""
+    """Draw again with the id repeated if the draw is exactly 100 %."""
     repeated = text
+    # Flagsmith's own rule, for a draw of 100 % is outside all ranges.
     while (rest := int(md5(repeated), 16) % FLAGSMITH_STEPS) == FLAGSMITH_STEPS - 1:
         repeated += f",{text}"
     return rest

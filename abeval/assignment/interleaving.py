@@ -1,4 +1,4 @@
-"""Interleave the lists of rankers into one, by a hash, so that a log of it can be checked."""
+"""Interleave the lists of rankers into one, by a reproducible hash."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from abeval.errors import ExperimentError, LogError
 Method = Literal["team_draft", "balanced", "probabilistic", "optimized"]
 
 STEEPNESS = 3
-"""Of probabilistic interleaving: an item at rank r is drawn in proportion to r to the power -3."""
+"""Probabilistic interleaving draws an item at rank r with weight r ^ -3."""
 
 MAX_OPTIMIZED = 10
-"""Longest optimised list: its program has a variable for each of up to 2 ^ length lists."""
+"""Longest optimised list: the linear program has up to 2 ^ length variables."""
 
+# Cost of credit with a mean other than 0, far above that of its variance.
 _BIASED = 1e5
-"""Cost of an expected credit that is not 0, beside which variance counts for little."""
 
 
 class Drafted(NamedTuple):
@@ -32,11 +32,12 @@ class Drafted(NamedTuple):
 
     Attributes:
         position: From 1 on.
-        team: The ranker that is credited with what users do on it: of a team draft, who drafted it;
-            of other methods, who ranks it higher, None where both rank it alike.
-        credit: What one click is worth to it: 1; of `optimized`, the difference of the ranks;
-            of `probabilistic`, how much likelier it was to draw the item there than the other, as a
-            share of both chances.
+        team: The ranker that is credited with what users do on the item. In a team draft, the one
+            that drafted it. In other methods, the one that ranks it higher; None if both rank it
+            alike.
+        credit: Credit of one click for `team`. In general 1. For `optimized`, the difference of the
+            ranks. For `probabilistic`, the difference of the two rankers' chances to draw the item
+            there, divided by their sum.
     """
 
     position: int
@@ -54,24 +55,24 @@ def interleave(
     request_id: object,
     length: int | None = None,
 ) -> tuple[Drafted, ...]:
-    """Mix the lists of rankers into one, and say whose each item is.
+    """Mix the lists of rankers into one, and credit each item to a ranker.
 
     All draws are hashes of salt and request, so the same request always gives the same list,
     whatever the order of the rankers.
 
     Args:
         lists: Ranker → its items, best first, each once.
-        method: `team_draft`, also for more than two rankers; `balanced`, which is biased where one
-            list is the other shifted; `probabilistic`; `optimized`, at most 10 items.
-        salt: Of this experiment, as that of an assignment.
+        method: `team_draft`, also for more than two rankers; `balanced`, which is biased if one
+            list is the other one shifted; `probabilistic`; `optimized`, for at most 10 items.
+        salt: Salt of this experiment, as in an assignment.
         request_id: A text or a whole number.
-        length: Most items to show. A list ends before it where a ranker has nothing left to show,
-            because whatever followed would be the others' alone.
+        length: Largest number of items. A list ends earlier if a ranker has nothing left to show,
+            because all further items would be the others'.
 
     Raises:
-        ExperimentError: The method is none, or not for so many rankers; a list is empty or has an
-            item twice.
-        LogError: The request is null or no plain id.
+        ExperimentError: The method does not exist, or not for this number of rankers; a list is
+            empty or has an item twice.
+        LogError: The request is null, or not a plain id.
 
     Source:
         Radlinski, Kurup & Joachims (CIKM 2008); Joachims (2003) for `balanced`; Hofmann, Whiteson &
@@ -104,17 +105,18 @@ def interleave(
         raise ExperimentError(wrong, "give the list of each ranker, its items best first")
     most = length or (MAX_OPTIMIZED if method == "optimized" else sum(map(len, lists.values())))
     request = unit_text(request_id)
+    # Sorted, so that the order of the rankers cannot change the list.
     ordered = {ranker: lists[ranker] for ranker in sorted(lists)}
     return _METHODS[method](ordered, most, lambda what: md5_60(salt, f"{request}:{what}"))
 
 
 _Lists = Mapping[str, Sequence[Hashable]]
+# Hashes the request and a key of what is drawn.
 _Draw = Callable[[str], int]
-"""Hash of the request and of what is drawn."""
 
 
 def draft_order(rankers: Sequence[str], place: int, draw: _Draw) -> list[str]:
-    """Return who drafts in which order in the round of a place: by the hash of round and name.
+    """Return the order in which rankers draft in the round of a position.
 
     The first ranker of a list is that with the least md5 of `salt:request:1:ranker`, also in SQL.
     """
@@ -129,6 +131,7 @@ def _team_draft(lists: _Lists, length: int, draw: _Draw) -> tuple[Drafted, ...]:
         for ranker, own in lists.items():
             while next_of[ranker] < len(own) and own[next_of[ranker]] in drafted:
                 next_of[ranker] += 1
+        # From here on all items would come from the other rankers.
         if any(next_of[ranker] == len(own) for ranker, own in lists.items()):
             break
         order = order or draft_order([*lists], len(drafted) + 1, draw)
@@ -159,6 +162,7 @@ def _probabilistic(lists: _Lists, length: int, draw: _Draw) -> tuple[Drafted, ..
     while len(drafted) < length and all(weights.values()):
         place = len(drafted) + 1
         team, other = draft_order([*lists], 2 * place - 1, draw)
+        # A point on the cumulative weights of the team's remaining items.
         number = draw(f"{place}:item") / 2.0**60 * sum(weights[team].values())
         chosen = None
         for item, weight in weights[team].items():
@@ -189,7 +193,7 @@ def _optimized(lists: _Lists, length: int, draw: _Draw) -> tuple[Drafted, ...]:
 def _optimal(
     one: tuple[Hashable, ...], other: tuple[Hashable, ...], length: int
 ) -> tuple[list[tuple[Hashable, ...]], NDArray[np.float64]]:
-    """List what may be shown of two lists, and the running sums of their chances."""
+    """Return the lists that may be shown, and their cumulative chances."""
     from scipy import optimize
 
     allowed: list[tuple[Hashable, ...]] = [()]
@@ -217,7 +221,7 @@ def _optimal(
 
 
 def _rank(items: Sequence[Hashable], item: Hashable) -> int:
-    """Return the rank of an item; of one that a ranker does not have, that after its last."""
+    """Return an item's rank; after the last one if the list lacks it."""
     return items.index(item) + 1 if item in items else len(items) + 1
 
 

@@ -1,4 +1,4 @@
-"""Where a unit goes: override, holdout, sticky table, layer, traffic, split."""
+"""Assign a unit by override, holdout, sticky table, layer, traffic and split."""
 
 from __future__ import annotations
 
@@ -176,11 +176,11 @@ def _ranges(weights: Mapping[str, float]) -> tuple[SlotRange, ...]:
 
 
 Reason = Literal["override", "holdout", "sticky", "layer", "traffic", "split"]
-"""Which step decided: a unit that a layer or traffic decides on is not in the experiment."""
+"""The step that decided; after `layer` or `traffic` a unit is not in the experiment."""
 
 
 class Placement(NamedTuple):
-    """Where one unit goes: `analysed` is False where a person chose the variant."""
+    """The variant of one unit, and the step that decided."""
 
     unit: str
     variant: str | None
@@ -190,7 +190,7 @@ class Placement(NamedTuple):
 
 @dataclass(frozen=True)
 class Holdout:
-    """Units, a share of all, that are kept out of every experiment that names this holdout.
+    """A share of units that is kept out of all experiments that name it.
 
     A new salt chooses other units.
     """
@@ -240,9 +240,9 @@ class Plan:
     """An experiment's place among the others, and its split.
 
     Args:
-        traffic: Share of the units that reach the split which are in the experiment.
+        traffic: Share of the units reaching the split that are in the experiment.
         layer: The layer, and the name under which it owns slots there.
-        holdout: Units that are in no experiment.
+        holdout: Units that are held out of all experiments.
         overrides: Unit → variant that a person chose; these units are not analysed.
         sticky: Unit → variant of units that keep it whatever the hash says.
 
@@ -263,6 +263,7 @@ class Plan:
         salts = [self.split.salt]
         salts += [self.layer[0].salt] if self.layer else []
         salts += [self.holdout.salt] if self.holdout else []
+        # Two draws with one salt would be the same draw.
         if len({*salts}) < len(salts):
             hint = "give each its own, or the variants get unlike units"
             raise ExperimentError("split, layer and holdout share a salt", hint)
@@ -274,14 +275,19 @@ class Plan:
 
     @property
     def ranges(self) -> tuple[SlotRange, ...]:
-        """Return the slots of each variant that traffic reaches: starts do not depend on it."""
+        """Return the slots of each variant that traffic reaches.
+
+        Their starts do not depend on traffic.
+        """
         return tuple(
             r._replace(stop=r.start + round(self.traffic * (r.stop - r.start)))
             for r in self.split.ranges
         )
 
     def moved(self, after: Plan) -> float:
-        """Return the share of the plan's slots whose variant another changes: 0 for a clean ramp.
+        """Return the share of enrolled slots that another plan reassigns.
+
+        A clean ramp reassigns none.
 
         >>> even = Plan(Assignment("exp", {"a": 1, "b": 1}))
         >>> even.moved(Plan(Assignment("exp", {"a": 1, "b": 3})))
@@ -298,7 +304,7 @@ class Plan:
 
     @cached_property
     def _stages(self) -> dict[Reason, Stage]:
-        """Return what a unit has to pass, in order: holdout, layer, and the ranges of the split."""
+        """Return the stages a unit must pass: holdout, layer, and the split."""
         stages: dict[Reason, Stage] = {}
         if self.holdout is not None:
             stages["holdout"] = _stage(self.holdout.salt, ("in", self.holdout.stop, SLOTS))
@@ -312,11 +318,12 @@ class Plan:
         return Rule(tuple(self._stages.values()))
 
     def place(self, unit: object) -> Placement:
-        """Return where one unit goes, and which step decided."""
+        """Return a unit's variant, and the step that decided."""
         text = unit_text(unit)
         if text in self.overrides:
             return Placement(text, self.overrides[text], "override", analysed=False)
         labels = {step: stage.label(text) for step, stage in self._stages.items()}
+        # The first step that does not let the unit pass decides.
         shut: Reason | None = next((step for step in labels if labels[step] is None), None)
         if shut != "holdout" and text in self.sticky:
             return Placement(text, self.sticky[text], "sticky", analysed=True)

@@ -34,7 +34,7 @@ class Scheme(BaseModel, ABC):
 
     @abstractmethod
     def _stages(self, weights: Weights) -> Iterator[Stage]:
-        """Yield what a unit has to pass before, if anything, and the stage of the variants."""
+        """Yield the stages a unit must pass, the one of the variants last."""
 
 
 class Eppo(Scheme):
@@ -80,6 +80,7 @@ class Firebase(Scheme):
 
     def _stages(self, weights: Weights) -> Iterator[Stage]:
         ranges = shares(weights, 100_000_000)
+        # Firebase's ranges are open below and closed above.
         closed = tuple(Range(r.label, r.start + 1 if r.start else 0, r.stop + 1) for r in ranges)
         draw = Draw("sha256", f"{self.seed}." if self.seed else "", modulus=100_000_000)
         yield Stage(draw, closed)
@@ -306,6 +307,7 @@ class Unleash(Scheme):
             raise ExperimentError(f"the weights of an Unleash scheme sum to {total:g}", hint)
         draw = Draw("murmur3", f"{self.group}:", modulus=100)
         yield _between(draw, 0, math.floor(self.rollout))
+        # A second seed makes the variant independent of the rollout.
         draw = draw._replace(modulus=int(total), seed=UNLEASH_VARIANT_SEED)
         yield Stage(draw, shares(weights, int(total)))
 
@@ -329,7 +331,7 @@ AnyScheme = Annotated[
 def growthbook_ranges(
     count: int, coverage: float, weights: Sequence[float]
 ) -> list[tuple[float, float]]:
-    """Return start and end of each variation: starts by weight alone, lengths with coverage.
+    """Return the range of each variation: starts by weight, lengths by coverage.
 
     >>> growthbook_ranges(2, 0.5, [0.5, 0.5])
     [(0, 0.25), (0.5, 0.75)]
@@ -346,12 +348,12 @@ def _between(draw: Draw, start: float, stop: float) -> Stage:
 
 
 def _steps(weights: Weights) -> tuple[Range, ...]:
-    """Return half-open ranges whose ends are sums of the shares, in the platform's order."""
+    """Return ranges that end at the cumulative shares, in the platform's order."""
     total = math.fsum(weights.values())
     ends = list(accumulate(weight / total for weight in weights.values()))
     return tuple(map(Range, weights, [0, *ends], ends))
 
 
 def _after(number: float) -> float:
-    """Return the end of a half-open range whose last number is this one."""
+    """Return the end of a half-open range that includes this number."""
     return math.nextafter(number, math.inf)

@@ -1,4 +1,4 @@
-"""Draw which of two variants a cluster has in each slot of time: clusters take turns."""
+"""Draw which of two variants each cluster has in each slot of time."""
 
 from collections.abc import Iterator, Sequence
 from datetime import datetime, timedelta
@@ -10,23 +10,24 @@ from numpy.typing import ArrayLike, NDArray
 from abeval.assignment.draws import md5_60
 
 Schedule = Literal["balanced", "coin", "alternating"]
-"""How slots were drawn: in pairs of days, each by itself, or in turn from a coin a day on."""
+"""How slots were drawn: in pairs of days, one by one, or alternating."""
 
 _FORTNIGHT, _WEEK = 14, 7
 
 
 class Turns(NamedTuple):
-    """Slots of one cluster: the number of the coin that decides each, and its side of the coin."""
+    """Slots of one cluster: each slot's coin, and its side of the coin."""
 
     coin: NDArray[np.int64]
     side: NDArray[np.bool_]
 
 
 def turns(schedule: Schedule, slots: ArrayLike, per_day: int, days: int) -> Turns:
-    """Say which slots, counted from the start, one coin decides; slots of other sides differ.
+    """Return the coin that decides each slot, and the slot's side of it.
 
-    A balanced schedule has each time of day once in either variant on a weekday and on the same a
-    week later; days without such a partner are paired in their order, and a last one is by itself.
+    A balanced schedule pairs a weekday with the same weekday a week later: each time of day has one
+    variant on one of them and the other variant on the other. Days without such a partner are
+    paired in their order, and a last one stays alone.
 
     Example:
         >>> [one.tolist() for one in turns("balanced", [0, 1, 2, 3], per_day=2, days=2)]
@@ -40,6 +41,7 @@ def turns(schedule: Schedule, slots: ArrayLike, per_day: int, days: int) -> Turn
         return Turns(day, time % 2 == 1)
     fortnight, place = np.divmod(np.arange(days), _FORTNIGHT)
     pair, second = fortnight * _WEEK + place % _WEEK, place >= _WEEK
+    # Days without a partner a week later are paired in their order.
     lone = np.flatnonzero(~second & (np.arange(days) + _WEEK >= days))
     order = np.arange(len(lone))
     pair[lone], second[lone] = _WEEK * (days // _FORTNIGHT + 1) + order // 2, order % 2 == 1
@@ -47,7 +49,7 @@ def turns(schedule: Schedule, slots: ArrayLike, per_day: int, days: int) -> Turn
 
 
 class Slot(NamedTuple):
-    """The variant of a cluster from a local time on, up to another."""
+    """The variant of a cluster between two local times."""
 
     cluster: str
     start: datetime
@@ -63,7 +65,7 @@ def schedule_of(
     salt: str,
     schedule: Schedule = "balanced",
 ) -> Iterator[Slot]:
-    """Write the schedule of clusters, which follows from the salt alone.
+    """Yield the schedule of clusters, determined by the salt alone.
 
     Example:
         >>> period = datetime(2026, 9, 14), datetime(2026, 9, 16)
@@ -77,5 +79,6 @@ def schedule_of(
     for cluster in clusters:
         for number, (coin, side) in enumerate(zip(coins.tolist(), sides.tolist(), strict=True)):
             begins = start + number * length
+            # The coin of the cluster; `side` gives partner slots opposite variants.
             own = (md5_60(salt, f"{cluster}:{coin}") + side) % 2
             yield Slot(cluster, begins, min(begins + length, end), variants[own])

@@ -1,1 +1,1 @@
-"""Past experiments: a file of their effects, and what they say together."""
+"""Keep past experiments in a file, and learn from all of them."""

@@ -1,4 +1,4 @@
-"""Results of one experiment → the rows that a history keeps of them, put into its file."""
+"""Turn results of one experiment into rows of a history file."""
 
 import hashlib
 import json
@@ -22,7 +22,7 @@ from abeval.results.study import Study, Wanted, read_result
 from abeval.stats.distributions import quantile, two_sided_quantile
 
 Addable = Result | ReplayResult | Agreement | InterleavingResult
-"""What a history takes; of a study, these of its results."""
+"""Results that a history takes, alone or from a study."""
 
 _WANTED = Wanted(
     (study.ANALYSIS, study.REPLAY, study.AGREEMENT, study.PREFERENCES, study.STUDY),
@@ -31,21 +31,22 @@ _WANTED = Wanted(
 )
 
 _FIELDS = columns_of(HistoryRow)
+# Field of an effect or preference → field of a history row, if the name differs.
 _OF_LIFT = {
     **{"control": "value_control", "treatment": "value"},
     **{"lift": "effect", "lift_low": "low", "lift_high": "high"},
     **{"base": "control", "ranker": "variant", "preference": "effect"},
 }
-"""Field of an effect, or a preference → that of a row of a history; others have the same name."""
 
 
 def add(
     path: Path, results: Sequence[Addable | Study | str | Path], shipped: frozenset[str] | None
 ) -> Added:
-    """Put the rows of results in the place of those that the history had of them."""
+    """Replace the rows that the history has of these results."""
     read = _read(results)
     parts = [rows_of(result, shipped) for result in read]
     sources = [rows[0].source for rows in parts if rows]
+    # Two results of one source would replace each other.
     twice = next((source for source in sources if sources.count(source) > 1), None)
     if twice is not None:
         what = f"two results of the same kind ({twice}) of {experiment_of(read[0])!r} were named"
@@ -57,7 +58,7 @@ def add(
 
 
 def _put_source(rows: list[HistoryRow], new: Sequence[HistoryRow]) -> AddedSource:
-    """Put rows in the place of those of the same experiment and source."""
+    """Replace the rows of the same experiment and source."""
     key = new[0].experiment, new[0].source
     others = [row for row in rows if (row.experiment, row.source) != key]
     digests = {row.digest for row in rows if (row.experiment, row.source) == key}
@@ -65,12 +66,13 @@ def _put_source(rows: list[HistoryRow], new: Sequence[HistoryRow]) -> AddedSourc
     if new[0].digest in digests:
         return AddedSource(key[1], "unchanged", len(new), 0, bare)
     replaced = len(rows) - len(others)
+    # In place, for the caller writes the list that it holds.
     rows[:] = [*others, *new]
     return AddedSource(key[1], "replaced" if replaced else "added", len(new), replaced, bare)
 
 
 def _read(results: Sequence[Addable | Study | str | Path]) -> list[Addable]:
-    """Read the files of results of one experiment, of a study the results that a history takes."""
+    """Read the results of one experiment that a history takes."""
     whole = [
         read_result(Path(one), _WANTED) if isinstance(one, str | Path) else one for one in results
     ]
@@ -90,14 +92,14 @@ def _read(results: Sequence[Addable | Study | str | Path]) -> list[Addable]:
 
 
 def experiment_of(result: Addable) -> str:
-    """Return the name of the experiment that a result is of."""
+    """Return the name of a result's experiment."""
     if isinstance(result, Result | InterleavingResult):
         return result.experiment.name
     return result.name
 
 
 def rows_of(result: Addable, shipped: frozenset[str] | None) -> tuple[HistoryRow, ...]:
-    """Return the rows of a result; without `shipped` variants the verdict says which were."""
+    """Build the rows of a result; `shipped` overrides the verdict."""
     content: dict[str, Any] = {"result": result.to_dict()}
     match result:
         case Result():
@@ -114,19 +116,20 @@ def rows_of(result: Addable, shipped: frozenset[str] | None) -> tuple[HistoryRow
             ]
         case InterleavingResult():
             rows = [*_of_preferences(result)]
+    # The digest must not depend on the order of keys.
     text = json.dumps(content, sort_keys=True, default=str).encode("utf-8", "backslashreplace")
     digest = hashlib.sha256(text).hexdigest()[:32]
     return tuple(replace(row, **_writable(row) | {"digest": digest}) for row in rows)
 
 
 def _writable(row: HistoryRow) -> dict[str, Any]:
-    """Return the texts of a row as UTF-8: JSON can hold what is none, and a file cannot."""
+    """Replace characters of a row's texts that UTF-8 cannot hold."""
     texts = {name: text for name, text in vars(row).items() if isinstance(text, str)}
     return {name: text.encode("utf-8", "replace").decode() for name, text in texts.items()}
 
 
 def _named(row: Row | PreferenceRow, info: ExperimentInfo) -> dict[str, Any]:
-    """Return what a history keeps of a row and its experiment, by the names there."""
+    """Pick the fields of a row and its experiment that a history keeps."""
     named = {_OF_LIFT.get(name, name): value for name, value in vars(row).items()}
     return {
         **{name: value for name, value in named.items() if name in _FIELDS},
@@ -171,7 +174,7 @@ def _of_analysis(result: Result, shipped: frozenset[str] | None) -> Iterator[His
 
 
 def _of_preferences(result: InterleavingResult) -> Iterator[HistoryRow]:
-    """Return what was known before an A/B test: the preference for each ranker beside control."""
+    """Build rows of the preference for each ranker over control."""
     info = result.experiment
     for row in result.preferences:
         if row.base == info.control:

@@ -1,4 +1,4 @@
-"""`History`: a file of past experiments, to add to and to ask."""
+"""Offer `History`: a file of past experiments, to add to and to ask."""
 
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -49,18 +49,18 @@ class History:
     def add(
         self, *results: Addable | Study | str | Path, shipped: str | Iterable[str] | None = None
     ) -> Added:
-        """Add results of one experiment; rows of the same experiment and kind are replaced.
+        """Add results of one experiment, replacing its earlier ones of the same kind.
 
-        What was added before with the same content changes nothing.
+        Adding the same content again changes nothing.
 
         Args:
-            *results: Of `analyze`, `replay` and `agree`, a study, or the JSON of these.
-            shipped: The variant that was shipped, or several; an empty list if none was. Without
-                it the verdict decides.
+            *results: Results of `analyze`, `replay` and `agree`, a study, or the JSON of these.
+            shipped: The variant that was shipped, or several; an empty list if none was. If not
+                given, the verdict decides.
 
         Raises:
-            ExperimentError: A file is no result, they are of different experiments, or the file of
-                the history is none, is damaged, or stays in use for a minute.
+            ExperimentError: A file is no result, the results are of different experiments, or the
+                history file is no history, is damaged, or stays in use for a minute.
             AbevalError: The history cannot be written.
         """
         check_writable(self.path)
@@ -82,7 +82,7 @@ class History:
         offline: Sequence[str] | None = None,
         alpha: float = 0.05,
     ) -> HistoryReport:
-        """Report which metric predicts which, how often each moves, and what was really gained.
+        """Report which metrics predict others, how often they move, and total gains.
 
         Without `metrics`, online ones, it reports goals and guardrails; without `offline`, those
         that most teams quote. `alpha` is the level of the intervals.

@@ -1,4 +1,4 @@
-"""The rows of a history as effects by measure: what is used, and what is left out and why."""
+"""Group the rows of a history into effects by metric."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -25,7 +25,7 @@ class Measure(NamedTuple):
     """A metric, offline or online, and its effect in every experiment.
 
     Attributes:
-        direction: Which way is better; None if no row says, as `increase`.
+        direction: Which way is better, as in `increase`; None if no row says it.
     """
 
     metric: str
@@ -51,14 +51,14 @@ class Measure(NamedTuple):
 
     @property
     def sign(self) -> int:
-        """Return 1 where more is better, −1 where less is, 0 where neither."""
+        """Return 1 if more is better, −1 if less is better, 0 if neither."""
         if self.direction is not None and self.direction.startswith("toward"):
             return 0
         return -1 if self.direction == "decrease" else 1
 
 
 class Measures(NamedTuple):
-    """What a history has."""
+    """The metrics of a history, what was shipped, and what was left out."""
 
     measures: tuple[Measure, ...]
     shipped: frozenset[Case]
@@ -70,7 +70,7 @@ class Measures(NamedTuple):
 
 
 class _Analyses:
-    """What the analyses of a history say of its experiments."""
+    """What the analyses of a history say about its experiments."""
 
     def __init__(self, rows: Iterable[HistoryRow]) -> None:
         self.rows = [row for row in rows if row.source == "analysis"]
@@ -81,17 +81,19 @@ class _Analyses:
             self._models.setdefault(row.experiment, {})[row.variant] = row.model
 
     def case(self, row: HistoryRow) -> Case | None:
-        """Return the experiment and variant that a row is of; a replay, and lists, name models."""
+        """Return a row's experiment and variant, also if it names a model."""
         models = self._models.get(row.experiment, {})
         if row.variant in models and row.source != "replay":
             return row.experiment, row.variant
         serving = [variant for variant, model in models.items() if model == row.variant]
+        # A single treatment without a model name serves whatever was replayed.
         if not serving and [*models.values()] == [None]:
             serving = [*models]
+        # A model stands for a variant only if exactly one variant serves it.
         return (row.experiment, serving[0]) if len(serving) == 1 else None
 
     def effect(self, row: HistoryRow) -> tuple[Case, Effect] | str:
-        """Return the effect of a row and what it is of, or why the row is not used."""
+        """Return a row's effect and its case, or why it is not used."""
         case = self.case(row)
         if case is None:
             known = row.experiment in self.control
@@ -109,7 +111,7 @@ class _Analyses:
 
 
 def measures_of(rows: Sequence[HistoryRow]) -> Measures:
-    """Return every effect that can be used, by measure.
+    """Group all usable effects by metric.
 
     Offline effects are those on control's traffic: what was known before launch.
     """
@@ -124,6 +126,7 @@ def measures_of(rows: Sequence[HistoryRow]) -> Measures:
                 continue
             case, effect = answer
             groups.setdefault((row.side, row.metric), (row, {}))[1][case] = effect
+    # A metric may change role or direction: the last analysis counts.
     last = {row.metric: row for row in analyses.rows}
     measures = tuple(_measure(row, last.get(row.metric), own) for row, own in groups.values())
     shipped = frozenset((r.experiment, r.variant) for r in analyses.rows if r.shipped)
@@ -131,7 +134,7 @@ def measures_of(rows: Sequence[HistoryRow]) -> Measures:
 
 
 def _measure(row: HistoryRow, judged: HistoryRow | None, effects: Mapping[Case, Effect]) -> Measure:
-    """Return the measure of a row; an online one is turned as the last analysis has it."""
+    """Build the measure of a row, with the direction of the last analysis."""
     source = row if row.side == "offline" else judged
     direction, role = (None, None) if source is None else (source.direction, source.role)
     return Measure(row.metric, row.side, direction, role, effects)

@@ -1,4 +1,4 @@
-"""Which metric predicts which: offline against online effects, corrected for noise."""
+"""Predict online effects from offline effects, corrected for noise."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -30,7 +30,7 @@ class Predicted(NamedTuple):
 
 
 def predicted(predictor: Measure, target: Measure, alpha: float) -> Predicted | None:
-    """Estimate how well one measure predicts another; None if no experiment has both.
+    """Estimate how well one metric predicts another; None without overlap.
 
     Effects are turned so that more is better.
     """
@@ -62,6 +62,7 @@ def predicted(predictor: Measure, target: Measure, alpha: float) -> Predicted | 
     slope = latent.slope(fitted, alpha)
     step, typical = float(np.median(np.abs(x))), float(np.median(x_se))
     held_out = latent.held_out(fitted)
+    # Without the noise of `y` itself, which no prediction can remove.
     error = ((y - held_out.without) ** 2 - y_se**2) * held_out.precision
     row = replace(
         row,
@@ -82,14 +83,14 @@ def predicted(predictor: Measure, target: Measure, alpha: float) -> Predicted | 
 
 
 def _columns(measure: Measure, cases: Sequence[Case]) -> tuple[Floats, Floats]:
-    """Return the effects of some cases, turned so that more is better, and their errors."""
+    """Return effects and errors of some cases, oriented so that more is better."""
     effects = [measure.effects[case] for case in cases]
     values, ses = ([effect.value for effect in effects], [effect.se for effect in effects])
     return measure.sign * np.array(values), np.array(ses)
 
 
 def signal(effects: Floats, ses: Floats) -> float:
-    """Return the share of true effects in the variance of an estimate with a typical error."""
+    """Return the share of true variance in the variance of an estimate."""
     variance = spreads(effects, ses).expected
     return variance / (variance + float(np.median(ses)) ** 2)
 
@@ -99,12 +100,12 @@ def _bounded(end: float) -> float | None:
 
 
 def _share(gain: float, error: float) -> float | None:
-    """Return at most all; None where the target has no more than its noise."""
+    """Return gain / error, at most 1; None if the target is all noise."""
     return min(gain / error, 1.0) if error > 0 else None
 
 
 def chosen(predictions: Sequence[Predicted], alpha: float) -> Choice | None:
-    """Choose the best predictor of one target, on the experiments that have all predictors.
+    """Choose the best predictor of a target, by cross-validation.
 
     Each experiment is predicted by the one that is best for all others. The sentence says that it
     predicts where its correlation is not zero at `alpha` over the number of predictors.
@@ -121,6 +122,7 @@ def chosen(predictions: Sequence[Predicted], alpha: float) -> Choice | None:
     # Without a predictor the gain is 0: it is the choice where all others do harm.
     gain = np.vstack([gain, np.zeros(len(experiments))])
     others = gain.sum(1, keepdims=True) - gain
+    # Each experiment is predicted by the choice that the others make.
     picked = others.argmax(0)
     best = int(gain.sum(1).argmax())
     held = float(gain[picked, np.arange(len(experiments))].sum())
@@ -138,7 +140,7 @@ def chosen(predictions: Sequence[Predicted], alpha: float) -> Choice | None:
 
 
 def _sum_of(values: Mapping[Case, float], cases: Sequence[Case], experiment: str) -> float:
-    """Return the sum over the variants of one experiment."""
+    """Sum values over the variants of one experiment."""
     return sum(values[case] for case in cases if case[0] == experiment)
 
 

@@ -1,4 +1,4 @@
-"""A history → what it says: predictions, choices, sensitivity, and what was gained."""
+"""Report a history: predictions, choices, sensitivity and total gains."""
 
 from collections.abc import Iterable, Sequence
 from itertools import groupby
@@ -22,8 +22,8 @@ _UNSIGNED = (
     "add that changes it writes one"
 )
 _OFFLINE = ("auc", "gauc[impressions]", "log_loss")
+# Default offline metrics: one definition each, at the largest k.
 _OFFLINE_AT_K = ("ndcg@{k}[lin]", "map@{k}[min]", "mrr@{k}", "recall@{k}", "precision@{k}")
-"""Offline metrics that are compared where none is named: one definition each, at the largest k."""
 
 
 def report(
@@ -33,7 +33,7 @@ def report(
     offline: Sequence[str] | None,
     alpha: float,
 ) -> records.HistoryReport:
-    """Report what a history says, as `History.report` asks for it."""
+    """Report what a history says, with the arguments of `History.report`."""
     history = measures_of(kept.rows)
     names = tuple(dict.fromkeys(row.experiment for row in kept.rows))
     _check(path, names, history)
@@ -75,7 +75,7 @@ def _check(path: Path, names: Sequence[str], history: Measures) -> None:
 
 
 def named(measures: Sequence[Measure], names: Sequence[str], kind: str) -> list[Measure]:
-    """Return the measures of some metrics; refuse one that the history lacks."""
+    """Select measures by metric; raise if the history lacks one."""
     known = {measure.metric: measure for measure in measures}
     for name in names:
         if name not in known:
@@ -88,6 +88,7 @@ def _online(history: Measures, names: Sequence[str] | None) -> list[Measure]:
     measures = history.of("online")
     if names:
         return named(measures, names, "online")
+    # Diagnostics are shown only if there is nothing else.
     judged = [m for m in measures if m.role in ("goal", "guardrail")] or measures
     return sorted(judged, key=lambda m: m.role != "goal")
 
@@ -97,6 +98,7 @@ def _offline(history: Measures, names: Sequence[str] | None) -> list[Measure]:
     if names:
         return named(measures, names, "offline")
     known = {measure.metric: measure for measure in measures}
+    # Metric names have the cut-off after `@`, as in `ndcg@10[lin]`.
     cuts = [int(k) for m in known if (k := m.partition("@")[2].partition("[")[0]).isdigit()]
     at_k = [name.format(k=max(cuts, default=0)) for name in _OFFLINE_AT_K]
     of_lists = [name for name in known if name.startswith("preference:")]
@@ -129,7 +131,7 @@ def _notes(
 
 
 def _gained(measure: Measure, history: Measures, alpha: float) -> records.Gained:
-    """Add up what was shipped, as estimated and as shrunk."""
+    """Sum the effects that were shipped, naive and shrunk."""
     values, ses = measure.values, measure.ses
     shipped = np.array([case in history.shipped for case in measure.effects], dtype=bool)
     naive = float(values[shipped].sum())
@@ -143,7 +145,7 @@ def _gained(measure: Measure, history: Measures, alpha: float) -> records.Gained
 
 
 def _effects(measure: Measure, history: Measures, alpha: float) -> Iterable[records.HistoryEffect]:
-    """Return every effect, with its shrunken one where it is over the whole experiment."""
+    """Yield every effect, and its shrunk value if it is online."""
     shrunk: Sequence[Sequence[float | None]] = [(None, None, None)] * len(measure.effects)
     if measure.side == "online" and measure.experiments >= FEWEST:
         posterior = shrinkage.shrink(measure.values, measure.ses, alpha)
@@ -157,7 +159,7 @@ def _effects(measure: Measure, history: Measures, alpha: float) -> Iterable[reco
 
 
 def _sensitivity(measure: Measure, alpha: float) -> records.Sensitivity:
-    """Count how often a metric moves, and estimate how far true effects spread."""
+    """Count how often a metric moves, and estimate the spread of true effects."""
     p_values = [effect.p_value for effect in measure.effects.values()]
     tested = [p for p in p_values if p is not None]
     moved = sum(p < alpha for p in tested)

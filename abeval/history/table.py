@@ -1,4 +1,4 @@
-"""The file of a history: one table in Parquet or DuckDB, replaced as a whole or not at all."""
+"""Keep a history in one table of Parquet or DuckDB, replaced atomically."""
 
 import hashlib
 import json
@@ -19,16 +19,16 @@ from abeval.results.history import HistoryRow
 from abeval.scratch import Scratch
 
 TABLE = "abeval_history"
-"""Its name in a DuckDB file, which may have other tables too."""
+"""Name of the table in a DuckDB file, which may have other tables too."""
 
 _TYPES = {float: "double", int: "bigint", bool: "boolean"}
+# SQL type by field of `HistoryRow`, in the order of the fields.
 _COLUMNS: Mapping[str, str] = {
     f.name: _TYPES.get((*get_args(f.type), f.type)[0], "varchar") for f in fields(HistoryRow)
 }
-"""Name → type, of the fields of `HistoryRow` in their order."""
 
 WAIT = 60.0
-"""Seconds that a run waits for another one that changes the same history."""
+"""Seconds to wait for another run that edits the same history."""
 
 _KEY = "abeval_digest"
 _LISTED = ", ".join(map(quoted, _COLUMNS))
@@ -36,7 +36,7 @@ _ORDER = "order by experiment, source, side, variant, traffic, metric, start"
 
 
 def kind_of(path: Path) -> str:
-    """Return what a history file is, by its suffix; refuse others."""
+    """Return the kind of a history file, by its suffix; raise for others."""
     kinds = {".parquet": "parquet", ".duckdb": "duckdb", ".db": "duckdb"}
     if path.suffix.lower() not in kinds:
         what = f"a history is a Parquet or DuckDB file, but {path} is not named so"
@@ -45,21 +45,21 @@ def kind_of(path: Path) -> str:
 
 
 class Kept(NamedTuple):
-    """The rows of a file in a fixed order, and whether a digest says that they were written so."""
+    """The rows of a history file, and whether a digest confirms them."""
 
     rows: tuple[HistoryRow, ...]
     is_signed: bool
 
 
 def read_rows(path: Path) -> Kept:
-    """Read all rows; none where the file does not exist."""
+    """Read all rows; none if the file does not exist."""
     with closing(Scratch(None, "abeval-history-")) as scratch, _opened(path, scratch) as (_, kept):
         return kept
 
 
 @contextmanager
 def changing(path: Path) -> Iterator[list[HistoryRow]]:
-    """Open the rows of a history; what the block changes is written when it ends.
+    """Open the rows of a history for editing; write them at the end.
 
     Nothing is written if the block fails, or nothing changed. One run at a time has it; another
     waits for it.
@@ -77,11 +77,12 @@ def changing(path: Path) -> Iterator[list[HistoryRow]]:
             if is_changed:
                 _write(connection, written, rows)
         if is_changed:
+            # After the connection is closed, so that all rows are in the file.
             write_bytes(path, written.read_bytes())
 
 
 def _write(connection: duckdb.DuckDBPyConnection, copy: Path, rows: Sequence[HistoryRow]) -> None:
-    """Write rows with their digest into a Parquet file, or into the database of the connection."""
+    """Write rows and their digest to Parquet, or to the open database."""
     file = copy.with_name("rows.json")
     texts = (json.dumps(asdict(row)) for row in rows)
     file.write_text("\n".join(texts), encoding="utf-8", errors="backslashreplace")
@@ -102,16 +103,18 @@ def _write(connection: duckdb.DuckDBPyConnection, copy: Path, rows: Sequence[His
 
 @contextmanager
 def _opened(path: Path, scratch: Scratch) -> Iterator[tuple[duckdb.DuckDBPyConnection, Kept]]:
-    """Open a copy of a history, on a connection that opens nothing else, and read its rows."""
+    """Open a sandboxed copy of a history and read its rows."""
     kind = kind_of(path)
     copy = scratch.path / f"history.{kind}"
     check_readable(path, path)
     try:
         if path.exists():
+            # With a write-ahead log, the file alone is not complete.
             if path.with_name(f"{path.name}.wal").exists():
                 why = f"{path} is open in another program, or was not closed"
                 hint = "close it there, or open it once with DuckDB and run checkpoint"
                 raise ExperimentError(f"{why}: it has a write-ahead log", hint)
+            # A failure on the copy leaves the history as it was.
             shutil.copyfile(path, copy)
         connection = open_database(
             str(scratch.path / "history.duckdb"), folders=[str(scratch.path)]
@@ -136,6 +139,7 @@ def _opened(path: Path, scratch: Scratch) -> Iterator[tuple[duckdb.DuckDBPyConne
                 listed = f"from parquet_kv_metadata({file}) where key = {literal(_KEY)}"
                 signature = f"select decode(value) {listed}"
             answer = connection.execute(signature).fetchall()
+            # Histories of older versions have no digest and are read all the same.
             signatures = {digest for (digest,) in answer if digest}
             values = _values(connection)
             if not signatures <= {_digest(values)}:
@@ -154,7 +158,8 @@ def _values(connection: duckdb.DuckDBPyConnection) -> list[dict[str, Any]]:
 
 
 def _digest(values: Sequence[Mapping[str, Any]]) -> str:
-    """Return the digest of rows in any order; a column without a value does not count."""
+    """Return a digest of rows that ignores their order and missing values."""
+    # Columns added by later versions must not change old digests.
     rows = ({name: v for name, v in row.items() if v is not None} for row in values)
     texts = sorted(json.dumps(row, sort_keys=True) for row in rows)
     return hashlib.sha256("\n".join(texts).encode()).hexdigest()

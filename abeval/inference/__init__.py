@@ -1,1 +1,1 @@
-"""Aggregates → comparisons, trust checks and a verdict. `judge` runs it all on an `Analysis`."""
+"""Turn aggregates into comparisons, trust checks and a verdict: `judge`."""

@@ -1,7 +1,7 @@
 """Replay A/A tests: would this metric's test keep its level on these logs?
 
-The units are split anew, thousands of times, whatever they were shown. Nothing differs between the
-halves, so a test at 5 % must reject 5 % of the splits.
+The units are split again at random, thousands of times, whatever they were shown. Nothing differs
+between the halves, so a test at 5 % must reject 5 % of the splits.
 """
 
 from collections.abc import Mapping, Sequence
@@ -23,10 +23,10 @@ from abeval.stats.skewed import Skewed
 
 
 def without_past(sums: BucketSums) -> BucketSums:
-    """Take from units what their own past explains, with one slope over all (Deng et al. 2013).
+    """Subtract what past values predict, by one slope over all units (CUPED).
 
-    Of a ratio, the numerator carries it all, which is the same to first order. Where no unit has a
-    past, nothing changes.
+    Only the numerator of a ratio is adjusted, which is the same to first order. Without past values
+    nothing changes. Source: Deng et al. (2013).
 
     Example:
         >>> y, before = np.array([1.0, 2.0, 3.0, 5.0]), np.array([[1.0, 2.0, 3.0, 4.0]]).T
@@ -47,15 +47,16 @@ def without_past(sums: BucketSums) -> BucketSums:
 
 
 def skewness_of(compared: Skewed) -> float:
-    """Return the skewness of units' values in two variants; 0 if they do not vary."""
+    """Return the skewness of unit values, pooled over both variants."""
     arms = [(arm, s.share) for s in compared.strata for arm in (s.control, s.treatment)]
+    # Third standardised moment of all units together: m₃ / m₂^1.5.
     square = sum(arm.square for arm, _ in arms) / compared.units
     cube = sum(arm.cube for arm, _ in arms) / compared.units
     return cube / square**1.5 if square > 0 else 0.0
 
 
 BINS = 20
-"""Of the histogram of p-values, from 0 to 1."""
+"""Bins of the histogram of p-values, from 0 to 1."""
 
 EXACT = "judged by Fisher's exact test with its mid-p, for few successes or failures"
 TOO_SKEWED = "too skewed for a test with so few units"
@@ -63,11 +64,11 @@ DRAWN = "its test draws assignments as the design does, which is what a replay w
 RESAMPLED = "judged by resampling of sub-buckets"
 
 AA_UNITS = 200
-"""With fewer units a variant than this, large-sample tests do not keep their level."""
+"""With fewer units per variant, large-sample tests do not keep their level."""
 
 
 def aa_of(analysis: Analysis, comparisons: Comparisons) -> AAResult | None:
-    """Replay the metrics; None where no replays were requested or units are too few."""
+    """Replay the scorecard's metrics; None if not requested or units are too few."""
     experiment, aggregates = analysis.experiment, analysis.aggregates
     counts = {name: aggregates.units_of(name) for name in experiment.variants}
     if not aggregates.buckets or min(counts.values()) < AA_UNITS:
@@ -82,7 +83,7 @@ def replay_aa(
     runs: int,
     seed: int,
 ) -> AAResult:
-    """Replay A/A tests of metrics, however few units there are, and say why some cannot be."""
+    """Replay A/A tests of metrics, and say which metrics have no replay and why."""
     given = [metric for metric in metrics if metric.name in aggregates.buckets]
     analysis = Analysis(experiment, given, aggregates)
     comparisons = compare_all(replace(analysis, experiment=experiment.at_one_look))
@@ -98,7 +99,7 @@ def replay_aa(
 def _tests_of_rows(
     analysis: Analysis, variant: str, comparisons: Comparisons
 ) -> tuple[dict[str, str], dict[str, float]]:
-    """Say by metric why its row's test is not replayed; or how skewed it is, judged by moments."""
+    """Return by metric why its test has no replay, and the skewness of the others."""
     why, skewed = dict[str, str](), dict[str, float]()
     for metric in analysis.metrics:
         row = comparisons[metric.name, variant]
@@ -125,15 +126,15 @@ def aa_replays(
     runs: int,
     seed: int = 0,
 ) -> AAResult:
-    """Replay metrics from their pooled sums, in each metric's own unit, by the tests of their rows.
+    """Replay metrics from their bucket sums, each by the test of its row.
 
-    One that rejects too often is replayed once more, by another seed, and the second replay counts:
-    of two that are independent, chance alone seldom makes both reject too often. `counts` are the
-    analysed units of each variant.
+    A metric that rejects too often is replayed again with another seed, and only that replay
+    counts. `counts` are the analysed units of each variant.
     """
     experiment = analysis.experiment
     variant, share = most_uneven(experiment, counts)
     refused, skewed = _tests_of_rows(analysis, variant, comparisons)
+    # A metric whose row has another test is not judged by a replay of t.
     replayed = {name: one for name, one in sums.items() if name not in refused}
     if experiment.inference.adjust in ("cuped", "regression"):
         replayed = {name: without_past(one) for name, one in replayed.items()}
@@ -141,7 +142,9 @@ def aa_replays(
     p_values, impossible = aa_p_values(replayed, share, runs, seed, skewed)
     alpha, tests = experiment.alpha, max(1, len(p_values))
     z = special.ndtri(1 - experiment.trust.alpha_warn / tests)
+    # Largest rate that a correct test is likely to show, Bonferroni over metrics.
     most = alpha + z * (alpha * (1 - alpha) / runs) ** 0.5
+    # Chance alone seldom makes two independent replays reject too often.
     again = {name: replayed[name] for name, p in p_values.items() if np.mean(p < alpha) >= most}
     p_values |= aa_p_values(again, share, runs, seed + 1, skewed)[0]
     return AAResult(
@@ -179,7 +182,7 @@ def aa_p_values(
     seed: int,
     skewed: Mapping[str, float] | None = None,
 ) -> tuple[dict[str, Floats], dict[str, str]]:
-    """Return p-values of every metric over the same re-splits, and why a metric has none.
+    """Return the p-values of every metric over the same re-splits, and refusals.
 
     Example:
         >>> y = np.random.default_rng(1).poisson(3.0, 5000).astype(float)
@@ -204,6 +207,7 @@ def aa_p_values(
             ).p_values
             p_values |= dict(zip(group, columns.T, strict=True))
         except Refusal as refusal:
+            # One bad metric must not cost its group the replay: retry each alone.
             if len(group) > 1:
                 queue += [[name] for name in group]
             else:
@@ -213,7 +217,7 @@ def aa_p_values(
 
 
 def most_uneven(experiment: Experiment, counts: Mapping[str, int]) -> tuple[str, float]:
-    """Return the least evenly split variant, and its share of its own and control's units."""
+    """Return the least evenly split variant, and its share of units with control."""
     control, shares = counts.get(experiment.control, 0), {}
     for name in experiment.treatments:
         own = counts.get(name, 0)

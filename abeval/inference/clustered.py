@@ -1,12 +1,11 @@
-"""Compare variants by the clusters that were randomised, and say what clusters cost.
+"""Compare variants by randomised clusters, and measure what clusters cost.
 
-Which test decides follows from the design alone, so that none is chosen by its p-value. From
-`MIN_UNITS` clusters in each variant on, t with the clusters' degrees of freedom, as for any unit.
-With fewer, and always with strata, pairs or slots of time, the assignment is drawn again
-(`stats.randomisation`). Slots are compared within cluster and time of day; what they show of the
-slot before, and how they lie over the hours, is tested by the same draws. The coins of a schedule
-are independent, whatever the values of slots are: that these depend on each other, hour by hour and
-day by day, does no harm (Bojinov, Simchi-Levi and Zhao 2023).
+The design alone decides which test is used, never a p-value. With `MIN_UNITS` clusters or more in
+each variant it is t, with the clusters' degrees of freedom. With fewer, and always with strata,
+pairs or time slots, the assignment is re-randomised (`stats.randomisation`). Slots are compared
+within cluster and time of day. Carry-over and balance over time are tested by the same draws. The
+test holds although slots depend on each other, because the coins of a schedule are independent
+(Bojinov, Simchi-Levi and Zhao 2023).
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -32,35 +31,37 @@ from abeval.stats.moments import Moments
 from abeval.stats.randomisation import METHOD, Randomised
 from abeval.stats.records import Bools, Floats, Integers, Refusal
 
+# Slots × draws held in memory at once.
 _CELLS = 20_000_000
-"""Of slots times draws, which are in memory together."""
 
 
 def is_of_rows(metric: Metric) -> bool:
-    """Tell whether slots have the metric: a ratio of sums over rows, whosever they are."""
+    """Tell whether a metric is a ratio of sums over rows, which slots can have."""
     return metric.source is UNIT_DAY and metric.per is not None
 
 
 def tossed(treated: Bools, coin: Integers) -> randomisation.Assignments:
-    """Draw other schedules of the same kind, as many as memory allows."""
+    """Draw alternative schedules by the same design, as many as memory allows."""
+    # At least 999 draws, so that p can be as small as 0.001.
     draws = max(999, min(randomisation.DRAWS, _CELLS // len(treated)))
     return _tossed(treated.tobytes(), coin.astype(np.int64).tobytes(), draws)
 
 
 @lru_cache(maxsize=1)
 def _tossed(treated: bytes, coin: bytes, draws: int) -> randomisation.Assignments:
-    """Keep the last schedules: each metric and check of an analysis needs the same ones."""
+    """Draw schedules and cache the last: all metrics of an analysis use the same."""
     return randomisation.tossed(np.frombuffer(treated, bool), np.frombuffer(coin, np.int64), draws)
 
 
 class Lagged(NamedTuple):
-    """Slots that follow another one, by the variant of the slot before.
+    """Slots that follow another slot, with the variant of that previous slot.
 
     Attributes:
-        y: Numerator of each quarter of a slot, shape (slots, 4); so the denominator x.
-        before: Whether the slot before was treated, shape (slots,).
-        drawn: The same of schedules drawn again.
-        within: Group of the same cluster, time of day and own variant.
+        y: Numerator of each quarter of a slot, shape (slots, 4).
+        x: Denominator of each quarter of a slot, shape (slots, 4).
+        before: Whether the previous slot was treated, shape (slots,).
+        drawn: The same for alternative schedules.
+        within: Group with the same cluster, time of day and variant.
     """
 
     y: Floats
@@ -71,12 +72,13 @@ class Lagged(NamedTuple):
 
     @classmethod
     def of(cls, metric: Metric, aggregates: Aggregates) -> "Lagged | None":
-        """Return the slots of a metric; None where slots before have no variant of their own."""
+        """Build the slots of a metric; None if too few have a previous variant."""
         own, sums = aggregates.clusters, aggregates.cluster_sums.get(metric.name)
         if own is None or own.turns is None or sums is None or not is_of_rows(metric):
             return None
         chosen = np.flatnonzero((own.turns.before >= 0) & (sums[:, 9::2].sum(axis=1) > 0))
         before, treated = own.turns.before[chosen], own.variant == 1
+        # Carry-over and effect are only told apart if variants repeat and change.
         if len(np.unique(own.variant[chosen] == treated[before])) < 2:
             return None
         drawn = tossed(treated, own.turns.coin)
@@ -88,12 +90,13 @@ class Lagged(NamedTuple):
 
 
 def carry_over(slots: Lagged) -> float | None:
-    """Test whether a slot soon after its start still shows the variant of the slot before.
+    """Test for carry-over from the previous slot's variant within a slot.
 
-    Its change over its quarters, by a line over 1 / quarter, so that the first counts most, is
-    compared by the variant of the slot before.
+    The change within a slot is fitted by a line over 1 / quarter, so that the first quarter counts
+    most, and compared by the variant of the previous slot.
     """
     score = 1 / np.arange(1, slots.y.shape[1] + 1)
+    # Centred within each slot, so that the slot's level does not count.
     centred = score - (slots.x @ score / slots.x.sum(axis=1))[:, None]
     change, weight = (slots.y * centred).sum(axis=1), (slots.x * centred**2).sum(axis=1)
     return or_none(Randomised(change, weight, slots.before, slots.drawn, slots.within).p_value)
@@ -102,7 +105,7 @@ def carry_over(slots: Lagged) -> float | None:
 def slot_quarters(
     metrics: Sequence[Metric], plan: Switchback | None, aggregates: Aggregates, alpha: float
 ) -> Iterator[SlotQuarter]:
-    """Compare each quarter of slots by the variant of the slot before, of what is judged."""
+    """Compare each quarter of the slots by the variant of the previous slot."""
     for metric in metrics:
         slots = None if metric.role == "diagnostic" else Lagged.of(metric, aggregates)
         if plan is None or slots is None:
@@ -123,23 +126,24 @@ _WEEK = 7
 
 
 def balance(plan: Switchback, slots: Turns, treated: Bools) -> float:
-    """Test whether each hour of the day and day of the week has its half of treated slots."""
+    """Test whether treated slots are balanced over hours and weekdays."""
     day, time = np.divmod(slots.number, plan.per_day)
     member = np.hstack([np.eye(plan.per_day)[time], np.eye(_WEEK)[day % _WEEK]])
+    # Row 0 is the observed schedule; the others are drawn by the same design.
     size, every = member.sum(axis=0), np.vstack([treated, tossed(treated, slots.coin).treated])
     spread = ((every @ member - size / 2) ** 2 / np.maximum(size, 1)).sum(axis=1)
     return (1 + int((spread[1:] >= spread[0] * (1 - 1e-9)).sum())) / len(spread)
 
 
 def described(plan: Switchback, slots: Turns, aggregates: Aggregates) -> dict[str, object]:
-    """Return what the note on slots names."""
+    """Return the template fields of the note on slots."""
     burnt = sum(one.rows for one in aggregates.accounts if one.reason == "burn_in")
     counts = {"slots": len(slots.coin), "coins": len(np.unique(slots.coin)), "burnt": burnt}
     return {**plan.model_dump(), **counts}
 
 
 def is_few(experiment: Experiment, aggregates: Aggregates, arms: Arms) -> bool:
-    """Tell whether the assignment is drawn again, in place of t by clusters."""
+    """Tell whether clusters are compared by re-randomisation, not by t."""
     design = experiment.design
     if design is None or aggregates.clusters is None:
         return False
@@ -147,14 +151,14 @@ def is_few(experiment: Experiment, aggregates: Aggregates, arms: Arms) -> bool:
 
 
 def own_sums(metric: Metric, aggregates: Aggregates) -> Floats:
-    """Return y and x of each cluster, and both before, shape (clusters, 4)."""
+    """Return y, x and both pre-period sums of each cluster, shape (clusters, 4)."""
     return aggregates.cluster_sums[metric.name][:, :4] * [*scales(metric), *scales(metric)]
 
 
 def sums_per_unit(metric: Metric, aggregates: Aggregates, place: int) -> Floats:
-    """Return the numerator of each cluster (place 0), or its denominator (1), and its units.
+    """Return one sum of each cluster (0 numerator, 1 denominator) over its units.
 
-    The shape is that of `own_sums`. Of slots of time each is one unit.
+    The shape is that of `own_sums`. Each time slot counts as one unit.
     """
     own, of = aggregates.clusters, aggregates.cluster_sums[metric.name]
     units = of[:, 7] if own is None or own.turns is None else np.ones(len(of))
@@ -165,9 +169,9 @@ def sums_per_unit(metric: Metric, aggregates: Aggregates, place: int) -> Floats:
 def compare_clusters(
     sums: Floats, experiment: Experiment, aggregates: Aggregates, arms: Arms, rule: Rule
 ) -> Comparison:
-    """Compare two variants by drawing the assignment of their clusters again.
+    """Compare two variants by re-randomising their clusters.
 
-    `sums` are y and x of each cluster, and both before, shape (clusters, 4).
+    `sums` are y and x of each cluster, now and before the period, shape (clusters, 4).
     """
     units, own = arms.units(aggregates), aggregates.clusters
     if own is None or 0 in units:
@@ -192,6 +196,7 @@ def compare_clusters(
             y, prefix = y - past, "cuped_"
         test = Randomised(y, x, treated, drawn, within)
         difference = test.difference
+        # With so few assignments no result could be significant.
         if test.least > rule.alpha:
             needed = randomisation.fewest(rule.alpha, coin)
             return replace(bare, reason="too_few_units", units_needed=needed)
@@ -217,19 +222,20 @@ def compare_clusters(
 
 
 def _past(y: Floats, x: Floats, y0: Floats, x0: Floats) -> Floats | None:
-    """Return what each cluster's past explains of it, by one slope over all; None without a past.
+    """Return what past values predict of each cluster; None without a past.
 
-    The slope is of both variants together, so that it is the same for every assignment.
+    Both variants share one slope, so that it is the same for every assignment.
     """
     if not x0.any() or not x.any():
         return None
+    # Residuals from the overall ratio, as for any linearised ratio.
     before, now = y0 - y0.sum() / x0.sum() * x0, y - y.sum() / x.sum() * x
     square = float(before @ before)
     return None if square == 0 else before * float(before @ now) / square
 
 
 def costs(metrics: Sequence[Metric], aggregates: Aggregates) -> Iterator[ClusterCost]:
-    """Say how alike the units of clusters are in each metric of which it can be told."""
+    """Compute the intra-cluster correlation of each metric, and its cost."""
     own = aggregates.clusters
     for metric in metrics:
         sums = aggregates.cluster_sums.get(metric.name)
@@ -238,6 +244,7 @@ def costs(metrics: Sequence[Metric], aggregates: Aggregates) -> Iterator[Cluster
         y, x, _, _, yy, yx, xx, units = sums.T
         above, below = (np.bincount(own.variant, one) for one in (y, x))
         ratio = (above / np.where(below == 0, 1.0, below))[own.variant]
+        # Σ (y − R·x)² within each cluster.
         squares = yy - 2 * ratio * yx + ratio**2 * xx
         with suppress(Refusal):
             icc, effect = clusters.alike(units, y - ratio * x, squares, len(below))
@@ -255,7 +262,7 @@ def notes_of(
     aggregates: Aggregates,
     comparisons: Comparisons,
 ) -> Iterator[Note]:
-    """Say what was randomised, which test decides, and what clusters cost goals and guardrails."""
+    """Note what was randomised, which test decides, and what clusters cost."""
     design, own = experiment.design, aggregates.clusters
     if design is None or own is None:
         return

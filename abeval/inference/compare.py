@@ -18,16 +18,16 @@ from abeval.metrics.definition import Metric, scales
 from abeval.stats.moments import Moments
 from abeval.stats.records import Refusal
 
+# Sources of averages of a quality: the total of their numerators means nothing.
 _AVERAGES = (
     *(definition.GAUC, definition.SERVED_RANKING, definition.CATEGORY_DIVERSITY),
     definition.NOVELTY,
 )
-"""Sources of averages of a quality, whose numerators are totals of nothing."""
 
 
 @dataclass(frozen=True)
 class Analysis:
-    """The plan, the metrics of the scorecard in order, and what the logs add up to."""
+    """An experiment, its metrics in scorecard order, and its aggregates."""
 
     experiment: Experiment
     metrics: Sequence[Metric]
@@ -39,12 +39,17 @@ class Analysis:
         return [(metric, name) for metric in self.metrics for name in self.experiment.treatments]
 
     def moments(self, metric: Metric, slice_name: str = WHOLE, cell: str = "") -> ByStretch:
-        """Return moments of (y, x, y0, x0, z) by stretch and variant, in the metric's own unit."""
+        """Return moments of (y, x, y0, x0, z) by split period and variant.
+
+        They are in the metric's own unit.
+        """
         return self.aggregates.of(metric.name, slice_name, cell, scales(metric))
 
 
 def compare_all(analysis: Analysis, permutations: int = 1000) -> Comparisons:
-    """Compare every metric in every variant with control; with 0 permutations by the jackknife.
+    """Compare every metric in every variant with control.
+
+    With 0 permutations, catalogue metrics are tested by the jackknife.
 
     Catalogue metrics are compared together, because they count the same items.
     """
@@ -69,7 +74,7 @@ def _compare_catalogues(analysis: Analysis, permutations: int) -> dict[Key, Comp
 
 
 def compare(analysis: Analysis, metric: Metric, arms: Arms) -> Comparison:
-    """Compare two variants on one metric, by the method of its kind and of the plan."""
+    """Compare two variants on one metric, by the method for its kind."""
     aggregates = analysis.aggregates
     why = _refusal(metric, analysis)
     if why is not None:
@@ -96,10 +101,10 @@ def compare(analysis: Analysis, metric: Metric, arms: Arms) -> Comparison:
 
 
 def compare_total(analysis: Analysis, metric: Metric, arms: Arms) -> Comparison:
-    """Compare the total of a ratio's numerator per unit, adjusted by its own past alone.
+    """Compare the per-unit total of a ratio's numerator.
 
-    It is divided by control's mean denominator, so that the ratio's margin fits it. Averages of a
-    quality, and ratios that should meet a value, have no total that is better or worse.
+    It is adjusted by its own pre-period value, and divided by control's mean denominator so that
+    the ratio's margin applies. Averages of a quality and ratios with a target have no such total.
     """
     moments, aggregates = _moments(analysis, metric), analysis.aggregates
     control = means.pair_of(moments, arms).control
@@ -108,6 +113,7 @@ def compare_total(analysis: Analysis, metric: Metric, arms: Arms) -> Comparison:
     if aggregates.clusters is not None:
         top, below = (clustered.sums_per_unit(metric, aggregates, place) for place in (0, 1))
         first = aggregates.clusters.variant == [*analysis.experiment.variants].index(arms.control)
+        # Scale to control's mean denominator, so that the ratio's margin applies.
         top[:, [0, 2]] *= below[first, 1].sum() / below[first, 0].sum()
         rule = rule_of(analysis, metric, arms)
         return clustered.compare_clusters(top, analysis.experiment, aggregates, arms, rule)
@@ -118,7 +124,11 @@ def compare_total(analysis: Analysis, metric: Metric, arms: Arms) -> Comparison:
 
 
 def per_unit(moments: Moments, base: float = 1.0) -> Moments:
-    """Return moments of (y / base, 1, y0, 1, z) of those of (y, x, y0, x0, z), or the first two."""
+    """Replace the denominator by 1 and scale the numerator by 1 / base.
+
+    Turns moments of (y, x, y0, x0, z) into moments of (y / base, 1, y0, 1, z), and (y, x) into (y /
+    base, 1).
+    """
     size = moments.mean.size
     factor = np.array([1.0 / base, 0.0, 1.0, 0.0, 1.0])[:size]
     ones = np.array([0.0, 1.0, 0.0, 1.0, 0.0])[:size]
@@ -137,7 +147,7 @@ def _moments(analysis: Analysis, metric: Metric) -> ByStretch:
 def _compare_cells(
     analysis: Analysis, metric: Metric, slice_name: str, arms: Arms, rule: Rule
 ) -> Comparison:
-    """Compare two variants within the cells of a segment, in each stretch."""
+    """Compare two variants within the cells of a segment, by split period."""
     names = analysis.aggregates.cells(metric.name, slice_name)
     if not names:
         return refused(*arms.units(analysis.aggregates), "no_units")
@@ -147,7 +157,7 @@ def _compare_cells(
 
 
 def rule_of(analysis: Analysis, metric: Metric, arms: Arms) -> Rule:
-    """Return the rule for a comparison of two variants on a metric, at this look."""
+    """Build the rule for comparing two variants on a metric at this look."""
     experiment, inference = analysis.experiment, analysis.experiment.inference
     aggregates, gathered = analysis.aggregates, None
     if inference.looks == "group_sequential":
@@ -157,10 +167,10 @@ def rule_of(analysis: Analysis, metric: Metric, arms: Arms) -> Rule:
 
 
 def _information_by_day(analysis: Analysis, metric: Metric, arms: Arms) -> dict[str, float]:
-    """Return information on a metric's effect up to the end of each day, in any unit.
+    """Return the information on a metric's effect up to the end of each day.
 
-    A unit's days count as if independent: never less new information than they bring, which keeps
-    bounds safe. A metric that is no sum over days takes the days of units of one that is.
+    Days of one unit are treated as independent. This never understates new information, so the
+    bounds stay valid. A metric that is not a sum over days borrows the days of one that is.
     """
     aggregates = analysis.aggregates
     adds_up = metric.is_mean_or_ratio and bool(aggregates.cells(metric.name, DAY))
@@ -179,10 +189,11 @@ def _information_by_day(analysis: Analysis, metric: Metric, arms: Arms) -> dict[
 
 
 def _information(metric: Metric | None, arms: Sequence[Moments]) -> float:
-    """Return information by the variance of a metric; without one, by the days of units."""
+    """Return 1 / variance of the effect; without a metric, from unit-days."""
     if len(arms) < 2:
         return 0.0
     if metric is None:
+        # Unit-days take the place of a variance, up to a constant.
         return 1 / sum(1 / arm.n for arm in arms)
     try:
         values = [means.estimate(metric, arm) for arm in arms]
@@ -197,7 +208,7 @@ def _information(metric: Metric | None, arms: Sequence[Moments]) -> float:
 
 
 def _refusal(metric: Metric, analysis: Analysis) -> Reason | None:
-    """Say why a metric has nothing to compare, whatever the variants."""
+    """Return why a metric cannot be compared in any variant; None if it can."""
     aggregates, inference = analysis.aggregates, analysis.experiment.inference
     if metric.name in aggregates.refused:
         return "missing_columns"

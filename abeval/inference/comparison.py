@@ -1,4 +1,4 @@
-"""Hold one metric in one variant against control, and what a test at this look says of it."""
+"""Result of comparing one metric in one variant with control, at this look."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
@@ -43,10 +43,10 @@ Reason = Literal[
 Number = TypeVar("Number")
 
 MIN_UNITS = 30
-"""Fewer units a variant than this are too little data for a large-sample interval."""
+"""With fewer units per variant, a large-sample interval is not reliable."""
 
 MUCH = 0.1
-"""Of a ratio whose denominator one unit holds more than this share of, few units decide."""
+"""If one unit holds more than this share of a ratio's denominator, few units decide."""
 
 _RELATIVE = {"fieller": effects.fieller, "delta": effects.delta, "log_delta": effects.log_delta}
 _RELATIVE_ADJUSTED = {"fieller": effects.fieller_adjusted, "delta": effects.delta_adjusted}
@@ -54,9 +54,9 @@ _RELATIVE_ADJUSTED = {"fieller": effects.fieller_adjusted, "delta": effects.delt
 
 @dataclass(frozen=True)
 class Rule:
-    """How effects are judged, at a two-sided level; without looks, at a fixed horizon.
+    """How to judge effects: level, lift method, adjustment and looks.
 
-    Without `resample`, functions go by the jackknife, means and ratios by their moments.
+    Without `resample`, functions use the jackknife, and means and ratios their moments.
     """
 
     alpha: float = 0.05
@@ -78,7 +78,7 @@ class Arms(NamedTuple):
 
 
 class Spread(NamedTuple):
-    """Sampling variances of the two values, and the covariance of the difference with control's."""
+    """Sampling variances of both values, and Cov(difference, control)."""
 
     control: float
     treatment: float
@@ -94,19 +94,19 @@ class Draws(NamedTuple):
 
 @dataclass(frozen=True)
 class Comparison:
-    """A metric in one variant against control. What is None was refused, or does not apply.
+    """A metric in one variant against control; None where refused or not used.
 
     Attributes:
-        adjusted: The effect with and without its covariates or strata.
-        spread: How uncertain the two values are, where the test knows it.
-        own: The variant's value with its variance, unadjusted, where a large-sample test judges.
-        rare: Successes of a metric of 0s and 1s, where they are few and the test is exact.
-        permuted: Both variants, where values are skewed and the permutation test judges them.
-        drawn: The test of few clusters, which draws their assignment again.
-        units_needed: Units of the smaller variant that would do, where values are too skewed.
-        least: Units of a variant below which its interval is not to be read.
-        sides: The effects that give the lower and the higher end, where their errors differ.
-        largest: Share of a ratio's denominator that one unit of either variant holds; 0 if small.
+        adjusted: The effect with and without covariates or strata.
+        spread: Sampling variances of both values, if the test has them.
+        own: The variant's unadjusted estimate, if a large-sample test decides.
+        rare: Successes of a metric of 0s and 1s, if they are few and the test is exact.
+        permuted: Both variants, if values are skewed and the permutation test decides.
+        drawn: The re-randomisation test of clusters, if it decides.
+        units_needed: Units needed in the smaller variant, if values are too skewed.
+        least: Minimum units of a variant for a reliable interval.
+        sides: The effects for the lower and the upper end, if their errors differ.
+        largest: Largest share of a ratio's denominator that one unit holds; 0 if small.
     """
 
     units_control: int
@@ -131,7 +131,7 @@ class Comparison:
 
     @property
     def few_units_decide(self) -> bool:
-        """Tell whether one unit holds much of a ratio's denominator."""
+        """Tell whether one unit holds a large share of a ratio's denominator."""
         return self.largest > MUCH
 
     @property
@@ -145,11 +145,12 @@ class Comparison:
         return min(self.units_control, self.units) < self.least
 
     def interval(self, level: float) -> Interval:
-        """Return the interval of the difference at an error rate, by the test of the comparison.
+        """Return the interval of the difference, by the test that was used.
 
         Raises:
             TypeError: There is no effect.
         """
+        # At most one special test replaced the large-sample test.
         if self.rare is not None:
             exact = special_tests.compare_counts(self.rare, level, is_share=True)
             return Interval(exact.low, exact.high)
@@ -167,8 +168,9 @@ class Comparison:
 
     @property
     def values(self) -> Values:
-        """Return the values of a row of effects; a lift without bounds has no ends."""
+        """Return the values of an effect row; an unbounded lift has no ends."""
         effect, lift = self.effect, self.lift
+        # JSON has no infinity: an unbounded lift has no ends.
         ends = lift if lift is not None and lift.bounded else None
         return Values(
             control=self.control,
@@ -184,7 +186,7 @@ class Comparison:
 
     @property
     def numbers(self) -> Numbers:
-        """Return the same with the units behind them."""
+        """Return the values of an effect row with the numbers of units."""
         return Numbers(**vars(self.values), units_control=self.units_control, units=self.units)
 
 
@@ -195,7 +197,7 @@ Comparisons = Mapping[Key, Comparison]
 
 
 def picked(source: object, *names: str) -> dict[str, Any]:
-    """Return some numbers of a record by their names, for another record that has the same."""
+    """Copy fields of a record, for another record with the same fields."""
     return {name: getattr(source, name) for name in names}
 
 
@@ -209,19 +211,20 @@ def adjusted_p_values(
 
 
 def refused(units_control: int, units: int, reason: Reason) -> Comparison:
-    """Return a comparison without numbers, and why."""
+    """Build a comparison without numbers, for a reason."""
     return Comparison(units_control, units, reason=reason)
 
 
 def reason_of(refusal: Refusal) -> Reason:
-    """Return a refusal of the statistics as a reason of the result."""
+    """Translate a refusal of the statistics into a reason of the result."""
+    # The result calls this reason otherwise.
     if refusal.reason == "zero_denominator":
         return "empty_denominator"
     return cast(Reason, refusal.reason) if refusal.reason in get_args(Reason) else "not_finite"
 
 
 def or_none(number: Callable[[], Number]) -> Number | None:
-    """Compute a number; None where it is refused."""
+    """Compute a number; return None if the computation is refused."""
     try:
         return number()
     except Refusal:
@@ -231,7 +234,7 @@ def or_none(number: Callable[[], Number]) -> Number | None:
 def with_difference(
     bare: Comparison, control: Estimate, treatment: Estimate, method: str, rule: Rule
 ) -> Comparison:
-    """Add the effect of two independent estimates.
+    """Add the effect of two independent estimates to a comparison.
 
     Raises:
         Refusal: `zero_variance`, `not_finite`.
@@ -243,14 +246,14 @@ def with_difference(
 
 
 def with_joint(bare: Comparison, adjusted: Adjusted, rule: Rule) -> Comparison:
-    """Add an effect that is correlated with the control's value."""
+    """Add an effect that is correlated with control's value."""
     spread = Spread(adjusted.control.variance, adjusted.treatment.variance, adjusted.covariance)
     lift = _RELATIVE_ADJUSTED[rule.relative]
     return _at_look(bare, adjusted.effect, spread, lambda level: lift(adjusted, level), rule)
 
 
 def with_sides(low: Comparison, high: Comparison) -> Comparison:
-    """Join the lower end of one effect and lift, and the higher end of another."""
+    """Combine the lower end of one effect with the higher end of another."""
     if low.effect is None or high.effect is None:
         raise TypeError("both sides have an effect")
     lift = None
@@ -268,7 +271,7 @@ def with_sides(low: Comparison, high: Comparison) -> Comparison:
 
 
 def with_skewed(bare: Comparison, values: Skewed, method: str, rule: Rule) -> Comparison:
-    """Add the effect of skewed values, by their permutation test.
+    """Add the effect of skewed values, from the permutation test.
 
     Raises:
         Refusal: `zero_variance`.
@@ -294,7 +297,7 @@ def with_skewed(bare: Comparison, values: Skewed, method: str, rule: Rule) -> Co
 
 
 def limit(lift: Lift | None) -> Reason | None:
-    """Say why a lift is missing or has no interval."""
+    """Return why a lift is missing or unbounded; None if it has an interval."""
     if lift is None:
         return "control_near_zero"
     return None if lift.bounded else "lift_unbounded"
@@ -303,7 +306,7 @@ def limit(lift: Lift | None) -> Reason | None:
 def _at_look(
     bare: Comparison, fixed: Effect, spread: Spread, lift: Callable[[float], Lift], rule: Rule
 ) -> Comparison:
-    """Add an effect, and its lift at an error rate, as they may be read at this look."""
+    """Add an effect and its lift, corrected for the looks so far."""
     effect, level, boundary = at_look(fixed, rule.looks, rule.alpha, spread[:2])
     bounds = or_none(lambda: lift(level))
     return replace(

@@ -1,4 +1,4 @@
-"""Say what stands beside the effects: who was analysed, what was left out, how to read them."""
+"""Build the metadata and notes that accompany the effects."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
@@ -27,28 +27,28 @@ from abeval.stats import decisions
 
 _USED = (USED, USED_BEFORE)
 _HOUR_MS = 3_600_000
+# Unknown variants of the log that a note names at most.
 _NAMED = 8
-"""Variants of the log, without those of the file, that a note names."""
 
+# If at least this many cells have only each one variant, that is no chance.
 _LIKELY = 2
-"""So many values of a segment in each variant, and none in several, are no chance."""
 
+# A test with this power overstates a significant effect by at most an eighth.
 _ENOUGH_POWER = 0.8
-"""A test with this power for the effect that it shows overstates it by at most an eighth."""
 
 _SMALL_ARM, _UNEVEN = 3_000, 3
+# Kinds whose tests need large samples; means and ratios have a test for skewed values.
 _LARGE = ("auc", "function")
-"""Kinds whose tests are for large samples; those of means and ratios change with the skewness."""
 
 
 def add_questions(experiment: Experiment, aggregates: Aggregates) -> Experiment:
-    """Return the experiment with what is open of its logs, beside what its file asks."""
+    """Add open questions on the logs to the questions of the experiment file."""
     questions = dict.fromkeys([*experiment.questions, *aggregates.questions])
     return experiment.model_copy(update={"questions": [*questions]})
 
 
 def experiment_info(experiment: Experiment, aggregates: Aggregates) -> ExperimentInfo:
-    """Return what was analysed."""
+    """Build the record of the experiment as analysed."""
     period, before = experiment.period, experiment.pre_period
     return ExperimentInfo(
         **picked(experiment, "name", "control", "timezone", "alpha"),
@@ -68,7 +68,7 @@ def experiment_info(experiment: Experiment, aggregates: Aggregates) -> Experimen
 
 
 def metric_info(metric: Metric) -> MetricInfo:
-    """Return the definition behind a metric's numbers."""
+    """Build the record of a metric's definition."""
     margin = metric.margin
     return MetricInfo(
         **picked(metric, "name", "kind", "formula", "unit", "role", "within"),
@@ -81,7 +81,7 @@ def metric_info(metric: Metric) -> MetricInfo:
 
 
 def left_out(metrics: Sequence[Metric], aggregates: Aggregates) -> tuple[LeftOut, ...]:
-    """Count by variant what the definitions of metrics leave out, or count as 0."""
+    """Count, by variant, what metric definitions leave out or count as 0."""
     return tuple(
         LeftOut(metric.name, variant, what, count, is_zero and what in dict(metric.lacking))
         for metric in metrics
@@ -91,7 +91,7 @@ def left_out(metrics: Sequence[Metric], aggregates: Aggregates) -> tuple[LeftOut
 
 
 def partial_days(experiment: Experiment, days: Sequence[DayRows]) -> frozenset[str]:
-    """Return the days of which the log lacks more than an hour, of those with an impression."""
+    """Find the first or last day if the log lacks over an hour of it."""
     zone = ZoneInfo(experiment.timezone)
     if all(one.first_ms == one.last_ms for one in days):
         # The log knows days but no time of day.
@@ -106,6 +106,7 @@ def partial_days(experiment: Experiment, days: Sequence[DayRows]) -> frozenset[s
 
 def accounting(aggregates: Aggregates) -> tuple[Account, ...]:
     """Count the rows of each log: read, used, and left out by reason."""
+    # A reason without rows would only be noise.
     accounts, rows = [], [one for one in aggregates.accounts if one.rows]
     for log in dict.fromkeys(one.log for one in aggregates.accounts):
         own = [(one.reason, one.rows) for one in rows if one.log == log]
@@ -116,18 +117,18 @@ def accounting(aggregates: Aggregates) -> tuple[Account, ...]:
 
 
 def ramps(stretches: Stretches) -> tuple[Ramp, ...]:
-    """Return stretches of entry days of one split each; none where it did not change."""
+    """Build a record for each period with a constant split; none if it never changed."""
     return tuple(Ramp(one.start, one.end, one.shares, one.weights) for one in stretches)
 
 
+# A key of `notes.toml`, and the fields of its template.
 _Note = tuple[str, Mapping[str, object]]
-"""The key of a sentence in `notes.toml`, and what it names."""
 
 _NOTES = table_beside(__file__, "notes.toml")
 
 
 def notes(analysis: Analysis, comparisons: Comparisons, rows: Sequence[Row]) -> tuple[str, ...]:
-    """Say in sentences how to read the numbers."""
+    """Write the notes on how to read the numbers."""
     experiment, aggregates = analysis.experiment, analysis.aggregates
     said = (
         *_note_unused_logs(experiment, analysis.metrics),
@@ -146,7 +147,7 @@ def notes(analysis: Analysis, comparisons: Comparisons, rows: Sequence[Row]) -> 
 
 
 def _note_unused_logs(experiment: Experiment, metrics: Sequence[Metric]) -> Iterator[_Note]:
-    """Name the logs of the file that nothing of an analysis reads."""
+    """Note the logs of the file that no metric or segment reads."""
     read = {value.log for metric in metrics for value in row_values(metric)}
     texts = [*experiment.row_segments.values(), *experiment.cuts.values()]
     reads_items = any("category" in m.needs or m.source is CATALOGUE for m in metrics)
@@ -167,12 +168,12 @@ def _note_unused_logs(experiment: Experiment, metrics: Sequence[Metric]) -> Iter
 def _winners_curse(
     analysis: Analysis, comparisons: Comparisons, rows: Sequence[Row]
 ) -> Iterator[_Note]:
-    """Name each goal that is significant, though its test has little power for it.
+    """Note significant goals whose test has little power.
 
-    Were the true effect as large as the estimate, significant estimates would still be larger on
-    average (type M error; Gelman and Carlin 2014). With several looks, none:
-    planned ends have a correction of their own.
+    Even if the true effect equals the estimate, significant estimates are larger on average (type M
+    error; Gelman and Carlin 2014).
     """
+    # Planned looks have a correction of their own.
     is_fixed = analysis.experiment.inference.looks == "fixed"
     for row in rows if is_fixed else ():
         effect = comparisons[row.metric, row.variant].effect
@@ -188,14 +189,14 @@ def _winners_curse(
 
 
 def _few_units(comparisons: Comparisons) -> Iterator[_Note]:
-    """Name each ratio of whose denominator one unit holds much."""
+    """Note ratios in which one unit holds much of the denominator."""
     for (metric, variant), one in comparisons.items():
         if one.few_units_decide:
             yield "heavy", {"metric": metric, "variant": variant, "share": one.largest}
 
 
 def _of_the_plan(experiment: Experiment, metrics: Sequence[Metric]) -> Iterator[_Note]:
-    """Say what values divide by, and which corrections and looks the plan has."""
+    """Note what values divide by, the corrections and the looks."""
     family, units = experiment.inference.family, "units with an impression in the period"
     if experiment.of_units:
         units = "the units of the table"
@@ -223,7 +224,7 @@ def _of_the_plan(experiment: Experiment, metrics: Sequence[Metric]) -> Iterator[
 
 
 def _of_the_rows(experiment: Experiment, aggregates: Aggregates) -> Iterator[_Note]:
-    """Say what the logs lack, and which of their rows are not compared."""
+    """Note what the logs lack, and rows that are not compared."""
     now, early = schedule(experiment, aggregates), early_end(experiment, aggregates)
     # At a planned look the days to come are no loss.
     if early and not (now.look and now.on_plan):
@@ -254,7 +255,7 @@ def _rows(aggregates: Aggregates, log: str, reason: str) -> int:
 
 
 def early_end(experiment: Experiment, aggregates: Aggregates) -> str:
-    """Say on which day of the period the log ends; empty where it ends with the period."""
+    """Say on which day the log ends; empty if it covers the period."""
     one = schedule(experiment, aggregates)
     if one.day is None or one.days is None or one.day >= one.days:
         return ""
@@ -262,7 +263,7 @@ def early_end(experiment: Experiment, aggregates: Aggregates) -> str:
 
 
 def schedule(experiment: Experiment, aggregates: Aggregates) -> Schedule:
-    """Say how far the experiment is: its day, and which of the planned looks this is."""
+    """Return the day of the experiment and the number of this look."""
     days, looks = [one.day for one in aggregates.days], _looks(experiment, aggregates)
     day: tuple[str | None, int | None, int | None] = None, None, None
     if days:
@@ -275,14 +276,14 @@ def schedule(experiment: Experiment, aggregates: Aggregates) -> Schedule:
 
 
 def _looks(experiment: Experiment, aggregates: Aggregates) -> Looks | None:
-    """Return the looks of all units together."""
+    """Return the looks, by the units of all variants together."""
     control = aggregates.units_of(experiment.control)
     others = sum(aggregates.units_of(name) for name in experiment.treatments)
     return looks_of(experiment, (control, others), aggregates.days)
 
 
 def _of_the_look(experiment: Experiment, aggregates: Aggregates) -> Iterator[_Note]:
-    """Say which of the planned looks this is."""
+    """Note which of the planned looks this is."""
     looks = _looks(experiment, aggregates)
     if isinstance(looks, Planned):
         shares = [fmt.percent(share) for share in looks.shares]
@@ -292,7 +293,7 @@ def _of_the_look(experiment: Experiment, aggregates: Aggregates) -> Iterator[_No
 
 
 def _of_the_split(experiment: Experiment, aggregates: Aggregates) -> Iterator[_Note]:
-    """Say that the split changed, and which units this leaves out."""
+    """Note that the split changed, and which units are left out."""
     stretches = aggregates.stretches
     if stretches:
         yield "stretches", {"stretches": len(stretches)}
@@ -311,18 +312,19 @@ def _of_the_split(experiment: Experiment, aggregates: Aggregates) -> Iterator[_N
 
 
 def _of_one_variant(analysis: Analysis) -> Iterator[_Note]:
-    """Name segments of whose values each has one variant: they may be what was assigned."""
+    """Note segments that seem to be the assignment itself."""
     metric, aggregates = analysis.metrics[0], analysis.aggregates
     for name in analysis.experiment.segment_names if aggregates.clusters is None else ():
         cells = aggregates.cells(metric.name, SEGMENT + name)
         variants = [tuple(pooled(analysis.moments(metric, SEGMENT + name, c))) for c in cells]
+        # Values of the assignment itself occur in one variant each.
         often = [variants.count(own) >= _LIKELY and len(own) == 1 for own in {*variants}]
         if len(often) > 1 and all(often):
             yield "one_variant", {"segment": name, "values": len(cells)}
 
 
 def _small_arms(analysis: Analysis) -> Iterator[_Note]:
-    """Name uneven splits where tests of other kinds than means and ratios reject too often."""
+    """Note uneven splits where large-sample tests reject too often."""
     experiment, aggregates = analysis.experiment, analysis.aggregates
     resampled, metrics = experiment.inference.resample is not None, analysis.metrics
     names = [m.name for m in metrics if m.kind in _LARGE or (resampled and m.is_mean_or_ratio)]

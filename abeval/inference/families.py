@@ -1,6 +1,6 @@
-"""Decide each row: its p-value among goals × variants or among guardrails, and its status.
+"""Correct p-values within families of tests, and give each row its status.
 
-Whether an effect is good or bad is decided here alone.
+This module alone decides whether an effect is good or bad.
 """
 
 import math
@@ -20,14 +20,14 @@ from abeval.stats import decisions, effects, multiplicity
 from abeval.stats.records import Interval, Refusal
 
 HELD: frozenset[Status] = frozenset({"better", "non_inferior", "equivalent"})
-"""Statuses of a guardrail that holds: equivalence within a margin implies non-inferiority."""
+"""Statuses of a guardrail that holds: equivalence implies non-inferiority."""
 
 
 class InRange(NamedTuple):
-    """A variant's value, with its interval at the look of the row, against its bounds.
+    """A variant's value with its interval at this look, against its bounds.
 
-    The two-sided p-value is of a value no farther out than its nearer bound, 1 inside; the range
-    holds where both one-sided tests reject a value out of bounds.
+    The two-sided p-value tests that the value is no farther out than its nearer bound; it is 1
+    inside. The range holds if both one-sided tests reject a value out of bounds.
     """
 
     value: float
@@ -37,16 +37,17 @@ class InRange(NamedTuple):
 
 
 def in_range(metric: Metric, comparison: Comparison, alpha: float) -> InRange | None:
-    """Test by two one-sided tests at alpha / 2 that a variant's value lies within its bounds.
+    """Test whether a variant's value lies within its bounds (TOST).
 
-    They both reject where the interval at 1 − alpha lies within the bounds (Schuirmann 1987). None
-    without bounds, and where no large-sample test judges the row.
+    Both one-sided tests at alpha / 2 reject if the interval at 1 − alpha lies within the bounds
+    (Schuirmann 1987). None without bounds, or if no large-sample test decides the row.
     """
     own, effect = comparison.own, comparison.effect
     if metric.within is None or own is None or effect is None:
         return None
     low, high = metric.within
     bound = low if own.value < (low + high) / 2 else high
+    # The value rests on the variant's units alone: take the smaller df.
     df = min(effect.df, own.units - 1)
     try:
         fixed = effects.from_difference(
@@ -62,7 +63,7 @@ def in_range(metric: Metric, comparison: Comparison, alpha: float) -> InRange | 
 
 
 def own_p_value(metric: Metric, comparison: Comparison, alpha: float) -> float | None:
-    """Return the p-value that decides a row before any correction; None without a test."""
+    """Return the p-value of a row before correction; None without a test."""
     if metric.within is not None:
         value = in_range(metric, comparison, alpha)
         return value and value.p_value
@@ -72,7 +73,7 @@ def own_p_value(metric: Metric, comparison: Comparison, alpha: float) -> float |
 def status_of(
     metric: Metric, comparison: Comparison, p_value: float | None, alpha: float
 ) -> Status:
-    """Return the status of a scorecard row by its corrected p-value, before trust checks."""
+    """Return the status of a scorecard row, before trust checks."""
     effect = comparison.effect
     if comparison.is_small or p_value is None or effect is None:
         return "too_little_data"
@@ -81,6 +82,7 @@ def status_of(
         if value is not None and value.holds:
             return "non_inferior"
         return "worse" if p_value <= alpha else "unclear"
+    # Neither direction is better, so that the row cannot be judged.
     if metric.has_target:
         return "unclear"
     gain = metric.direction.sign * effect.difference
@@ -103,7 +105,7 @@ def status_of(
 
 
 def _holds_near_zero(metric: Metric, margin: Margin, comparison: Comparison) -> bool:
-    """Tell whether a margin holds that is a share of a control so near zero: it has no lift."""
+    """Tell whether a relative margin holds when control is too near zero for a lift."""
     effect, spread = comparison.effect, comparison.spread
     if effect is None or spread is None or effect.control == 0:
         return False
@@ -113,7 +115,7 @@ def _holds_near_zero(metric: Metric, margin: Margin, comparison: Comparison) -> 
 
 
 def _gain_interval(metric: Metric, comparison: Comparison) -> decisions.Gain | None:
-    """Return how much better the variant is at worst and at best, on the margin's scale."""
+    """Return the least and greatest gain, on the scale of the margin."""
     effect, lift, margin = comparison.effect, comparison.lift, metric.margin
     if margin is None or effect is None:
         return None
@@ -131,7 +133,7 @@ def _way(metric: Metric) -> decisions.Direction:
 def goal_p_values(
     experiment: Experiment, metrics: Sequence[Metric], comparisons: Comparisons
 ) -> dict[Key, float]:
-    """Adjust the p-values of goals over goals × variants, by the family of the plan."""
+    """Adjust the p-values of goals over goals × variants."""
     family = _own_p_values(experiment, metrics, comparisons, "goal")
     method = experiment.inference.family
     if not family or method == "none":
@@ -156,7 +158,7 @@ def goal_p_values(
 def guardrail_p_values(
     experiment: Experiment, metrics: Sequence[Metric], comparisons: Comparisons
 ) -> dict[Key, float]:
-    """Adjust by Holm over a variant's guardrails the p-values by which these are worse."""
+    """Adjust the p-values of a variant's guardrails by Holm."""
     p_values = _own_p_values(experiment, metrics, comparisons, "guardrail")
     if experiment.inference.family == "none":
         return p_values
@@ -170,7 +172,7 @@ def guardrail_p_values(
 def _own_p_values(
     experiment: Experiment, metrics: Sequence[Metric], comparisons: Comparisons, role: Role
 ) -> dict[Key, float]:
-    """Return the p-value of every metric of a role in every variant that has one."""
+    """Return the p-values of all metrics of a role, in every variant."""
     p_values = {
         (metric.name, variant): own_p_value(
             metric, comparisons[metric.name, variant], experiment.alpha
@@ -193,11 +195,12 @@ def _by_goal(family: Mapping[Key, float]) -> list[list[Key]]:
 
 
 def _shared(keys: Sequence[Key], comparisons: Comparisons) -> tuple[list[float], float]:
-    """Return each difference's correlation with control's value, and the fewest df."""
+    """Return the correlation of each difference with control, and the least df."""
     loadings, dfs = [], []
     for comparison in (comparisons[key] for key in keys):
         effect, spread = comparison.effect, comparison.spread
         if effect is None or spread is None or spread.covariance != -spread.control:
+            # Without variances, by the numbers of units.
             share = comparison.units / (comparison.units + comparison.units_control)
         else:
             share = spread.control / effect.se**2
@@ -207,7 +210,10 @@ def _shared(keys: Sequence[Key], comparisons: Comparisons) -> tuple[list[float],
 
 
 def family_intervals(analysis: Analysis, comparisons: Comparisons) -> Iterator[FamilyInterval]:
-    """Yield intervals of goals that agree with the adjusted p-values; none of repeated looks."""
+    """Yield intervals of goals that agree with the adjusted p-values.
+
+    There are none with repeated looks.
+    """
     experiment = analysis.experiment
     family = _own_p_values(experiment, analysis.metrics, comparisons, "goal")
     if not family or experiment.inference.looks != "fixed":
@@ -225,7 +231,7 @@ def family_intervals(analysis: Analysis, comparisons: Comparisons) -> Iterator[F
 def _levels(
     experiment: Experiment, family: Mapping[Key, float], comparisons: Comparisons
 ) -> dict[Key, float]:
-    """Return the error rate of each interval."""
+    """Return the error rate of each goal's interval."""
     alpha, method = experiment.alpha, experiment.inference.family
     if method == "none":
         return {}

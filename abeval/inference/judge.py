@@ -1,4 +1,4 @@
-"""Turn aggregates into one frozen result. Pure: no log, no engine, no clock."""
+"""Turn aggregates into one frozen result, without log, engine or clock."""
 
 from collections.abc import Sequence
 from itertools import combinations
@@ -24,12 +24,12 @@ from abeval.metrics.definition import Metric
 from abeval.results.analysis import SCHEMA_VERSION, Pair, Pairwise, Result
 from abeval.stats.multiplicity import Method
 
+# Fields that a pair of variants copies from a comparison.
 _OF_PAIRS = ("units", "difference", "difference_low", "difference_high", "lift", "p_value")
-"""Numbers of a comparison that a pair of variants shows."""
 
 
 def judge(experiment: Experiment, metrics: Sequence[Metric], aggregates: Aggregates) -> Result:
-    """Return the result of an experiment: verdicts, trust checks and every row of numbers."""
+    """Build the result of an experiment: verdicts, trust checks and all rows."""
     experiment = context.add_questions(experiment, aggregates)
     if not experiment.metrics:
         # A file that lists no metrics shows those that its logs can give.
@@ -141,7 +141,7 @@ def pairwise(
 
 
 def _of_pairs(family: Family) -> Literal["none"] | Method:
-    """Replace Dunnett, who needs pairs with control, and weights, alike for pairs of one metric."""
+    """Choose the correction for all pairs of variants on one metric."""
     if family == "dunnett":
         return "holm"
     return "bonferroni" if family == "weighted" else family

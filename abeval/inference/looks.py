@@ -1,4 +1,4 @@
-"""Say when results may be read: at the planned end, at planned looks, or at any time."""
+"""Decide when results may be read: at the end, at planned looks, or any time."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -16,18 +16,18 @@ from abeval.stats import effects, sequential
 from abeval.stats.distributions import two_sided, two_sided_quantile
 from abeval.stats.records import Effect, Refusal
 
+# A look up to this share of the information late still counts as planned.
 _NEAR = 0.01
-"""A look this much later than planned, as a share of the information, still counts as planned."""
 
+# A look needs at least this share of new information.
 _NEW = 1e-6
-"""Less new information than this, as a share of all, makes no look of its own."""
 
+# Beyond this z, tail probabilities are 0 in double precision.
 _WIDEST = 37.0
-"""Beyond this z, tail probabilities are 0 in double precision."""
 
 
 START_UNITS = 100
-"""Always-valid looks begin once each variant has this many units: they are for large samples."""
+"""Always-valid looks begin at this many units per variant, for they are asymptotic."""
 
 START_PRECISION = 0.15
 """Always-valid looks begin once the standard error is this share of the metric's value.
@@ -41,8 +41,8 @@ information is counted in multiples of what there is then.
 class LookBoundary(NamedTuple):
     """The critical |z| of this look, and whether the effect has crossed it.
 
-    The information is the share of the plan so far; without a plan, a multiple of that at which
-    looks may begin.
+    Information is the share of the plan. Without a plan, it is a multiple of the information at
+    which looks may begin.
     """
 
     information: float
@@ -55,7 +55,7 @@ class LookBoundary(NamedTuple):
 class EffectAtLook(NamedTuple):
     """An effect with an interval and a p-value that hold at this look.
 
-    At the error rate `level` a fixed-horizon interval would be as wide.
+    `level` is the error rate at which a fixed-horizon interval is as wide.
     """
 
     effect: Effect
@@ -64,17 +64,17 @@ class EffectAtLook(NamedTuple):
 
 
 class AlwaysValid(NamedTuple):
-    """Any number of looks: units of both variants so far, and as planned for the end."""
+    """Any number of looks: units of both variants, now and as planned."""
 
     units_control: int
     units: int
     planned_units: int | None = None
 
     def information(self, effect: Effect, variances: tuple[float, float]) -> float:
-        """Return the information at this look, as `LookBoundary` counts it.
+        """Return the information at this look, in the unit of `LookBoundary`.
 
         Raises:
-            Refusal: `before_first_look` where looks may not begin yet.
+            Refusal: `before_first_look` if looks may not begin yet.
         """
         units = self.units_control, self.units
         if min(units) < START_UNITS:
@@ -92,7 +92,7 @@ class AlwaysValid(NamedTuple):
         return (sequential.critical_of_sequence(information, level),)
 
     def read(self, effect: Effect, information: float, alpha: float) -> EffectAtLook:
-        """Read an effect by a confidence sequence, from the start on or tuned to the plan."""
+        """Replace the interval and p-value by a confidence sequence's."""
         planned = self.planned_units is not None
         follow = sequential.confidence_sequence if planned else sequential.from_start
         look = follow(effect.difference, effect.se, information, alpha)
@@ -105,12 +105,13 @@ class AlwaysValid(NamedTuple):
 
 
 class Planned(NamedTuple):
-    """Planned looks, `of` so many.
+    """A number of planned looks, up to this one.
 
     Attributes:
-        shares: Share of the plan at each look so far, this one last; alpha is spent by it.
-        fractions: Information at them, over that of this look.
+        shares: Share of the plan at each look so far, this one last; it determines spent alpha.
+        fractions: Information at each look over that at this look.
         planned: Whether this look is one of the plan.
+        of: Number of planned looks.
     """
 
     shares: tuple[float, ...]
@@ -129,7 +130,11 @@ class Planned(NamedTuple):
         return tuple(min(z, _WIDEST) for z in bounds.z)
 
     def read(self, effect: Effect, information: float, alpha: float) -> EffectAtLook:
-        """Repeat interval and p-value (Jennison and Turnbull 1989), for the z with the t's p."""
+        """Replace interval and p-value by repeated ones.
+
+        Source: Jennison and Turnbull (1989), for the z with the p-value of t.
+        """
+        # The bounds are for z, so the t statistic is converted by its p-value.
         z = -float(special.ndtri(effect.p_value / 2)) if effect.p_value > 0 else _WIDEST
         critical = self.critical(information, alpha)[-1]
         level = 2 * float(special.ndtr(-critical))
@@ -155,10 +160,10 @@ def looks_of(
     days: Sequence[DayRows],
     gathered: Mapping[str, float] | None = None,
 ) -> Looks | None:
-    """Return how often the experiment may be looked at; None for one look at the end.
+    """Build the looks of an experiment; None for one look at the end.
 
-    Units are those of control and of the variant, `days` have an impression, and `gathered` is the
-    information up to the end of each; without it, as much a day as the plan has.
+    `units` are the numbers of units in control and in the variant. `gathered` is the information up
+    to the end of each day; without it, every day brings as much as the plan says.
     """
     inference = experiment.inference
     if inference.looks == "fixed":
@@ -174,6 +179,7 @@ def looks_of(
     planned = planned_fractions(experiment)
     before = [share for share in planned if share < now - _NEAR]
     on_plan = any(now - _NEAR <= share <= now for share in planned)
+    # Without information by day, it is taken to grow evenly with the plan.
     fractions = [share / now for share in before]
     if gathered and max(gathered.values()) > 0:
         ends = _ends_of_days(experiment, [one for one in days if one.day in gathered], now)
@@ -185,7 +191,10 @@ def looks_of(
 
 
 def _ends_of_days(experiment: Experiment, days: Sequence[DayRows], now: float) -> list[float]:
-    """Return the share of the plan at each day's end: of the period, or of the planned units."""
+    """Return the share of the plan reached by each day's end.
+
+    In units if the plan has them, else in time.
+    """
     if experiment.inference.planned_units is not None:
         units = list(accumulate(one.new_units for one in days))
         return [now * float(n) / float(units[-1]) for n in units]
@@ -199,7 +208,7 @@ def _end_of(day: str) -> datetime:
 def informative(
     shares: Sequence[float], fractions: Sequence[float]
 ) -> tuple[list[float], list[float]]:
-    """Keep the looks before this one at which there was something new to see."""
+    """Keep earlier looks that added information."""
     kept: list[tuple[float, float]] = []
     for share, fraction in zip(shares, fractions, strict=True):
         last = kept[-1][1] if kept else 0.0
@@ -209,14 +218,14 @@ def informative(
 
 
 def planned_fractions(experiment: Experiment) -> Sequence[float]:
-    """Return the shares of the plan at the planned looks, the end last."""
+    """Return the shares of the plan at the planned looks; the last is 1."""
     looks, period = experiment.inference.planned_looks or [], experiment.period
     shares = [look if isinstance(look, float) else _share(period, moment(look)) for look in looks]
     return sorted({*shares, 1.0})
 
 
 def next_look(experiment: Experiment, looks: Looks | None) -> str | None:
-    """Return the next of the planned looks: its local day, or the units at which it is."""
+    """Return the next planned look: its local day, or a number of units."""
     shares, period = planned_fractions(experiment), experiment.period
     if not isinstance(looks, Planned) or shares[-1] <= looks.shares[-1]:
         return None
@@ -239,12 +248,12 @@ def _share(period: Period | None, until: datetime) -> float:
 def at_look(
     effect: Effect, looks: Looks | None, alpha: float, variances: tuple[float, float]
 ) -> EffectAtLook:
-    """Return a fixed-horizon effect with an interval and a p-value that hold at this look.
+    """Correct a fixed-horizon effect for the looks so far.
 
-    `variances` are the sampling variances of control's value and of the variant's.
+    `variances` are the sampling variances of control's and the variant's value.
 
     Raises:
-        Refusal: `before_first_look` where always-valid looks may not begin yet.
+        Refusal: `before_first_look` if always-valid looks may not begin yet.
     """
     if looks is None:
         return EffectAtLook(effect, alpha, None)
@@ -252,27 +261,27 @@ def at_look(
 
 
 def critical_values(looks: Looks | None, information: float, level: float) -> tuple[float, ...]:
-    """Return the |z| from which on each look so far rejects; this look is the last.
+    """Return the |z| at which each look so far rejects; the last is this look.
 
-    `information` is counted as in `LookBoundary`; `level` is two-sided, over all looks together.
+    `information` is in the unit of `LookBoundary`. `level` is two-sided, over all looks together.
     """
     return (two_sided_quantile(level),) if looks is None else looks.critical(information, level)
 
 
 def relative_error(effect: Effect, variances: tuple[float, float], units: tuple[int, int]) -> float:
-    """Return the standard error of an effect as a share of the metric's value in both variants.
+    """Return the standard error of an effect over the metric's mean value.
 
-    No smaller than if both varied as the larger variant does: a small one in which rare events
-    happen to be few has a small value and, by that, a small variance.
+    It is no smaller than if both variants varied as the larger one does.
     """
     larger = 0 if units[0] >= units[1] else 1
+    # Rare events may be few in the smaller variant by chance.
     alike = variances[larger] * units[larger] * (1 / units[0] + 1 / units[1])
     value = abs(units[0] * effect.control + units[1] * effect.treatment) / sum(units)
     return math.inf if value == 0 else math.sqrt(max(effect.se**2, alike)) / value
 
 
 def at_same_look(effect: Effect, boundary: LookBoundary | None, alpha: float) -> Effect:
-    """Return an effect as it may be read where another of the same units has this boundary."""
+    """Correct an effect by the boundary of another one of the same units."""
     if boundary is None:
         return effect
     return boundary.looks.read(effect, boundary.information, alpha).effect

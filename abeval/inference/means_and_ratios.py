@@ -1,7 +1,7 @@
-"""Compare means and ratios of two variants by their moments: the test that fits, adjusted or not.
+"""Compare means and ratios of two variants by their moments.
 
-Where the traffic split changed, moments are taken within stretches of entry days, and each stretch
-weighs in both variants what its share of all units is (post-stratification).
+If the traffic split changed, moments are kept by split period, and every period has the same weight
+in both variants: its share of all units (post-stratification).
 """
 
 from collections.abc import Sequence
@@ -20,29 +20,29 @@ from abeval.stats.records import Adjusted, Estimate, Refusal
 from abeval.stats.skewed import METHOD, Skewed
 
 MIN_STRETCH = 30
-"""A stretch with fewer units than this in one of two variants cannot compare them."""
+"""A split period with fewer units in a variant is not compared."""
 
 MIN_STRATUM = 30
-"""Strata with fewer units than this in a variant are merged."""
+"""Strata with fewer units in a variant are merged."""
 
+# Units that differ by less than this share of the value, by rounding, count as equal.
 _ALIKE = 1e-6
-"""Units that differ by less than this share of the value, and only by rounding, are alike."""
 
 
 class Pair(NamedTuple):
-    """Moments of control and of a variant; None where there are none to compare."""
+    """Moments of control and of a variant; None if there is nothing to compare."""
 
     control: Moments | None
     treatment: Moments | None
 
 
 class Strata(NamedTuple):
-    """Groups of units that are compared apart, each weighed alike in both variants.
+    """Groups of units that are compared separately, with equal weights.
 
     Attributes:
-        pairs: Moments of control and of the variant in each.
-        shares: What each weighs; None by its units.
-        adjusts: Whether they take variance out, as cells do; stretches are weighed already.
+        pairs: Moments of control and of the variant in each stratum.
+        shares: Weight of each stratum; None to weigh by units.
+        adjusts: Whether the strata reduce variance, as cells do; split periods do not.
     """
 
     pairs: Sequence[tuple[Moments, Moments]]
@@ -51,7 +51,7 @@ class Strata(NamedTuple):
 
 
 class _Sample(NamedTuple):
-    """What one test of a metric compares: moments of two variants, and how they are judged."""
+    """Input of one test: moments of two variants, the rule and the strata."""
 
     metric: Metric
     arms: tuple[Moments, Moments]
@@ -63,7 +63,7 @@ class _Sample(NamedTuple):
 def compare_within(
     metric: Metric, moments: ByStretch, arms: Arms, rule: Rule, cells: Strata | None = None
 ) -> Comparison:
-    """Compare two variants by their moments in each stretch; within cells where they are given."""
+    """Compare two variants within split periods, and within cells if given."""
     pair, places, can_be_weighed = pair_of(moments, arms), list[int](), True
     if len(moments) > 1:
         places, can_be_weighed = usable(moments, arms), metric.is_mean_or_ratio
@@ -89,11 +89,11 @@ def compare_moments(
     strata: Strata | None = None,
     skewness: tuple[float, bool] | None = None,
 ) -> Comparison:
-    """Compare two variants by the moments of (y, x, y0, x0, z, …) over their units.
+    """Compare two variants by their moments of (y, x, y0, x0, z, …).
 
-    Moments are those of all units; where the split changed, with its stretches weighed. Strata are
-    cells to adjust by, or what the moments were weighed of: only these have third ones. `skewness`
-    is of units' values where moments have no third ones, and whether an effect multiplies values.
+    Moments are of all units, already weighted if there are split periods. `strata` are cells to
+    adjust by, or the split periods; only these have third moments. `skewness` replaces third
+    moments: the skewness of unit values, and whether an effect multiplies values.
     """
     units = 0 if control is None else control.n, 0 if treatment is None else treatment.n
     if control is None or treatment is None or 0 in units:
@@ -113,12 +113,16 @@ def compare_moments(
 
 
 def _judged(bare: Comparison, sample: _Sample) -> Comparison:
-    """Add the effect: exact, by permutation, adjusted or plain, the first that is asked for."""
+    """Add the effect by the first test that applies.
+
+    In order: exact, permutation, adjusted, plain.
+    """
     metric, arms, rule, strata, _ = sample
     control, treatment = (_estimate(metric, arm) for arm in arms)
     bare, method = replace(bare, own=treatment), method_of(metric, *arms)
     if not metric.is_mean_or_ratio:
         return comparison.with_difference(bare, control, treatment, method, rule)
+    # Exact tests have no correction for looks.
     counts = special_tests.rare(*arms) if rule.looks is None else None
     if counts is not None:
         effect = special_tests.compare_counts(counts, rule.alpha, metric.unit == "share")
@@ -140,7 +144,7 @@ def _judged(bare: Comparison, sample: _Sample) -> Comparison:
 
 
 def _adjusted(sample: _Sample) -> Adjusted | None:
-    """Take variance out by cells or by values from before the period, as the plan says."""
+    """Adjust the effect by strata or by pre-period values, as planned."""
     metric, arms, rule, strata, _ = sample
     if strata.adjusts:
         is_mean = metric.kind == "mean"
@@ -152,7 +156,7 @@ def _adjusted(sample: _Sample) -> Adjusted | None:
 
 
 def _skewed(sample: _Sample, adjusted: Adjusted | None) -> Skewed | None:
-    """Return what the test of skewed values compares; None where large-sample tests hold."""
+    """Select the input of the permutation test; None if values are not skewed."""
     metric, arms, rule, strata, skewness = sample
     is_ratio = metric.kind != "mean"
     if skewness is not None:
@@ -170,7 +174,7 @@ def _skewed(sample: _Sample, adjusted: Adjusted | None) -> Skewed | None:
 def by_past(
     metric: Metric, past: tuple[Moments, Moments], adjust: Adjust, alpha: float
 ) -> Adjusted:
-    """Adjust by the past: `cuped` with one slope, `regression` one for each variant (Lin 2013)."""
+    """Adjust by covariates: CUPED with one slope, or Lin's regression with two."""
     is_mean = metric.kind == "mean"
     if adjust == "regression":
         return (adjustment.lin_mean if is_mean else adjustment.lin_ratio)(*past, alpha)
@@ -178,7 +182,7 @@ def by_past(
 
 
 def of_past(metric: Metric, control: Moments, treatment: Moments) -> tuple[Moments, Moments] | None:
-    """Pick the value and values from before the period; None where no unit has any."""
+    """Pick the value and its covariates; None if no covariate varies."""
     arms, is_new = (control, treatment), control.mean.size - 1
     # A constant explains nothing, such as the units of a mean, or the past of a table of units.
     before = [k for k in range(2, is_new) if any(arm.covariance[k, k] > 0 for arm in arms)]
@@ -193,7 +197,7 @@ def of_past(metric: Metric, control: Moments, treatment: Moments) -> tuple[Momen
 
 
 def strata_of(cells: Sequence[ByStretch], arms: Arms) -> Strata:
-    """Return the cells of a segment as strata, small ones merged within their stretch."""
+    """Build strata from the cells of a segment; merge small ones within a period."""
     whole, strata = together(cells), list[tuple[Moments, Moments]]()
     for place in usable(whole, arms) if len(whole) > 1 else [0]:
         own = [one[place] for one in cells if any(name in one[place] for name in arms)]
@@ -201,6 +205,7 @@ def strata_of(cells: Sequence[ByStretch], arms: Arms) -> Strata:
             continue
         empty = Moments.of(*[[]] * next(iter(own[0].values())).mean.size)
         pairs = [(one.get(arms.control, empty), one.get(arms.treatment, empty)) for one in own]
+        # Merge the smallest stratum with the next, until all are large enough.
         pairs.sort(key=_smaller)
         while len(pairs) > 1 and _smaller(pairs[0]) < MIN_STRATUM:
             (first, second), rest = pairs[:2], pairs[2:]
@@ -219,7 +224,7 @@ def estimate(metric: Metric, moments: Moments) -> Estimate:
 
 
 def _estimate(metric: Metric, moments: Moments) -> Estimate:
-    """Return a variant's value; its variance is 0 where units differ only by rounding."""
+    """Estimate a variant's value; variance 0 if units differ only by rounding."""
     exact = estimate(metric, moments)
     mean, spread = abs(float(moments.mean[1])), exact.variance * moments.n
     # A rounded value is off by half a step at most, the sum of m by some √m of it.
@@ -229,13 +234,13 @@ def _estimate(metric: Metric, moments: Moments) -> Estimate:
 
 
 def method_of(metric: Metric, *arms: Moments) -> str:
-    """Return the id of the test at a fixed horizon."""
+    """Choose the id of the test at a fixed horizon."""
     known = {"mean": "welch_t", "auc": "influence_t"}
     return known.get(metric.kind) or means.method_of_ratio(*arms)
 
 
 def usable(moments: ByStretch, arms: Arms) -> list[int]:
-    """Return the stretches in which two variants can be compared."""
+    """Find the split periods in which both variants have enough units."""
     return [
         place
         for place, one in enumerate(moments)
@@ -244,13 +249,13 @@ def usable(moments: ByStretch, arms: Arms) -> list[int]:
 
 
 def weights(moments: ByStretch, places: Sequence[int]) -> list[float]:
-    """Return each stretch's share of the units of all variants."""
+    """Return each split period's share of all units."""
     sizes = [sum(one.n for one in moments[place].values()) for place in places]
     return [size / sum(sizes) for size in sizes]
 
 
 def pair_of(moments: ByStretch, arms: Arms) -> Pair:
-    """Return moments of two variants, with the stretches weighed alike in both."""
+    """Pool the moments of two variants over comparable split periods."""
     places = [0] if len(moments) == 1 else usable(moments, arms)
     if len(places) < 2:
         one = moments[places[0]] if places else {}
@@ -260,11 +265,11 @@ def pair_of(moments: ByStretch, arms: Arms) -> Pair:
 
 
 def together(cells: Sequence[ByStretch]) -> ByStretch:
-    """Return the units of several cells as one, by stretch and variant."""
+    """Pool the units of several cells, by split period and variant."""
     return [pooled(of_stretch) for of_stretch in zip(*cells, strict=True)]
 
 
 def comparable(aggregates: Aggregates, arms: Arms) -> list[int]:
-    """Return the stretches with enough units of two variants to compare them."""
+    """Find the split periods in which both variants have enough units."""
     counts = [[stretch.units.get(name, 0) for name in arms] for stretch in aggregates.stretches]
     return [place for place, of in enumerate(counts) if min(of) >= MIN_STRETCH]

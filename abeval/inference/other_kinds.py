@@ -1,4 +1,4 @@
-"""Compare metrics that moments cannot: quantiles, catalogue metrics, functions."""
+"""Compare quantiles, catalogue metrics and functions of metrics."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -17,12 +17,12 @@ from abeval.stats import catalogue, quantiles, resampling
 from abeval.stats.catalogue import Functional, Incidence
 from abeval.stats.records import Floats, Refusal
 
+# Resampling with random draws; any other plan uses the jackknife.
 _METHODS = {"bootstrap": resampling.bootstrap, "permutation": resampling.permutation}
-"""Methods whose draws are random; without one of them, a jackknife."""
 
 
 def compare_quantiles(metric: Metric, aggregates: Aggregates, arms: Arms, rule: Rule) -> Comparison:
-    """Compare quantiles over impressions, with a standard error to either side."""
+    """Compare quantiles, with a standard error towards each side."""
     by_variant = aggregates.quantiles.get(metric.name, {})
     units = arms.units(aggregates)
     if 0 in units:
@@ -44,7 +44,7 @@ def compare_quantiles(metric: Metric, aggregates: Aggregates, arms: Arms, rule: 
 
 
 def _sided(quantile: Quantile, units: int, scale: float) -> quantiles.SidedEstimate:
-    """Return a quantile in the metric's unit."""
+    """Convert a quantile to the metric's unit."""
     if quantile.low is None or quantile.high is None:
         raise Refusal(quantile.refused or "too_few_units", "the quantile has no interval")
     return quantiles.from_ends(
@@ -60,7 +60,7 @@ def compare_catalogue(
 ) -> dict[str, Comparison]:
     """Compare coverage, Gini and entropy at equal numbers of units, by metric.
 
-    With 0 permutations the p-value is that of the jackknife interval, which is many times faster.
+    With 0 permutations the p-value comes from the jackknife interval, which is many times faster.
     """
     functionals = [cast(Functional, metric.name) for metric in metrics]
     results = catalogue.compare_all(*incidences, functionals, alpha, permutations)
@@ -87,10 +87,11 @@ def _of_catalogue(
 
 
 def compare_resampled(metric: Metric, aggregates: Aggregates, arms: Arms, rule: Rule) -> Comparison:
-    """Compare a mean, a ratio or a function of them by resampling sub-buckets of units."""
+    """Compare two variants by resampling sub-buckets of units."""
     parts = metric.parts or (metric,)
     places, shares = _stretches(aggregates, arms)
     control, treatment = sums = [_sums(parts, aggregates, name, places) for name in arms]
+    # Columns of a split period: units, then y and x of each part.
     width = 1 + 2 * len(parts)
     units = int(control[:, ::width].sum()), int(treatment[:, ::width].sum())
     if 0 in units:
@@ -118,7 +119,7 @@ def compare_resampled(metric: Metric, aggregates: Aggregates, arms: Arms, rule: 
 
 
 def _stretches(aggregates: Aggregates, arms: Arms) -> tuple[list[int], list[float]]:
-    """Return the stretches of entry days that compare two variants, and what each weighs."""
+    """Return the comparable split periods and their weights."""
     stretches = aggregates.stretches
     if not stretches:
         return [0], [1.0]
@@ -128,18 +129,20 @@ def _stretches(aggregates: Aggregates, arms: Arms) -> tuple[list[int], list[floa
 
 
 def _weighed(sums: Floats, shares: Sequence[float]) -> Floats:
-    """Put sums of all stretches together, each stretch's mean weighed by its share.
+    """Combine sums over split periods, weighing each period's mean.
 
-    Sums are of shape (..., stretches × columns), units first. With one stretch they stay as sums.
+    Sums have the shape (..., periods × columns), units first. With one period they stay as they
+    are.
     """
     if len(shares) == 1:
         return sums
+    # Divide by units first: periods weigh means, not sums.
     apart = sums.reshape(*sums.shape[:-1], len(shares), -1)
     return np.asarray(np.einsum("...kc,k->...c", apart / apart[..., :1], np.asarray(shares)))
 
 
 def _statistic(metric: Metric, shares: Sequence[float]) -> resampling.Statistic:
-    """Return the metric as a function of units and of each part's sums."""
+    """Build the metric as a function of the sums of its parts."""
     parts = metric.parts or (metric,)
     text = metric.function or metric.name
     factors = [scales(part)[0] / scales(part)[1] for part in parts]
@@ -161,7 +164,7 @@ def _sums(
 ) -> Floats:
     """Return units and each part's sums by sub-bucket, stretches side by side.
 
-    The shape is (buckets, stretches × (1 + 2 parts)).
+    The shape is (buckets, periods × (1 + 2 parts)).
     """
     stretches = []
     for place in places:

@@ -1,6 +1,6 @@
-"""Say what a row of the scorecard can detect, from its own test: today, and at any other size.
+"""Predict what a scorecard row can detect, now and at other sizes.
 
-An `Outlook` carries a row's standard error to other numbers of days or units by its growth.
+An `Outlook` scales a row's standard error to other numbers of days or units, by its growth.
 """
 
 import math
@@ -25,11 +25,11 @@ from abeval.stats import design, multiplicity, srm
 from abeval.stats.records import Refusal, RefusalReason
 
 Prediction = Callable[[Sequence[float], float], float]
-"""What follows values by day, after a number of days."""
+"""Extrapolates values by day to a number of days."""
 
 
 class Horizon(NamedTuple):
-    """A metric after some days: units of all variants, control's value, its sd between units."""
+    """A metric after some days: units, control's value and its sd."""
 
     units: float
     value: float
@@ -37,20 +37,20 @@ class Horizon(NamedTuple):
 
     @property
     def information(self) -> float:
-        """Return units over the relative variance between them: 1/se², but for the split."""
+        """Return units × (value / sd)²: 1 / se² apart from the split."""
         return self.units * (self.value / self.sd) ** 2
 
 
 class Growth(NamedTuple):
-    """A metric with the data up to the end of each day, from the first.
+    """A metric with the data up to the end of each day.
 
     Attributes:
         units: Units of all variants.
-        spreads: Variance between units of control's value, over its square.
-        is_total: Whether the value grows while units return; a ratio's does not.
-        ended: Days that were over. A last one that was not would look like traffic that stops.
-        splits: Variance by the split of the units that enter on each day, over that by the latest
-            split; none where it did not change.
+        spreads: Variance of control's value between units, over its square.
+        is_total: Whether the value grows while units return; a ratio does not.
+        ended: Number of complete days; an incomplete one would look like falling traffic.
+        splits: Variance by the split of each day's new units, over that by the latest split; empty
+            if the split did not change.
     """
 
     units: Sequence[float]
@@ -61,16 +61,17 @@ class Growth(NamedTuple):
     splits: Sequence[float] = ()
 
     def after(self, days: float) -> Horizon:
-        """Return the metric after some days; beyond the log, it grows on as in its last week.
+        """Predict the metric after some days, from its growth in the last week.
 
-        Units and totals grow as powers of time, and the variance of the value falls to what differs
-        between units that return (`design.information_at`); units come in the latest split.
+        Units and totals grow as powers of time. The variance falls towards the variance between
+        returning units (`design.information_at`). New units come in the latest split.
 
         Example:
             >>> Growth([100.0, 150.0], [1.0, 2.0], [4.0, 1.0]).after(2)
             Horizon(units=150.0, value=2.0, sd=2.0)
         """
         units = self._at(self.units, days, design.value_at)
+        # Information is units over relative variance.
         gathered = [n / v for n, v in zip(self.units, self.spreads, strict=True)]
         information = self._at(gathered, days, design.information_at)
         sizes = [abs(value) for value in self.values]
@@ -79,16 +80,17 @@ class Growth(NamedTuple):
         return Horizon(units, math.copysign(value, self.values[-1]), sd)
 
     def _split(self, units: float, days: float) -> float:
-        """Return the mean of `splits` over the units that are in by then."""
+        """Return the mean of `splits` over the units entered by then."""
         if not self.splits:
             return 1.0
+        # Units that entered each day, times the variance factor of its split.
         weighed = np.cumsum(np.diff(self.units, prepend=0.0) * self.splits).tolist()
         if days <= len(weighed):
             return self._at(weighed, days, _last) / units
         return float(weighed[-1] + units - self.units[-1]) / units
 
     def _at(self, values: Sequence[float], days: float, beyond: Prediction) -> float:
-        """Interpolate within the log from the end of a day to the next; grow on beyond."""
+        """Interpolate between days of the log; extrapolate beyond it."""
         if days <= len(values):
             return float(np.interp(days, np.arange(len(values) + 1), [0.0, *values]))
         ended = values[: self.ended]
@@ -100,10 +102,10 @@ def _last(values: Sequence[float], _days: float) -> float:
 
 
 POWER = 0.8
-"""Of the smallest effect that a row could have shown."""
+"""Power for the smallest detectable effect of a row."""
 
 MOST_DAYS = 1_000.0
-"""Days beyond which nothing is planned."""
+"""Longest plan, in days."""
 
 MOST_UNITS = 1e10
 
@@ -111,15 +113,15 @@ MOST_UNITS = 1e10
 def detectable(
     se: float, control: float, critical: float, treated: float, power: float = POWER
 ) -> float:
-    """Return the smallest relative effect, or margin, that a test finds with this power.
+    """Return the smallest relative effect, or margin, found with this power.
 
     Args:
-        se: Standard error of the difference in the test that decides.
+        se: Standard error of the difference in the deciding test.
         control: Control's value.
-        critical: The |z| from which on that test rejects.
-        treated: Treatment's part of the variance, which an effect raises as it raises the mean; 0
-            of a margin, which is held where nothing moves.
-        power: Of finding the effect, or of proving that the margin is kept.
+        critical: The |z| at which that test rejects.
+        treated: The treatment's share of the variance, which grows with the effect; 0 for a margin,
+            which is planned for no effect.
+        power: Probability of finding the effect, or of proving that the margin holds.
     """
     error = design.mde_from_se(se, power=power, critical=critical) / abs(control)
     # e² = error² (1 + e treated)
@@ -128,7 +130,7 @@ def detectable(
 
 
 def error_shown(comparison: Comparison, alpha: float) -> float | None:
-    """Return the standard error that a row's interval of the difference says at this look."""
+    """Return the standard error implied by a row's interval at this look."""
     effect = comparison.effect
     if effect is None:
         return None
@@ -137,14 +139,14 @@ def error_shown(comparison: Comparison, alpha: float) -> float | None:
 
 
 def critical_now(comparison: Comparison, level: float) -> float:
-    """Return the |z| from which on a row rejects at this look."""
+    """Return the |z| at which a row rejects at this look."""
     boundary = comparison.boundary
     looks, information = (None, 1.0) if boundary is None else (boundary.looks, boundary.information)
     return look_plan.critical_values(looks, information, level)[-1]
 
 
 def treated_part(experiment: Experiment, metric: Metric, variant: str) -> float:
-    """Return treatment's part of the variance that decides a row, as `detectable` takes it."""
+    """Return the treatment's share of a row's variance, for `detectable`."""
     control, own = shares(experiment, variant)
     return 0.0 if metric.role == "guardrail" or control == 0 else control / (control + own)
 
@@ -156,7 +158,7 @@ def detectable_now(
     variant: str,
     comparison: Comparison,
 ) -> float | None:
-    """Return the smallest lift that a row's test could have shown; None without a lift."""
+    """Return the smallest lift a row's test could detect; None without a lift."""
     se, control = error_shown(comparison, experiment.alpha), comparison.control
     if se is None or not control or comparison.lift is None:
         return None
@@ -165,9 +167,9 @@ def detectable_now(
 
 
 def level_of(experiment: Experiment, metrics: Sequence[Metric], metric: Metric) -> float:
-    """Return the error rate that a row has were it the only one of its family that moves.
+    """Return a row's error rate if no other row of its family moves.
 
-    A margin takes no correction, because all of them must hold; nor does a diagnostic.
+    Margins need no correction, because all of them must hold. Diagnostics have none either.
     """
     alpha, family = experiment.alpha, experiment.inference.family
     if family == "none" or metric.role != "goal":
@@ -184,6 +186,7 @@ def level_of(experiment: Experiment, metrics: Sequence[Metric], metric: Metric) 
             whole = variants * sum(weights(experiment, [one.name for one in goals]))
             return alpha * weights(experiment, [metric.name])[0] / whole
         case "by":
+            # Benjamini-Yekutieli compares the smallest p with alpha / (m · Σ 1/i).
             return alpha / tests / sum(1 / place for place in range(1, tests + 1))
         case _:
             return alpha / tests
@@ -191,21 +194,21 @@ def level_of(experiment: Experiment, metrics: Sequence[Metric], metric: Metric) 
 
 _DAY = np.timedelta64(1, "D")
 
+# Above this p-value, the observed split is taken to be the planned one.
 _OTHER_SPLIT = 1e-3
-"""P-value of the split from which on a log counts as split otherwise than planned."""
 
 
 class Outlook(NamedTuple):
-    """A row of the scorecard that can be planned, or why it cannot.
+    """A scorecard row that can be planned, or why it cannot.
 
-    A size is a number of days; of a log without time, a number of units.
+    A size is a number of days; if the log has no time, a number of units.
 
     Attributes:
-        size: That of the log.
+        size: Size of the log.
         units: Units of all variants in the log.
         se: Standard error of the difference in the row's own test.
-        information: At this look, as `looks.LookBoundary` counts it.
-        growth: The metric by day, None without time.
+        information: Information at this look, in the unit of `looks.LookBoundary`.
+        growth: The metric by day; None without time.
     """
 
     experiment: Experiment
@@ -228,7 +231,10 @@ class Outlook(NamedTuple):
 
     @property
     def margin(self) -> float | None:
-        """Return a guardrail's margin as a share of control; of a range, to its nearer end."""
+        """Return a guardrail's margin as a share of control.
+
+        For a range, the distance to its nearer end.
+        """
         if self.metric.role != "guardrail":
             return None
         self.check()
@@ -241,21 +247,21 @@ class Outlook(NamedTuple):
         return margin.size if margin.relative else margin.size / abs(self.control)
 
     def size_of(self, days: float | None) -> float:
-        """Return the size of so many days; without, that of the log."""
+        """Convert days to a size; without days, return the size of the log."""
         self.check()
         if days is not None and self.growth is None:
             raise Refusal("not_applicable", "the log has no time, so traffic per day is unknown")
         return self.size if days is None else days
 
     def at(self, size: float) -> Horizon:
-        """Return units, control's value and the spread between units at a size."""
+        """Predict units, control's value and its sd at a size."""
         grown_units, grown_value, _ = self._grown(size)
         units, value = self.units * grown_units, self.control * grown_value
         between = sum(1 / share for share in self.shares)
         return Horizon(units, value, self.error(size) * abs(value) * math.sqrt(units / between))
 
     def error(self, size: float, effect: float = 0.0) -> float:
-        """Return the standard error of the relative effect at a size, where that is `effect`."""
+        """Return the standard error of a relative effect of `effect`, at a size."""
         *_, information = self._grown(size)
         se = self.se / abs(self.control) / math.sqrt(information)
         treated = treated_part(self.experiment, self.metric, self.variant)
@@ -272,10 +278,10 @@ class Outlook(NamedTuple):
     def size_for(self, effect: float, power: float = POWER, start: float | None = None) -> float:
         """Return the days, or without time the units, after which an effect is found.
 
-        It is sought from `start` on; without, from the size of the log.
+        The search begins at `start`, or at the size of the log.
 
         Raises:
-            Refusal: `not_applicable` where it is more than a plan can have.
+            Refusal: `not_applicable` if it is more than a plan may have.
         """
         most = MOST_UNITS if self.growth is None else MOST_DAYS
         return smallest(
@@ -283,7 +289,7 @@ class Outlook(NamedTuple):
         )
 
     def critical(self, size: float, level: float) -> tuple[float, ...]:
-        """Return the critical |z| of each look up to a size, at the row's level or another."""
+        """Return the critical |z| of each look up to a size."""
         looks, information = self.looks_at(size), self.information
         if isinstance(looks, AlwaysValid):
             units, _, grown = self._grown(size)
@@ -291,7 +297,7 @@ class Outlook(NamedTuple):
         return look_plan.critical_values(looks, information, level)
 
     def looks_at(self, size: float) -> Looks | None:
-        """Return the looks up to a size: within the plan it is one of them, beyond it its end."""
+        """Return the looks up to a size; beyond the plan, those up to its end."""
         looks = self.looks
         if not isinstance(looks, Planned) or size == self.size:
             return looks
@@ -303,7 +309,7 @@ class Outlook(NamedTuple):
         return looks._replace(shares=(*shares, share), fractions=(*fractions, 1.0))
 
     def _grown(self, size: float) -> tuple[float, float, float]:
-        """Return units, control's value and 1/se² of the relative effect, over those of the log."""
+        """Return units, value and information at a size, divided by those of the log."""
         self.check()
         if self.growth is None or size == self.size:
             return size / self.size, 1.0, size / self.size
@@ -312,7 +318,7 @@ class Outlook(NamedTuple):
         return then.units / now.units, then.value / now.value, information
 
     def check(self) -> None:
-        """Raise why it cannot be planned."""
+        """Raise the refusal if the row cannot be planned."""
         if self.refusal is not None:
             raise Refusal(self.refusal, f"{self.metric.name} cannot be planned")
 
@@ -321,8 +327,9 @@ def smallest(enough: Callable[[float], bool], start: float, most: float) -> floa
     """Seek the smallest number that is enough, from one that is near.
 
     Raises:
-        Refusal: `not_applicable` where the largest is not.
+        Refusal: `not_applicable` if even the largest number is not enough.
     """
+    # Double until it is enough, then bisect.
     high = start
     while not enough(high):
         if high >= most:
@@ -340,7 +347,7 @@ def smallest(enough: Callable[[float], bool], start: float, most: float) -> floa
 def outlooks_of(
     analysis: Analysis, growths: Mapping[str, Growth], variants: Sequence[str]
 ) -> list[Outlook]:
-    """Return the outlooks of means, ratios, goals and guardrails in these variants."""
+    """Build the outlooks of all rows that can be planned."""
     return [
         _outlook(analysis, metric, variant, growths.get(metric.name))
         for metric in analysis.metrics
@@ -378,7 +385,7 @@ def _outlook(analysis: Analysis, metric: Metric, variant: str, growth: Growth | 
 
 
 def _tested(analysis: Analysis, metric: Metric, arms: Arms) -> tuple[Comparison, float, float]:
-    """Compare; return also control's value and the standard error, of the plain test if need be."""
+    """Compare a metric; return also control's value and the standard error."""
     if metric.kind == "catalogue" or metric.name in analysis.aggregates.refused:
         raise Refusal("not_applicable", "it depends on how many items are shown")
     comparison = compare(analysis, metric, arms)
@@ -399,7 +406,7 @@ def _tested(analysis: Analysis, metric: Metric, arms: Arms) -> tuple[Comparison,
 
 
 def _to_plan(aggregates: Aggregates, arms: Arms, shares: tuple[float, float]) -> float:
-    """Return what a split other than the planned one makes of a standard error."""
+    """Return the factor from the observed split's standard error to the plan's."""
     if min(shares) == 0:
         raise Refusal("not_applicable", "the latest split gives a variant no units")
     counts = arms.units(aggregates)
@@ -412,13 +419,13 @@ def _to_plan(aggregates: Aggregates, arms: Arms, shares: tuple[float, float]) ->
 
 
 def dates_of(aggregates: Aggregates) -> list[str]:
-    """Return every day from the first with an impression to the last; none without time."""
+    """List every day from the first impression to the last; none without time."""
     days = np.array([one.day for one in aggregates.days], dtype="datetime64[D]")
     return [str(day) for day in np.arange(days.min(), days.max() + _DAY)] if days.size else []
 
 
 def _entries(aggregates: Aggregates, dates: Sequence[str]) -> Growth:
-    """Return growth where days do not add up: of units alone, value and spread stay."""
+    """Build growth from entries alone, for metrics whose days do not add up."""
     new = {one.day: one.new_units for one in aggregates.days}
     entered = [float(n) for n in np.cumsum([new.get(day, 0) for day in dates])]
     if (own := aggregates.clusters) is not None:
@@ -429,7 +436,7 @@ def _entries(aggregates: Aggregates, dates: Sequence[str]) -> Growth:
 
 
 def _splits(aggregates: Aggregates, arms: Arms, dates: Sequence[str]) -> list[float]:
-    """Return what each day's split makes of the variance, over the latest; none of one split."""
+    """Return the variance by each day's split over that by the latest one."""
     stretches = [aggregates.stretches[place] for place in comparable(aggregates, arms)]
     of_split = [sum(1 / one.shares[name] for name in arms) for one in stretches]
     if len(stretches) < 2:
@@ -440,7 +447,7 @@ def _splits(aggregates: Aggregates, arms: Arms, dates: Sequence[str]) -> list[fl
 
 
 def shares(experiment: Experiment, variant: str) -> tuple[float, float]:
-    """Return the shares of all units in control, and in a variant, by the latest split."""
+    """Return the shares of control and of a variant in the latest split."""
     weights = planned_splits(experiment)[-1].weights
     total = sum(weights.values())
     return weights[experiment.control] / total, weights[variant] / total

@@ -1,7 +1,7 @@
-"""Plan an experiment by its own logs: each metric, the decision on all, and what is still to see.
+"""Plan an experiment by its own logs: each metric, and the decision.
 
-The decision is simulated: estimates are drawn from their joint normal distribution and judged by
-the rule of `verdict.py`, and the size is sought at which that ends in ship as often as wanted.
+The decision is simulated. Estimates are drawn from their joint normal distribution and judged by
+the rule of `verdict.py`, and the size is sought at which they lead to ship often enough.
 """
 
 import math
@@ -27,22 +27,22 @@ from abeval.results.power import DecisionPlan, MetricOutlook, Plan, Plans, Power
 from abeval.stats.records import Bools, Floats, Refusal
 
 DRAWS = 20_000
-"""Simulated experiments; their error is at most .35 points."""
+"""Simulated experiments per decision: the error of a rate is at most 0.35 points."""
 
 LARGEST = 10.0
 """Largest relative effect that is tried."""
 
+# The curve of effects ends after this many times the days of the log.
 _AHEAD = 3.0
-"""The curve of effects against days ends after so many times the days of the log."""
 
+# A target is at most this share of the effect that is detectable now.
 _SMALLER = 0.8
-"""A target is at most this share of the effect that can be seen now."""
 
 _POINTS = 12
 
 
 class Target(NamedTuple):
-    """The relative effect to find, or the days to run (at most one of them), and the power."""
+    """What to plan for: a relative effect or a number of days, and the power."""
 
     mde: float | None
     days: float | None
@@ -50,10 +50,10 @@ class Target(NamedTuple):
 
 
 def plan(analysis: Analysis, growths: Mapping[str, Growth], target: Target) -> Plans:
-    """Plan each metric for a relative effect, or for a number of days; and the decision on them.
+    """Plan each metric, and the decision, for an effect or a number of days.
 
-    Without either, a plan is the effect that the units seen so far can find. Only means, ratios,
-    goals and guardrails have plans; `growths` are of metrics whose days add up.
+    Without either, a plan has the effect that the units so far can find. Only means, ratios, goals
+    and guardrails have plans. `growths` are of metrics whose days add up.
     """
     experiment = analysis.experiment
     outlooks = outlook.outlooks_of(analysis, growths, experiment.treatments[:1])
@@ -65,7 +65,7 @@ def plan(analysis: Analysis, growths: Mapping[str, Growth], target: Target) -> P
 
 
 def _plan(one: Outlook, target: Target) -> Plan:
-    """Plan one metric: a size for an effect or a margin, or these for a size; or say why not."""
+    """Plan one metric: a size for an effect, or an effect for a size."""
     metric = one.metric
     bare = Plan(metric.name, metric.role, mde=target.mde, days=target.days, reason=one.refusal)
     if one.refusal is not None:
@@ -94,7 +94,7 @@ def _plan(one: Outlook, target: Target) -> Plan:
 
 
 def _with_clusters(plan: Plan, one: Outlook, analysis: Analysis, power: float) -> Plan:
-    """Add how many clusters would do in the days of the log."""
+    """Add the number of clusters needed in the days of the log."""
     own = analysis.aggregates.clusters
     if own is None or own.turns or one.refusal is not None:
         return plan
@@ -119,12 +119,12 @@ def _size_and_effect(one: Outlook, target: Target) -> tuple[float, float]:
 
 
 class Rule(NamedTuple):
-    """What a decision goes by.
+    """How a simulated decision is made.
 
     Attributes:
-        weights: Of each goal, for the weighted family.
-        critical: The critical |z| at each look of a test at a two-sided level.
-        fractions: Information at each look over that at the end, which is the last.
+        weights: Weight of each goal, for the weighted family.
+        critical: Critical |z| of each look, for a test at a two-sided level.
+        fractions: Information at each look over that at the end; the last is 1.
     """
 
     alpha: float
@@ -142,7 +142,7 @@ class Odds(NamedTuple):
 
 
 class _Case(NamedTuple):
-    """What is decided on, and the draws it is decided by."""
+    """The goals, guardrails and random draws of a simulated decision."""
 
     experiment: Experiment
     goals: list[Outlook]
@@ -150,7 +150,7 @@ class _Case(NamedTuple):
     steps: Floats
 
     def odds(self, size: float, *effects: float) -> Odds:
-        """Return the odds at a size, of relative effects on the first goals and on no other."""
+        """Return the odds at a size, with effects on the first goals only."""
         experiment, first = self.experiment, self.goals[0]
         every = [*effects, *[0.0] * (len(self.goals) - len(effects))]
         gains = [e / one.error(size, e) for e, one in zip(every, self.goals, strict=True)]
@@ -166,7 +166,7 @@ class _Case(NamedTuple):
         return odds(gains, margins, rule, self.steps[: len(rule.fractions)])
 
     def ships(self, size: float, effect: float) -> float:
-        """Return how often it ends in ship, with the same effect on every goal."""
+        """Return how often it ships, with the same effect on every goal."""
         return self.odds(size, *[effect] * len(self.goals)).ship
 
 
@@ -213,9 +213,9 @@ def _planned(bare: DecisionPlan, case: _Case, target: Target) -> DecisionPlan:
 
 
 def _correlation(outlooks: Sequence[Outlook], aggregates: Aggregates) -> Floats:
-    """Correlate the estimates, each in its good direction, over sub-buckets of units.
+    """Correlate the estimates over sub-buckets, each in its good direction.
 
-    A metric without such sums is taken to be independent of the others.
+    A metric without sums by bucket is taken as independent of the others.
     """
     correlation = np.eye(len(outlooks))
     residuals = {
@@ -230,14 +230,16 @@ def _correlation(outlooks: Sequence[Outlook], aggregates: Aggregates) -> Floats:
 
 
 def draws(correlation: Floats, variants: int, shared: float, looks: int, seed: int = 0) -> Floats:
-    """Draw standard normal steps of the estimates, shape (looks, DRAWS, variants, metrics).
+    """Draw standard normal steps of the estimates.
 
-    The correlation is of the metrics, goals first, each in its good direction; `shared` is that of
-    two variants' effects on one metric, by the control they share.
+    Returns shape (looks, DRAWS, variants, metrics). `correlation` is of the metrics, goals first,
+    each in its good direction. `shared` is the correlation of two variants' effects on one metric.
     """
+    # Effects of two variants correlate by the control that they share.
     between = np.full((variants, variants), shared) + (1 - shared) * np.eye(variants)
     joint = np.kron(between, correlation)
     values, vectors = np.linalg.eigh(joint)
+    # Matrix square root; rounding may leave eigenvalues just below 0.
     root = vectors * np.sqrt(np.maximum(values, 0.0))
     normal = np.random.default_rng(seed).standard_normal((looks, DRAWS, len(joint)))
     return np.asarray((normal @ root.T).reshape(looks, DRAWS, variants, len(correlation)))
@@ -246,10 +248,11 @@ def draws(correlation: Floats, variants: int, shared: float, looks: int, seed: i
 def odds(gains: Sequence[float], margins: Sequence[float], rule: Rule, steps: Floats) -> Odds:
     """Simulate how often the first variant is shipped, and how often it is stopped.
 
-    Gains are the true ones of goals, margins those of guardrails, none of which moves, both in
-    standard errors at the end. No variant but the first differs from control.
+    `gains` are the true gains of goals, `margins` the margins of guardrails, both in standard
+    errors at the end. Guardrails do not move, and no variant but the first differs from control.
     """
     fractions = np.asarray(rule.fractions)
+    # Brownian motion, seen at the information fractions of the looks.
     paths = np.cumsum(steps * np.sqrt(np.diff(fractions, prepend=0.0))[:, None, None, None], axis=0)
     goals, variants = len(gains), steps.shape[2]
     ended = np.zeros(DRAWS, dtype=np.int8)
@@ -270,7 +273,7 @@ def odds(gains: Sequence[float], margins: Sequence[float], rule: Rule, steps: Fl
 
 
 def _guardrails(z: Floats, margins: Floats, rule: Rule, look: int) -> tuple[Bools, Bools]:
-    """Tell whether all guardrails hold, and whether one is worse (Holm over them)."""
+    """Tell whether all guardrails hold, and whether any is worse (Holm)."""
     held = z > rule.critical(rule.alpha)[look] - margins
     family: Family = "none" if rule.family == "none" else "holm"
     proven = _family(np.abs(z), rule._replace(family=family), look)
@@ -282,8 +285,7 @@ def _guardrails(z: Floats, margins: Floats, rule: Rule, look: int) -> tuple[Bool
 def _family(z: Floats, rule: Rule, look: int) -> Bools:
     """Tell which tests of a family reject, shape (draws, tests).
 
-    Hommel's procedure rejects at least what Hochberg's does, and Dunnett's what Holm's does at one
-    variant; they are simulated as those.
+    Hommel is simulated as Hochberg, and Dunnett as Holm, which reject no more than they do.
     """
     size, alpha, ranks = z.shape[1], rule.alpha, np.arange(z.shape[1])
     match rule.family:
@@ -302,6 +304,7 @@ def _family(z: Floats, rule: Rule, look: int) -> Bools:
     limits = [rule.critical(float(level))[look] for level in levels]
     if rule.family in ("none", "bonferroni", "weighted"):
         return np.asarray(z >= limits)
+    # Step-down methods go from the largest |z|, step-up ones from the smallest.
     order = np.argsort(-z, axis=1)
     passed = np.take_along_axis(z, order, axis=1) >= limits
     if rule.family in ("holm", "dunnett"):
@@ -314,7 +317,7 @@ def _family(z: Floats, rule: Rule, look: int) -> Bools:
 
 
 def power_outlook(analysis: Analysis, growths: Mapping[str, Growth]) -> PowerOutlook:
-    """Say what each goal and guardrail in each variant can see, now and after more days."""
+    """Predict what goals and guardrails can detect, now and after more days."""
     experiment = analysis.experiment
     judging = [metric for metric in analysis.metrics if metric.role != "diagnostic"]
     of_judging = replace(analysis, metrics=judging)
@@ -348,7 +351,7 @@ def _metric_outlook(one: Outlook, planned: float | None) -> MetricOutlook:
 
 
 def _sizes(days: float, planned: float | None) -> list[float]:
-    """Return whole days up to some times those of the log, with today and the planned end."""
+    """List days for the curve, with today and the planned end."""
     step = max(1, math.ceil(_AHEAD * days / _POINTS))
     ends = [] if planned is None else [planned]
     return sorted({*map(float, range(step, int(_AHEAD * days) + 1, step)), days, *ends})

@@ -1,4 +1,4 @@
-"""Write comparisons as the rows that people read: scorecard, slices, adjustments."""
+"""Build the rows of the result: scorecard, slices and adjustments."""
 
 from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -22,8 +22,8 @@ def scorecard(
 ) -> tuple[Row, ...]:
     """Return one row per metric and variant, in the order of both.
 
-    Doubts say why a metric is not to be trusted; totals are of ratios whose denominators moved. In
-    a draft no row is judged.
+    `doubts` say why a metric is untrusted. `totals` are of ratios whose denominators moved. A draft
+    judges no row.
     """
     plan = analysis.experiment, analysis.metrics
     rows = {(row.metric, row.variant): row for row in judged_rows(*plan, comparisons)}
@@ -79,7 +79,7 @@ def _why(
     p_values: tuple[float | None, float | None],
     alpha: float,
 ) -> Reason | None:
-    """Say why a row is not judged: its p-value (before and after correction) or its interval."""
+    """Return why a row is not judged; None if it is."""
     own, p_value = p_values
     if metric.within is not None and own is None and comparison.effect is not None:
         return "too_skewed" if comparison.is_skewed else "too_few_units"
@@ -96,7 +96,7 @@ def _why(
 
 
 def _with_total(row: Row, total: Row) -> Row:
-    """Let a ratio whose denominator moved decide only what its total says too."""
+    """Let a ratio with a moved denominator decide only what its total confirms."""
     if row.status == "too_little_data" or row.status == total.status != "unclear":
         return row
     if row.role == "guardrail" and {row.status, total.status} <= families.HELD:
@@ -134,7 +134,7 @@ def slice_rows(analysis: Analysis, name: str, moved: Container[str] = ()) -> Ite
 
 
 def boundaries(comparisons: Comparisons) -> Iterator[Boundary]:
-    """Yield the boundary of each row, where one looks more than once."""
+    """Yield the boundary of each row that has several looks."""
     for (metric, variant), comparison in comparisons.items():
         if comparison.boundary is not None:
             yield Boundary(metric, variant, *comparison.boundary[:4])

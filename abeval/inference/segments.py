@@ -1,8 +1,8 @@
-"""Break effects down by segment, a part of the units, and by cut, a part of the traffic.
+"""Break effects down by segment (of units) and by cut (of traffic).
 
-Cells of a segment are tested for one effect, against each other, and for what their mix explains
-(Simpson's paradox). One unit can appear in several cells of a cut, and a treatment can shift
-traffic between them, so a difference is split into change within the cells and change of their mix.
+Cells of a segment are tested for one common effect, against each other, and for Simpson's paradox.
+A unit can be in several cells of a cut, and a treatment can shift traffic between them. A
+difference is therefore split into changes within cells and changes of their mix.
 """
 
 import math
@@ -30,8 +30,9 @@ class Cells(NamedTuple):
     """The cells of a segment in control and a variant, for one metric.
 
     Attributes:
-        large: Cell → moments by stretch and variant, where both have `MIN_UNITS` or more.
-        small: The other cells with units in either.
+        large: Cell → moments by split period and variant, with `MIN_UNITS` or more in both
+            variants.
+        small: The other cells that have units.
     """
 
     segment: str
@@ -44,7 +45,7 @@ class Cells(NamedTuple):
         """Return the values of control and of the variant over some of the cells.
 
         Raises:
-            Refusal: They have no stretch of entry days in common, or a denominator is zero.
+            Refusal: The variants share no split period, or a denominator is zero.
         """
         control, treatment = means.pair_of(moments, self.arms)
         if control is None or treatment is None:
@@ -58,7 +59,7 @@ class Cells(NamedTuple):
 
 
 def _every_segment(analysis: Analysis, moved: Container[str] = ()) -> Iterator[Cells]:
-    """Yield cells of every segment that did not move, for goals and guardrails of sums."""
+    """Yield the cells of every segment that the treatment did not move."""
     rows = [(m, v) for m, v in analysis.rows if m.role != "diagnostic" and m.is_mean_or_ratio]
     for segment in (name for name in analysis.experiment.segment_names if name not in moved):
         for metric, variant in rows:
@@ -75,7 +76,7 @@ def _every_segment(analysis: Analysis, moved: Container[str] = ()) -> Iterator[C
 
 
 def segment_tests(analysis: Analysis) -> tuple[SegmentTest, ...]:
-    """Test in every segment whether its cells share one effect, Holm over goals and guardrails."""
+    """Test in every segment whether its cells share one effect (Holm)."""
     alpha, segments = analysis.experiment.alpha, _every_segment(analysis)
     tests = [test for cells in segments if (test := _test(cells, alpha)) is not None]
     adjusted = multiplicity.adjust([test.p_value for test in tests], "holm")
@@ -87,7 +88,7 @@ def segment_tests(analysis: Analysis) -> tuple[SegmentTest, ...]:
 
 
 def _test(cells: Cells, alpha: float) -> SegmentTest | None:
-    """Return None where fewer than two cells have an effect to compare."""
+    """Test one segment; None if fewer than two cells have an effect."""
     known = _with_effect(cells, [*cells.large.values()], alpha)
     if len(known) < 2:
         return None
@@ -128,19 +129,20 @@ class _Compared(NamedTuple):
 
 
 def _with_effect(cells: Cells, of: Sequence[ByStretch], alpha: float) -> list[_Compared]:
-    """Return the cells whose values vary and which a test of the scorecard holds for."""
+    """Compare the cells in which values vary and a test applies."""
     found = []
     for moments in of:
         one = means.compare_within(cells.metric, moments, cells.arms, Rule(alpha))
         if one.effect is not None and cells.varies(moments):
             is_pooled = one.permuted is not None or one.rare is not None
+            # A pooled error rests on the units of both variants.
             df = one.units_control + one.units - 2 if is_pooled else one.effect.df
             found.append(_Compared(moments, one.effect, df, is_pooled))
     return found
 
 
 def _same_lift(cells: Cells, known: Sequence[_Compared]) -> heterogeneity.Heterogeneity | None:
-    """Test whether the lift is one; None where lifts of a cell, or of all together, say nothing."""
+    """Test whether all cells share one lift; None if a lift is undefined."""
     try:
         pairs = [cells.estimates(one.moments) for one in known]
         whole = cells.estimates(means.together([one.moments for one in known]))
@@ -157,7 +159,8 @@ def _same_lift(cells: Cells, known: Sequence[_Compared]) -> heterogeneity.Hetero
 
 
 def _reversal(cells: Cells, parts: Sequence[_Compared], shift: composition.MixShift) -> float:
-    """Return the p-value of effects within cells and of all units that point opposite ways."""
+    """Return the p-value of Simpson's paradox: opposite signs within and overall."""
+    # Cells are disjoint, so their errors are independent.
     ses = [share * one.effect.se for share, one in zip(shift.shares, parts, strict=True)]
     try:
         whole = cells.estimates(means.together([one.moments for one in parts]))
@@ -192,13 +195,13 @@ def _mix(cells: Cells, parts: Sequence[_Compared]) -> composition.MixShift:
 
 
 def segment_contrasts(analysis: Analysis, moved: Container[str]) -> Iterator[SegmentContrast]:
-    """Compare the effect in each cell with all others, of segments that no treatment moved."""
+    """Compare the effect in each cell with that in all other cells."""
     for cells in _every_segment(analysis, moved):
         yield from _contrasts(cells, analysis.experiment.alpha)
 
 
 def _contrasts(cells: Cells, alpha: float) -> Iterator[SegmentContrast]:
-    """Compare each cell with enough units in both variants, whose values vary, with the others."""
+    """Compare each large cell with the other large cells."""
     large = {cell: one for cell, one in cells.large.items() if cells.varies(one)}
     if len(large) < 2:
         return
@@ -232,7 +235,7 @@ def _contrasts(cells: Cells, alpha: float) -> Iterator[SegmentContrast]:
 
 
 def cut_rows(analysis: Analysis) -> Iterator[CutRow]:
-    """Yield the effect of every metric that has cuts in every cell, Holm over a cut's cells."""
+    """Yield every metric's effect in each cell of a cut (Holm over cells)."""
     for cut in analysis.experiment.cuts:
         for metric, variant in analysis.rows:
             if no_cuts(metric) is None:
@@ -265,7 +268,10 @@ def _cut_rows(analysis: Analysis, cut: str, metric: Metric, variant: str) -> Ite
 def _compare_in(
     analysis: Analysis, metric: Metric, slice_name: str, cell: str, arms: Arms
 ) -> Comparison:
-    """Compare two variants in one cell; a mean over all units, also those without an impression."""
+    """Compare two variants in one cell; means count all units.
+
+    Units without an impression in the cell count as 0.
+    """
     moments = analysis.moments(metric, slice_name, cell)
     units = [sum(one[name].n for one in moments if name in one) for name in arms]
     if min(units) < comparison.MIN_UNITS:
@@ -282,7 +288,7 @@ def _compare_in(
 
 
 def filled(moments: Moments, units: int) -> Moments:
-    """Add units of value 0 and denominator 1, up to so many units."""
+    """Add units with value 0 and denominator 1, up to a number of units."""
     k = moments.mean.size
     mean = np.array([0.0, 1.0, *[0.0] * (k - 2)])[:k]
     third = None if moments.third is None else np.zeros((k, k, k))
@@ -302,7 +308,7 @@ def _totals(analysis: Analysis, cut: str, metric: Metric, arms: Arms) -> list[co
 
 
 def cut_splits(analysis: Analysis) -> Iterator[CutSplit]:
-    """Split each ratio of sums into what changed within a cut's cells and what their mix did."""
+    """Split each ratio's difference into changes within cells and of their mix."""
     for cut in analysis.experiment.cuts:
         for metric, variant in analysis.rows:
             if splits_by_cut(metric) and analysis.aggregates.cells(metric.name, CUT + cut):
@@ -336,7 +342,7 @@ def _split(analysis: Analysis, cut: str, metric: Metric, variant: str) -> CutSpl
 
 
 def _part(analysis: Analysis, value: float, moments: ByStretch, arms: Arms) -> Effect:
-    """Return a part of the difference with its interval, from its influence on units."""
+    """Test one part of the difference, from its influence on units."""
     units, pair = arms.units(analysis.aggregates), means.pair_of(moments, arms)
     if min(units) < comparison.MIN_UNITS:
         raise Refusal("too_few_units", "a variant has too few units")
@@ -347,7 +353,7 @@ def _part(analysis: Analysis, value: float, moments: ByStretch, arms: Arms) -> E
 
 
 def without_cuts(analysis: Analysis) -> Iterator[NoCut]:
-    """Name metrics without effects by cut, where the experiment has cuts, and say why."""
+    """List metrics that have no effects by cut, and why."""
     if not analysis.experiment.cuts:
         return
     reasons = {metric.name: no_cuts(metric) for metric in analysis.metrics}

@@ -1,21 +1,20 @@
-"""Choose the test of values that large-sample tests do not hold for: few successes, or skewed.
+"""Choose the test where large-sample tests fail: few successes, or skewed values.
 
-**Few successes.** Of values of 0 and 1 with few of either, Welch's test and the delta method
-reject too often: at 90/10 and one expected success in the smaller arm, 36 % of A/A tests in place
-of 5 % (`benchmarks.calibration.rare`). Fisher's exact test judges them, where looks are fixed.
+**Few successes.** If values are 0 or 1 and few of either, Welch's test and the delta method reject
+too often: at 90/10 and one expected success in the smaller arm, in 36 % of A/A tests instead of 5 %
+(`benchmarks.calibration.rare`). Fisher's exact test decides, if looks are fixed.
 
-**Skewed values.** At even splits the skewness of two variants cancels. At uneven ones it does not,
-and large-sample tests reject too often on one side and too seldom on the other. Even where it
-cancels without an effect, it does not with one that multiplies values: the test keeps its level,
-but its interval covers the true difference too seldom. Both follow from the units of both
-variants, so that no test is chosen by its p-value:
+**Skewed values.** At even splits the skewness of two variants cancels. At uneven splits it does
+not, and large-sample tests reject too often on one side and too seldom on the other. If an effect
+multiplies values, skewness does not cancel at even splits either: the test keeps its level, but its
+interval covers the true difference too seldom. The choice depends on the units of both variants
+together, never on a p-value:
 
-- up to `LIMIT` and `LIMIT_AT_EFFECTS`: the test that the plan names; of values of 0 and 1 the first
-  limit is the only one;
+- up to `LIMIT` and `LIMIT_AT_EFFECTS`: the planned test; for 0s and 1s only the first limit counts;
 - above, up to `MOST`: the permutation test by its moments, `stats.skewed`;
-- beyond: no test, but how many units would do.
+- beyond: no test, but the number of units needed.
 
-The limits are measured by `benchmarks.calibration.skew`.
+The limits were measured by `benchmarks.calibration.skew`.
 """
 
 import math
@@ -33,21 +32,21 @@ FEW = 10
 """Fewer successes or failures than this in an arm are few."""
 
 FEW_UNEVEN = 50
-"""The same, where an arm has more than `UNEVEN` times as many units as the other."""
+"""The same, if one arm has more than `UNEVEN` times the units of the other."""
 
 UNEVEN = 2.0
 
 LIMIT = 0.07
-"""Skewness of the difference up to which large-sample tests keep both sides at their level."""
+"""Skewness of the difference up to which large-sample tests keep their level."""
 
 LIMIT_AT_EFFECTS = 0.15
-"""Skewness at an effect that can be found, up to which intervals of the difference cover it."""
+"""Skewness at a detectable effect up to which intervals cover the difference."""
 
 MOST = 1.5
 """Skewness of the difference up to which three moments describe it."""
 
+# Bound of the relative rounding of moments, which are quotients of exact integers.
 _ROUNDING = 1e-11
-"""Relative rounding of moments, which are quotients of exact integers, is below this."""
 
 
 class Rare(NamedTuple):
@@ -58,7 +57,7 @@ class Rare(NamedTuple):
 
 
 def rare(control: Moments, treatment: Moments) -> Rare | None:
-    """Count the successes of two arms of 0s and 1s with few of either in an arm; else None.
+    """Count successes if both arms are 0s and 1s and few of either; else None.
 
     Moments are of (y, x) over units; x is 1 for every unit of a mean.
     """
@@ -70,20 +69,20 @@ def rare(control: Moments, treatment: Moments) -> Rare | None:
 
 
 def few(*sizes: float) -> int:
-    """Return the number below which successes or failures are few, by the sizes of two arms."""
+    """Return the number of successes or failures below which they are few."""
     return FEW_UNEVEN if max(sizes) > UNEVEN * min(sizes) else FEW
 
 
 def has_shares(*arms: Moments) -> bool:
-    """Tell whether every value is 0 or 1, and every denominator 1 where moments have one."""
+    """Tell whether all values are 0 or 1, and all denominators 1."""
     return all(_count(arm) is not None for arm in arms)
 
 
 def _count(moments: Moments) -> Count | None:
-    """Count the successes of units with a denominator of 1 and a value of 0 or 1; else None.
+    """Count successes if all values are 0 or 1; else None.
 
-    Σy² = Σy holds for whole numbers only where each is 0 or 1. Fractions could meet it by chance,
-    but hardly in both arms.
+    For integers, Σy² = Σy only if each is 0 or 1. Fractions could meet this by chance, but hardly
+    in both arms.
     """
     n, total, square = moments.n, moments.n * float(moments.mean[0]), moments.comoment
     if moments.mean.size > 1 and (
@@ -100,13 +99,13 @@ def _count(moments: Moments) -> Count | None:
 
 
 def compare_counts(counts: Rare, alpha: float, is_share: bool) -> Effect:
-    """Test counts by Fisher's mid-p, with its interval of the difference.
+    """Test counts by Fisher's mid-p, with an interval of the difference.
 
-    `is_share` tells whether values are 0 or 1 by definition: a revenue of nothing but zeros is no
-    share, and nobody knows how large it may become.
+    `is_share` tells whether values are 0 or 1 by definition. A revenue of zeros only is no share:
+    its values could be of any size.
 
     Raises:
-        Refusal: `zero_variance` where nobody or everybody succeeds, of what is no share.
+        Refusal: `zero_variance` if nobody or everybody succeeds and the metric is no share.
     """
     control, treatment = counts
     if is_share and control.successes + treatment.successes in (0, control.units + treatment.units):
@@ -115,12 +114,12 @@ def compare_counts(counts: Rare, alpha: float, is_share: bool) -> Effect:
 
 
 class Shape(NamedTuple):
-    """How skewed the values of units are, where a window has no third moments of its own.
+    """Skewness of unit values, for windows without third moments.
 
     Attributes:
-        of_day: Skewness of a unit's value of one day.
-        of_all: Of its value of all days.
-        days: How many these are.
+        of_day: Skewness of a unit's value on one day.
+        of_all: Skewness of a unit's value over all days.
+        days: Number of days behind `of_all`.
         scaled: Whether values are never negative, so that an effect multiplies them.
     """
 
@@ -130,7 +129,7 @@ class Shape(NamedTuple):
     scaled: bool
 
     def skewness(self, days: int) -> float:
-        """Interpolate the skewness of a value of so many days, by the logarithm of the days.
+        """Interpolate the skewness after some days, linearly in log(days).
 
         Example:
             >>> Shape(8.0, 2.0, 16, True).skewness(4)
@@ -140,12 +139,13 @@ class Shape(NamedTuple):
             return self.of_day
         if self.of_day * self.of_all <= 0:
             return max(self.of_day, self.of_all, key=abs)
+        # Geometric: skewness falls about as a power of the days.
         way = min(1.0, math.log(days) / math.log(self.days))
         return float(self.of_day * (self.of_all / self.of_day) ** way)
 
 
 class TooSkewed(Exception):  # noqa: N818 (an expected answer, not an error)
-    """No test holds; so many units of the smaller variant would do."""
+    """No test applies; with `units_needed` units of the smaller variant it would."""
 
     def __init__(self, units_needed: int) -> None:
         super().__init__("too little data for the skewness of the metric")
@@ -158,16 +158,18 @@ def by_moments(
     shares: Sequence[float] | None = None,
     theta: Sequence[float] = (),
 ) -> Skewed | None:
-    """Return two variants that need the permutation test; None where large-sample tests hold.
+    """Find variants too skewed for large-sample tests, by their moments.
+
+    None if large-sample tests apply.
 
     Args:
-        pairs: Of each stratum, moments of (y, covariates), or of (y, x, covariates) of a ratio.
+        pairs: Moments of each stratum, of (y, covariates); for a ratio, of (y, x, covariates).
         is_ratio: Whether values are ratios.
-        shares: What each stratum weighs; without, its units.
+        shares: Weight of each stratum; by units if omitted.
         theta: Coefficients of the covariates.
 
     Raises:
-        TooSkewed: Three moments do not describe the difference: up to `MOST` they do.
+        TooSkewed: Three moments do not describe the difference, which they do up to `MOST`.
     """
     control, treatment = ([pair[arm] for pair in pairs] for arm in (0, 1))
     if any(arm.third is None for arm in (*control, *treatment)):
@@ -186,11 +188,12 @@ def by_skewness(
     are_shares: bool,
     is_ratio: bool = False,
 ) -> Skewed | None:
-    """Return the same from two values with their variances, and the skewness of units in both.
+    """Find variants too skewed for large-sample tests, by a known skewness.
 
     `scaled` tells whether an effect multiplies values; `are_shares` whether all are 0 or 1.
     """
     spreads = [
+        # Σd³ = skewness · n · (Σd² / n)^1.5.
         Spread(n, square, skewness * n * (square / n) ** 1.5)
         for _, variance, n, _ in values
         for square in [variance * n * (n - 1)]
@@ -207,6 +210,7 @@ def by_skewness(
 
 def _if_needed(compared: Skewed, are_shares: bool) -> Skewed | None:
     skewness = abs(skewed.skewness(compared))
+    # How many times as many units three moments would need.
     times = (skewness / MOST) ** 2
     if times > 1:
         control = sum(stratum.control.units for stratum in compared.strata)

@@ -1,4 +1,4 @@
-"""Show what lies behind a number: values of impressions, units' AUCs, who was shown what."""
+"""Show distributions behind the numbers: values, unit AUCs, catalogue use."""
 
 from collections.abc import Iterator, Sequence
 from itertools import product
@@ -47,7 +47,7 @@ def quantile_effects(analysis: Analysis) -> Iterator[QuantileEffect]:
 
 
 def _collected(analysis: Analysis) -> Iterator[Metric]:
-    """Yield the values whose quantiles were collected: not from sums."""
+    """Yield the values whose quantiles were collected."""
     for spread in spread_metrics(analysis.metrics):
         if analysis.aggregates.quantiles.get(at_level(spread, COMPARED[0]).name):
             yield spread
@@ -76,7 +76,7 @@ def unit_aucs(analysis: Analysis) -> Iterator[UnitAucs]:
 
 
 def joined_bins(bins: Sequence[AucBin], least: int) -> tuple[AucBin, ...]:
-    """Join bins of fewer units than this with the next one, the last with the one before.
+    """Merge bins with fewer than `least` units into their neighbours.
 
     Example:
         >>> [b.units for b in joined_bins([AucBin(0, 0.1, 2, 9), AucBin(0.1, 0.2, 9, 9)], 5)]
@@ -98,15 +98,15 @@ def _together(first: AucBin, second: AucBin) -> AucBin:
     return AucBin(first.low, second.high, units, impressions)
 
 
+# Points of the coverage curve, up to the smaller variant's units.
 _STEPS = 20
-"""Numbers of units at which coverage is given, from a twentieth of the smaller variant on."""
 
+# Steps of the Lorenz curve.
 _POINTS = 50
-"""Steps of the Lorenz curve."""
 
 
 def catalogue_uses(analysis: Analysis) -> Iterator[CatalogueUse]:
-    """Say how each variant uses the catalogue; nothing without a catalogue metric."""
+    """Yield how each variant uses the catalogue; nothing without such a metric."""
     aggregates, reach = analysis.aggregates, analysis.aggregates.reach
     if not reach.items or not aggregates.catalogue_size:
         return
@@ -133,9 +133,9 @@ def catalogue_uses(analysis: Analysis) -> Iterator[CatalogueUse]:
 
 
 def lorenz(impressions: Floats) -> tuple[Floats, Floats]:
-    """Return shares of items, least shown first, and of their impressions (Lorenz 1905).
+    """Return the Lorenz curve: shares of items and of impressions (Lorenz 1905).
 
-    At most 51 points of each, from 0 to 1; each is exact, at a whole number of items.
+    At most 51 points, from 0 to 1. Each is exact, at a whole number of items.
 
     Example:
         >>> shares, of_impressions = lorenz(np.array([6.0, 1.0, 0.0, 3.0]))

@@ -2,8 +2,8 @@
 
 Ship only if no failed trust check touches a goal or a guardrail, a goal is better, no goal is
 worse, and every guardrail is proven to hold (Spotify's rule; Schultzberg et al. 2024,
-arXiv:2402.11609): a guardrail that is merely not significant has not passed. All guardrails must
-hold, so each is tested at the full level; any of them can stop a variant, so "worse" is corrected
+arXiv:2402.11609). A guardrail that is merely not significant has not passed. All guardrails must
+hold, so each is tested at the full level. Any of them can stop a variant, so "worse" is corrected
 for their number (`families.py`).
 """
 
@@ -16,12 +16,12 @@ from abeval.inference.families import HELD
 from abeval.results import Check, Decision, MetricInfo, Row, Verdict, codes
 from abeval.results import format as fmt
 
+# Stands in for a metric without a definition: no unit, no margin.
 _UNKNOWN = MetricInfo("", "", "", "", "", "", margin=None, margin_relative=None)
-"""The definition of a metric that has none here: no unit, no margin."""
 
 
 class _Case(NamedTuple):
-    """What the decision on one variant rests on; p-values are adjusted over `compared` tests."""
+    """What the decision on one variant rests on."""
 
     goals: list[Row]
     guardrails: list[Row]
@@ -34,7 +34,7 @@ class _Case(NamedTuple):
         return self.metrics.get(row.metric, _UNKNOWN)
 
     def name(self, row: Row) -> str:
-        """Return what people call a row's metric, as it stands in a sentence."""
+        """Return a metric's display name, quoted for a sentence."""
         return fmt.named(self.metric(row).shown or row.metric)
 
     def effect(self, row: Row) -> fmt.Shown:
@@ -55,9 +55,9 @@ def decide(
         trust: The trust checks, shared by all variants.
         rows: The scorecard.
         metrics: Definitions, for units and guardrail margins.
-        moved: How far moved denominators and their totals did, in words.
-        early: That the log ends before the one planned look, in words.
-        questions: What nobody has answered yet; with any, nothing is decided.
+        moved: Text on how far moved denominators and their totals moved.
+        early: Text that says that the log ends before the single planned look.
+        questions: Open questions; with any, nothing is decided.
 
     Example:
         >>> from abeval.results.record import columns_of
@@ -96,7 +96,7 @@ def decide(
 
 
 def _decision(case: _Case) -> tuple[Decision, str]:
-    """Decide, and say what the decision rests on."""
+    """Decide on a variant, and say what the decision rests on."""
     if case.failed:
         return "do_not_trust", _do_not_trust(case)
     gains = _gains(case)
@@ -138,11 +138,11 @@ def _keep_running(case: _Case) -> str:
     return f"{gains}, but {fmt.listing(waiting)}{_beside(case)}"
 
 
+# Reasons of an unclear row that say more than its interval.
 _HAS_WORDS = ("denominator_moved", "not_after_correction")
-"""Reasons of an unclear row that say more than its interval."""
 
+# Open goals that a sentence names at most; the scorecard has all.
 _MOST_GOALS = 4
-"""Open goals that a sentence names; the scorecard has them all."""
 
 
 def _gains(case: _Case) -> str:
@@ -163,17 +163,17 @@ def _is_moved(row: Row) -> bool:
 
 
 def _beside(case: _Case) -> str:
-    """Name goals that cannot decide, where others do."""
+    """Name goals whose denominator moved, so that they cannot decide."""
     return "".join(f"; {_undecided(case, row)}" for row in case.goals if _is_moved(row))
 
 
 def _undecided(case: _Case, row: Row) -> str:
-    """Name a ratio whose denominator moved, and what to judge by in its place."""
+    """Explain a ratio whose denominator moved."""
     return f"{_named(case, row)} cannot decide: {case.moved.get((row.metric, row.variant), '')}"
 
 
 def _harm(case: _Case, row: Row) -> str:
-    """Say what is proven of a row that is worse: only that, or that its margin is broken."""
+    """Describe a worse row: worse only, or beyond its margin."""
     named, metric = _named(case, row), case.metric(row)
     if metric.within is not None:
         return f"{named} lies outside {fmt.within(*metric.within)}"
@@ -213,7 +213,7 @@ def _waiting(case: _Case, row: Row) -> str:
 
 
 def _open_goals(case: _Case) -> str:
-    """Name goals that may be anywhere in an interval, then what is known of the others."""
+    """Name undecided goals with their intervals, then the other goals."""
     wide = {
         case.name(row): shown.span
         for row in case.goals

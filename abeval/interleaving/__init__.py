@@ -1,1 +1,1 @@
-"""Estimate which of the rankers that share each list users prefer, from a log of such lists."""
+"""Estimate which rankers users prefer, from a log of interleaved lists."""

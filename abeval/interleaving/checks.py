@@ -1,4 +1,4 @@
-"""Check that lists were drafted as the rule says, and that their log can be read."""
+"""Check that lists were drafted by the rule, and that the log is sound."""
 
 from functools import partial
 
@@ -17,17 +17,17 @@ from abeval.results import format as fmt
 from abeval.stats.interleaving import symmetry
 from abeval.stats.records import Floats
 
+# Checks of the log that compare no variants: every unit sees all rankers.
 _OF_ROWS = (
     *("late_data", "missing_days", "impressions_outside_period", "LOG_duplicate"),
     *("LOG_null_unit", "LOG_null_time", "clicks_no_impression", "clicks_late"),
 )
-"""Checks of the log that compare no variants: all units see all rankers."""
 
 _TABLE = table_beside(__file__, "checks.toml")
 
 
 def checks_of(experiment: Experiment, own: Interleaving, log: InterleavedLog) -> tuple[Check, ...]:
-    """Return every check, those of the draft first."""
+    """Run every check, first the checks of the draft."""
     analysis = Analysis(experiment, [], log.aggregates)
     finds = _finds(own, log)
     rows = [Row(name, finds[name], **entries) for name, entries in _TABLE.items()]
@@ -37,7 +37,7 @@ def checks_of(experiment: Experiment, own: Interleaving, log: InterleavedLog) ->
 
 
 def _finds(own: Interleaving, log: InterleavedLog) -> dict[str, Find]:
-    """Return what each check of the table counts or tests."""
+    """Return the function of each check in the table."""
     counts, drafted, fair = log.counts, log.drafted, partial(_fair, log)
     # The mean length of a list is what those begun by either ranker should have.
     firsts, lengths = drafted["first"], drafted["length"]
@@ -59,12 +59,12 @@ def _finds(own: Interleaving, log: InterleavedLog) -> dict[str, Find]:
     return finds | dict.fromkeys(_WITHOUT.get(own.method, ()), lambda _: None)
 
 
+# What lists of a method do not have: drafted places, a first ranker, or teams.
 _WITHOUT = {
     "balanced": ("draft:slots", "draft:positions", "no_team"),
     "probabilistic": ("draft:lengths", "no_team"),
     "optimized": ("draft:lengths", "no_team"),
 }
-"""What lists of a method do not have: places by a draft, a first ranker, a team for each item."""
 
 
 def _share(count: int, of: int) -> Finding:
@@ -72,11 +72,12 @@ def _share(count: int, of: int) -> Finding:
 
 
 def _fair(log: InterleavedLog, sums: Floats, centred: Floats | None = None) -> Finding:
-    """Test by unit that rankers have alike; Bonferroni over rankers if there are several."""
+    """Test by unit whether rankers get equal sums (Bonferroni over rankers)."""
     tested = sums if centred is None else centred
     nets = tested - tested.mean(axis=1, keepdims=True)
     # Without the rounding of a third, equal sums have a net of 0.
     nets[np.abs(nets) < 1e-9 * np.abs(tested).max(initial=0)] = 0
+    # The nets of two rankers are opposite: one test says it all.
     several = nets.T if len(nets.T) > 2 else nets.T[1:]
     p_value = min(1.0, len(several) * min(map(symmetry, several)))
     shares = sums.sum(axis=0) / max(sums.sum(), 1)
@@ -85,7 +86,7 @@ def _fair(log: InterleavedLog, sums: Floats, centred: Floats | None = None) -> F
 
 
 def _bots(log: InterleavedLog) -> Finding | None:
-    """Say how much of all impressions and clicks units make that no person can be."""
+    """Report the share of impressions and clicks by units that act like machines."""
     cells = counted(log.aggregates, "machine")
     made = {
         name: sum(one.y for one in of.values()) / max(sum(one.x for one in of.values()), 1)

@@ -1,6 +1,6 @@
-"""Read a log of interleaved lists: what each unit's actions are worth to each ranker.
+"""Read a log of interleaved lists: each unit's credit to each ranker.
 
-Clicks, dwell, duplicates, the period and which rows count are those of any analysis
+Clicks, dwell, duplicates, the period and the rows that count are defined as in any analysis
 (`logs/prepare.py`). Variants are the rankers, which all units see; the cells are dealt to them by a
 hash of the unit, because the accounts of rows are by variant.
 """
@@ -31,33 +31,36 @@ from abeval.stats.records import Floats
 CLICKS, DWELL = "clicks_per_user", "dwell_per_user"
 
 DRAFTS = ("team_draft", "balanced")
-"""Methods that give a ranker places; the others give it credit."""
+"""Methods that balance places; the others balance credit."""
 
 SAMPLE = 20_000
 """Lists that are drafted again, chosen by their hash."""
 
+# Weighted credit is rounded to 1 / `_STEPS`, so that sums are exact.
 _STEPS = 1_000_000
-"""Weighted credit is rounded to multiples of this part of a step, so that sums are exact."""
 
 _FOREVER = 10**15
 
 
 @dataclass(frozen=True)
 class InterleavedLog:
-    """What is known of the lists; arrays have the shape (units, rankers), of actions (units,).
+    """The lists of a log; arrays have the shape (units, rankers).
 
     Attributes:
-        metrics: Those whose actions can be credited, clicks among them.
-        credit: Metric → what each unit's actions are worth to each ranker.
-        actions: Metric → what each unit did, whosever the items are.
-        drafted: `slots`, `first`, `places` and `length`: each unit's slots by team, those of them
-            that are first, the sum of their positions, and of the lengths of lists begun by it.
-        list_wins: Metric, base and ranker → lists; none of events after the list.
-        counts: `lists`; of them `repeats`, which show an item twice, and `holes`, without positions
-            1, 2, …; `again`, drafted again, and of them the `wrong`; impressions `shown`, those
-            `alike` for all rankers, which count for none, `teamless` and `requestless`.
-        aggregates: Accounts of rows, days and audits, for the checks of the log.
-        refused: Metric → what the log lacks for it.
+        metrics: Metrics whose actions can be credited, including clicks.
+        credit: Metric → credit of each unit's actions for each ranker.
+        actions: Metric → sum of each unit's actions, whatever ranker the items are credited to.
+        drafted: Per unit and team: its number of `slots`, how many of them are `first`, the sum of
+            their positions as `places`, and as `length` the sum of the lengths of lists that the
+            team begins.
+        list_wins: Metric, base and ranker → number of lists won. Metrics of events after the list
+            have no entry.
+        counts: Numbers of `lists`; of `repeats`, lists that show an item twice; of `holes`, lists
+            without positions 1, 2, …; of lists drafted `again` to check them, and of those that
+            came out `wrong`; of impressions `shown`, `alike` for all rankers (credited to none),
+            `teamless` and `requestless`.
+        aggregates: Counts of rows, days and audits, for the checks of the log.
+        refused: Metric → what the log lacks to compute it.
     """
 
     rankers: Sequence[str]
@@ -72,7 +75,7 @@ class InterleavedLog:
 
 
 def dealt(experiment: Experiment) -> Experiment:
-    """Return the experiment as one of units dealt to the rankers by hash, whose logs are read."""
+    """Deal units to the rankers by hash, so that the logs can be read."""
     rule = AssignmentRule(salt=experiment.salt)
     trust = experiment.trust.model_copy(update={"aa_runs": 0})
     changes = {"interleaving": None, "assignment": rule, "trust": trust}
@@ -80,7 +83,7 @@ def dealt(experiment: Experiment) -> Experiment:
 
 
 def read_lists(run: Run, own: Interleaving) -> InterleavedLog:
-    """Read what the lists of a dealt experiment are worth to their rankers.
+    """Read the credit of each ranker from the lists of a dealt experiment.
 
     Raises:
         LogError: The impressions have no request or position, or name variants.
@@ -125,7 +128,7 @@ def read_lists(run: Run, own: Interleaving) -> InterleavedLog:
 
 
 def _credited(experiment: Experiment) -> Iterator[Metric]:
-    """List clicks, and the metrics of the file; without any, dwell."""
+    """Yield the metrics to credit: the file's metrics, and clicks."""
     known, chosen = known_metrics(experiment), named_metrics(experiment)
     if not experiment.metrics:
         chosen = [known[name] for name in (CLICKS, DWELL)]
@@ -168,7 +171,7 @@ def _check(shape: LogShape, own: Interleaving) -> None:
 def _interleaved(
     run: Run, own: Interleaving, shape: LogShape, metrics: Sequence[Metric], numbered: bool
 ) -> str:
-    """Write the impressions of lists, with their team, credit, and whether all rankers agree."""
+    """Return the SQL of listed impressions with team, credit and agreement."""
     rankers = [run.experiment.control, *run.experiment.treatments]
     row_id = "row_number() over (order by unit_id, request_id, position, item)" if numbered else "0"
     first = 1 - run.experiment.logs.rows.first_position
@@ -210,7 +213,7 @@ def _own(column: str) -> str:
 
 
 def _team(engine: Engine, own: Interleaving, rankers: Sequence[str]) -> str:
-    """Write the ranker of an item: as logged, else by the rule of its list."""
+    """Return the SQL of an item's ranker: as logged, else by the rule."""
     if own.team is not None:
         return "own_team"
     if own.method == "balanced":
@@ -221,7 +224,7 @@ def _team(engine: Engine, own: Interleaving, rankers: Sequence[str]) -> str:
 
 
 def _turn(engine: Engine, own: Interleaving, rankers: Sequence[str]) -> str:
-    """Write whose turn a place of a team draft is, by the salt."""
+    """Return the SQL of whose turn a position of a team draft is."""
     size = len(rankers)
     number = f"cast((position - 1) // {size} + 1 as varchar)"
     request = f"cast(request_id as varchar) || ':' || {number}"
@@ -234,7 +237,7 @@ def _turn(engine: Engine, own: Interleaving, rankers: Sequence[str]) -> str:
 
 
 def _weight(engine: Engine, own: Interleaving) -> tuple[str, float]:
-    """Write what one action is worth at its place, and the worth of a step of its sum."""
+    """Return the SQL of one action's weight, and the value of a step."""
     parts = [] if own.credit is None else ["coalesce(credit, 0)"]
     if own.debias:
         table = engine.arrays(query("interleaving/places"))
@@ -246,7 +249,7 @@ def _weight(engine: Engine, own: Interleaving) -> tuple[str, float]:
 
 
 def _credited_sql(metrics: Sequence[Metric], own: Interleaving, weight: str) -> str:
-    """Write what each impression is worth to its team, and what was drafted."""
+    """Return the SQL of each impression's credit and of the draft."""
     worth = [f"v_{i}" for i in range(len(metrics))]
     # A draft balances places; what other methods balance is credit.
     slot = "1" if own.method in DRAFTS else f"cast(round(coalesce(credit, 0) * {_STEPS}) as bigint)"
@@ -268,10 +271,11 @@ def _whole(value: str, weight: str) -> str:
 def _by_unit(
     engine: Engine, rankers: Sequence[str], prepared: Prepared, credited: str
 ) -> dict[str, Floats]:
-    """Sum what rows are worth by unit and ranker, and of columns v_all_ by unit."""
+    """Sum credit by unit and ranker; columns v_all_ by unit."""
     engine.view("credited", credited)
     table = engine.arrays(query("interleaving/unit_credits"))
     unit = np.asarray(table["unit_id"], dtype=np.int64)
+    # Column 0 collects the credit of items without a team.
     place = {name: i for i, name in enumerate(("", *rankers))}
     team = np.array([place[str(name)] for name in table["team"]], dtype=np.int64)
     shape = len(prepared.placed.units.hash), len(place)
@@ -287,7 +291,7 @@ def _by_unit(
 def _list_wins(
     engine: Engine, rankers: Sequence[str], metrics: Sequence[Metric]
 ) -> dict[tuple[str, str, str], Wins]:
-    """Count lists by the ranker that has more of their credit, of each metric and pair."""
+    """Count lists by the ranker with more credit, by metric and pair."""
     pairs = [*product(enumerate(metrics), combinations(rankers, 2))]
     nets, counts = [], []
     for number, ((i, _), (base, ranker)) in enumerate(pairs):
@@ -301,7 +305,7 @@ def _list_wins(
 
 
 def _events_sql(engine: Engine, metric: Metric, shape: LogShape, weight: str) -> str:
-    """Credit events to the last impression of their item that the unit saw before them."""
+    """Credit events to the unit's last impression of the item before them."""
     of = metric.per_unit
     values = () if of is None else of.values
     value, item = (shape.row_value(one) for one in values)
@@ -327,7 +331,7 @@ def _events_sql(engine: Engine, metric: Metric, shape: LogShape, weight: str) ->
 def _drafted_again(
     engine: Engine, own: Interleaving, rankers: Sequence[str], lists: int
 ) -> tuple[int, int]:
-    """Draft some lists again: how many, and how many are otherwise; 0 where there is no rule.
+    """Redraft a sample of lists: return how many, and how many differ.
 
     Each team is the one whose turn it was, with its best item that was left.
     """

@@ -1,4 +1,4 @@
-"""Judge which ranker users prefer: a row for each metric and pair of rankers, and a verdict."""
+"""Judge which ranker users prefer: rows and verdicts."""
 
 import math
 from collections.abc import Iterator, Sequence
@@ -61,17 +61,18 @@ def plan_lists(
     sought: tuple[float | None, float],
     metrics: Sequence[str] | None,
 ) -> Plans:
-    """Plan by a log of lists how many units show a preference, between control and the first other.
+    """Plan how many units show a preference for the first other ranker.
 
     Args:
-        experiment: Of interleaved lists.
-        own: Its [interleaving].
-        inputs: As for every method that reads logs.
-        sought: The preference, or None for that which the units of the log show; and the power.
-        metrics: Some of those that are credited; without, goals and guardrails.
+        experiment: An experiment with interleaved lists.
+        own: Its [interleaving] table.
+        inputs: Inputs, as for every method that reads logs.
+        sought: The preference to detect, or None for the one that the log's units show; and the
+            power.
+        metrics: Credited metrics to plan for; by default goals and guardrails.
 
     Raises:
-        ExperimentError: A metric cannot be credited, or is not.
+        ExperimentError: A metric cannot be credited, or is not credited in this experiment.
         LogError: A log is missing, unreadable, or not what the file says.
     """
     with opened(dealt(experiment), inputs) as run:
@@ -95,7 +96,7 @@ def plan_lists(
 def _plan(
     log: InterleavedLog, metric: Metric, alpha: float, sought: float | None, power: float
 ) -> Plan:
-    """Plan a metric at a level: units for a preference, or the preference for those of the log."""
+    """Plan one metric: units for a preference, or a preference for units."""
     one, other = log.credit[metric.name][:, :2].T
     actions, bare = log.actions[metric.name], Plan(metric.name, metric.role, mde=sought)
     try:
@@ -115,7 +116,7 @@ def _plan(
 
 
 def _judged(experiment: Experiment, log: InterleavedLog, failed: bool) -> tuple[PreferenceRow, ...]:
-    """Adjust p-values of goals over metrics and pairs, and say what follows."""
+    """Adjust p-values of goals over metrics and pairs, and set statuses."""
     names = [experiment.control, *experiment.treatments]
     pairs = [(m, *pair) for m in log.metrics for pair in combinations(names, 2)]
     rows = [_row(log, *pair, experiment.alpha) for pair in pairs]
@@ -154,6 +155,7 @@ def _row(
         found = interleaving.preference(one, other, alpha)
     except Refusal as refusal:
         return replace(row, reason=refusal.reason)
+    # A preference of exactly 0 would need infinitely many units.
     needed = interleaving.units_needed(found, alpha) if found.value else None
     numbers = {n: getattr(found, n) for n in ("low", "high", "se", "p_value", "method")}
     much = found.largest > MUCH
@@ -165,7 +167,7 @@ def _row(
 def _verdict(
     experiment: Experiment, name: str, rows: Sequence[PreferenceRow], checks: Sequence[Check]
 ) -> Verdict:
-    """Decide as the verdict of an A/B test does, on what users prefer."""
+    """Decide on a ranker, as the verdict of an A/B test does."""
     control, failed = experiment.control, [c for c in checks if c.status == "fail"]
     if experiment.questions:
         return Verdict(name, "draft", f"DRAFT: {codes.open_questions(experiment.questions)}.")

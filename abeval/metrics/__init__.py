@@ -1,1 +1,1 @@
-"""Define metrics: their terms, their direction, the built-in ones, and the user's own SQL."""
+"""Define metrics: terms, directions, the built-in ones, and users' SQL."""

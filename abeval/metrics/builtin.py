@@ -1,4 +1,4 @@
-"""Make the built-in metrics, which `builtin.toml` defines."""
+"""Build the built-in metrics from `builtin.toml`."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -29,18 +29,19 @@ def builtin_metrics(long_seconds: float, gap_minutes: float) -> dict[str, Metric
         'Σ clicks / Σ impressions'
     """
     thresholds = {"long_seconds": long_seconds, "gap_minutes": gap_minutes}
+    # Logs have dwell in milliseconds.
     thresholds["long_ms"] = round(long_seconds * 1000)
     return {name: _metric(name, own, thresholds) for name, own in _TABLE["metrics"].items()}
 
 
 def dwell_quantile(level: float) -> Metric:
-    """Make the quantile of dwell over clicks."""
+    """Build the metric of a quantile of dwell over clicks."""
     own = {**_TABLE["metrics"]["dwell_p50"], "level": level}
     return _metric(f"dwell_p{round(100 * level)}", own, {})
 
 
 def _metric(name: str, own: Mapping[str, Any], thresholds: Mapping[str, float]) -> Metric:
-    """Make a metric of its table; what is no term, source or direction is a field as it is."""
+    """Build a metric from its table in `builtin.toml`."""
     terms = {key: _term(own[key], thresholds) for key in ("value", "per") if key in own}
     left_out = own.get("left_out", {}).items()
     made = {
@@ -57,7 +58,7 @@ def _metric(name: str, own: Mapping[str, Any], thresholds: Mapping[str, float]) 
 
 
 def _term(own: str | Mapping[str, Any], thresholds: Mapping[str, float]) -> Term:
-    """Make a term of its name, or of its table."""
+    """Build a term from its name, or from its table."""
     table = _TABLE["terms"][own] if isinstance(own, str) else own
     if "column" in table:
         return ColumnTerm(**table)

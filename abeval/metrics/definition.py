@@ -10,22 +10,27 @@ Past = Literal["", "items", "units"]
 
 @dataclass(frozen=True)
 class Source:
-    """What a metric's values are computed from.
+    """Where a metric's values come from, and what can be done with them.
 
-    One of `daily`, `of_days` and `no_days` says what its values are by day.
+    One of `daily`, `of_days` and `no_days` says what the values by day are.
 
     Attributes:
-        reads: Columns of `impressions` that its query reads; none if it reads sums per unit only.
-        per_unit: Whether each unit has one value; if not, other queries compute it.
-        daily: Whether its query has rows by `day` that add up: only such are compared before.
-        of_past: What its query asks of the time before the period; if not empty, only a file that
-            names its metrics gets them.
-        of_days: Whether each day has a value, but days do not add up to the period's.
-        no_days: Why it has no effects by day, for users to read.
+        reads: Columns of `impressions` that the query reads; none if it only reads sums per unit.
+        per_unit: Whether each unit has one value; if not, other queries compute the metric.
+        daily: Whether the query has rows by `day` that add up. Only such metrics are compared in
+            the pre-period.
+        of_past: What the query reads of the time before the period. If not empty, the metrics exist
+            only for a file that names them.
+        of_days: Whether each day has a value, but the days do not add up to the period's value.
+        no_days: Why the metric has no effects by day, for users to read.
         no_replays: Why A/A replays cannot split it, None if they can.
         no_cuts: Why parts of the traffic cannot have it, None if they can.
+<<<<<<< HEAD
         events: Of values since exposure: their log, empty where there are several; else None.
         file: Its query in `queries/` where that has another name; empty where it has none.
+=======
+        events: For values since exposure: their log, empty if there are several; else None.
+>>>>>>> namesa
 
     Example:
         >>> GAUC.query, GAUC.daily, AUC.no_days, AUC.capped
@@ -53,17 +58,17 @@ class Source:
 
     @property
     def capped(self) -> bool:
-        """Say whether units' totals can be capped; windows need them by day."""
+        """Tell whether units' totals can be capped: windows need them by day."""
         return self.no_days is None
 
     @property
     def has_before(self) -> bool:
-        """Say whether its units have values before the period, to compare groups by."""
+        """Tell whether its units have pre-period values, to compare groups."""
         return (self.daily and self.of_past != "units") or self.events not in (None, "units")
 
     @property
     def query(self) -> str:
-        """Name its query in `queries/`; empty where it is computed from other metrics."""
+        """Return the path of its query in `queries/`; empty for a function of other metrics."""
         if self.file is not None:
             return self.file
         return f"4_metrics/{self.name if self.events is None else 'unit_events'}"
@@ -73,7 +78,7 @@ class Source:
 
 
 def _by_day(name: str, title: str, *reads: str, whole: str = "lists") -> Source:
-    """Make a source whose days add up, and which needs things that a cut would take apart."""
+    """Build a source whose days add up, but which cuts would break apart."""
     no_cuts = f"it needs whole {whole}, and a cut takes rows out of them"
     return Source(name, title, ("in_period", "day", *reads), daily=True, no_cuts=no_cuts)
 
@@ -142,7 +147,10 @@ CATALOGUE = Source(
 
 
 def events_of(log: str) -> Source:
-    """Return the source of events of a log since exposure; a funnel's source has no name."""
+    """Build the source of a log's events since exposure.
+
+    A funnel has several logs: its source has an empty name.
+    """
     of_impressions = log in ("impressions", "")
     return Source(
         f"events_of_{log}" if log else "funnels",
@@ -158,7 +166,7 @@ Combine = Literal["any", "sum", "max", "count_distinct", "first"]
 """How the values of a unit's rows are combined."""
 
 Missing = Literal["zero", "drop", "refuse"]
-"""What becomes of a value that is null, NaN or infinite: it is 0, is left out, or is an error."""
+"""What happens to a value that is null, NaN or infinite: 0, left out, or an error."""
 
 SPAN = r"^\d+(\.\d+)?\s*(m|minutes?|h|hours?|d|days?|weeks?)$"
 
@@ -178,7 +186,7 @@ def span_ms(text: str) -> int:
 
 @dataclass(frozen=True)
 class RowValue:
-    """What a row of a log is worth to a unit: SQL that is null where the row does not count.
+    """The value of a log row for a unit; null if the row does not count.
 
     Numbers that are not whole are rounded to multiples of `resolution`.
     """
@@ -191,14 +199,15 @@ class RowValue:
 
 @dataclass(frozen=True)
 class PerUnit:
-    """How a unit's value follows from the rows of logs since its exposure.
+    """How to compute a unit's value from its log rows since exposure.
 
     Attributes:
-        number: Of the metric in its experiment; its columns are named by it.
-        values: The value of a row, and the denominator of a ratio; of a funnel, that of each step.
-        nulls: Counts rows whose value is no number, in the same order.
-        known: Counts rows with a value, where units with none but others do not count.
-        day: The local day since exposure (that of the exposure is 0), None for all.
+        number: Number of the metric in its experiment. The names of its columns contain it.
+        values: The value of a row, and the denominator of a ratio; for a funnel, the value of each
+            step.
+        nulls: Counts of rows whose value is no number, in the order of `values`.
+        known: Counts of rows with a value, if units without any such row are left out.
+        day: The local day since exposure, 0 for the day of the exposure; None for all days.
     """
 
     number: int
@@ -216,7 +225,7 @@ class PerUnit:
 
     @property
     def is_timed(self) -> bool:
-        """Say whether only units count whose whole window or day the logs cover."""
+        """Tell whether a unit counts only if the logs cover its whole window."""
         return self.within_ms is not None or self.day is not None
 
     def column(self, what: str) -> str:
@@ -242,7 +251,7 @@ Need = Literal[
 
 @dataclass(frozen=True)
 class Direction:
-    """Which way is better: up or down; or no way, but a value that should be met."""
+    """Which way is better: up, down, or toward a target value."""
 
     sign: Literal[1, -1] = 1
     toward: float | None = None
@@ -261,7 +270,7 @@ DECREASE = Direction(sign=-1)
 
 @dataclass(frozen=True)
 class Margin:
-    """The worst harm a guardrail may do: a fraction of control, or in the metric's own unit."""
+    """The largest harm a guardrail allows, relative or in the metric's unit."""
 
     size: float
     relative: bool
@@ -269,13 +278,13 @@ class Margin:
 
 @dataclass(frozen=True)
 class RowTerm:
-    """A row-level expression over an impression, summed by the engine as an integer.
+    """A row-level expression over an impression, summed as an integer.
 
     Attributes:
-        scale: The value of 1 in the integer sum: the metric's value is the sum times this.
+        scale: Factor from the integer sum to the metric's value.
         resolution: None if the expression is an integer; otherwise it is rounded to whole
             multiples of this before the sum, so that the order of summing does not matter.
-        of_unit: Whether the row is a unit, whose covariates were measured before.
+        of_unit: Whether each row is one unit, with covariates measured before the experiment.
     """
 
     expression: str
@@ -286,7 +295,7 @@ class RowTerm:
 
 @dataclass(frozen=True)
 class ColumnTerm:
-    """A summable integer column of the source's query, in units of `scale`, maybe rounded to it."""
+    """An integer column of the source's query, in units of `scale`."""
 
     column: str
     scale: float = 1.0
@@ -295,7 +304,7 @@ class ColumnTerm:
 
 @dataclass(frozen=True)
 class UnitTerm:
-    """A value of a unit in the table beside the impressions, in multiples of `resolution`."""
+    """A covariate from the units table, in multiples of `resolution`."""
 
     expression: str
     resolution: float
@@ -316,22 +325,24 @@ class Metric:
     Attributes:
         kind: `mean` (a sum per unit), `ratio` (sum over sum), `quantile` (of a value per
             impression), `function` (of other metrics), `auc`, or `catalogue`.
-        unit: Of the value, empty for a pure number.
-        label: What it is called in reports, empty where that is its name.
-        value: Numerator, or the value of a mean; of a quantile, the value of an impression, null
-            where it has none; None for functions and catalogue metrics.
+        unit: Unit of the value; empty for a pure number.
+        label: Name of the metric in reports; empty if that is `name`.
+        value: Numerator of a ratio, or the value of a mean. For a quantile, the value of an
+            impression, null if it has none. None for functions and catalogue metrics.
         per: Denominator of a ratio; None for a mean, which is divided by the units.
-        function: Arithmetic over the names of `parts`, means and ratios.
-        left_out: What the definition leaves out, in words, and the term that counts it.
-        lacking: Rows whose value is no number, in the same form.
-        missing: What becomes of these.
-        known: Terms that count rows with a value, and rows without: a unit that has rows of the
-            second kind only does not count. None where all units count.
-        covariates: Further sums of the pre-period for CUPED, beside the metric's own.
-        within: Of a guardrail in place of a margin: the least and the largest value allowed.
-        cap: The quantile of all units' values, over all variants, to which larger ones are cut.
-        per_unit: How it follows from a unit's rows since its exposure; None for other metrics.
-        among: The term that is 1 for units that it is a mean or a ratio of, None for all units.
+        function: Arithmetic over the names of `parts`, which are means and ratios.
+        left_out: What the definition leaves out, in words, and the term that counts these rows.
+        lacking: Rows whose value is no number, in the form of `left_out`.
+        missing: What happens to the rows of `lacking`.
+        known: Terms that count rows with a value, and rows without. A unit with only rows of the
+            second kind is left out. None if all units count.
+        covariates: Further sums of the pre-period for CUPED, in addition to the metric's own.
+        within: For a guardrail with a range in place of a margin: the least and the largest value
+            allowed.
+        cap: Quantile of all units' values, over all variants, to which larger values are cut.
+        per_unit: How the value follows from a unit's rows since its exposure; None for other
+            metrics.
+        among: The term that is 1 for units that the metric covers; None if it covers all units.
     """
 
     name: str
@@ -362,7 +373,7 @@ class Metric:
 
     @property
     def is_mean_or_ratio(self) -> bool:
-        """Say whether its value is a sum over units, divided by units or by another sum."""
+        """Tell whether its value is a sum over units, or a ratio of two such sums."""
         return self.kind in ("mean", "ratio")
 
     @property
@@ -372,19 +383,20 @@ class Metric:
 
 
 def no_cuts(metric: Metric) -> str | None:
-    """Say why a metric has no value in a part of the traffic; None where it has one."""
+    """Return why a metric has no value in a part of the traffic; None if it has."""
+    # Days of several cells overlap, so their counts do not add up.
     if metric.source.no_cuts is None and ColumnTerm("c_days") in own_terms(metric):
         return "a day may have impressions of several cells"
     return metric.source.no_cuts
 
 
 def splits_by_cut(metric: Metric) -> bool:
-    """Say whether a difference splits into that within cells and that of their mix."""
+    """Tell whether a difference splits into changes within cells and of the mix."""
     return metric.kind == "ratio" and metric.source == UNIT_DAY and no_cuts(metric) is None
 
 
 def rounding(metric: Metric) -> float:
-    """Return the step to which values of the numerator are rounded; 0 if they are exact.
+    """Return the rounding step of the numerator's values; 0 if exact.
 
     It tells spread from rounding noise.
     """
@@ -407,18 +419,18 @@ def row_terms(metric: Metric) -> tuple[RowTerm, ...]:
 
 
 def own_terms(metric: Metric) -> tuple[Term, ...]:
-    """Return the numerator and, of a ratio, the denominator."""
+    """Return the metric's numerator, and its denominator if it is a ratio."""
     return tuple(term for term in (metric.value, metric.per) if term is not None)
 
 
 def scales(metric: Metric) -> tuple[float, float]:
-    """Return the worth of one counted unit of the numerator and of the denominator."""
+    """Return the value of 1 in the integer sums of numerator and denominator."""
     value, per = (1.0 if term is None else term.scale for term in (metric.value, metric.per))
     return value, per
 
 
 def covariate_scales(metric: Metric) -> tuple[float, ...]:
-    """Return the worth of one counted unit of y, x, the covariates and newness.
+    """Return the scales of y, x, the covariates and the newness flag.
 
     The covariates are the metric's own earlier sums first, then the further ones.
     """
@@ -434,7 +446,7 @@ def event_terms(metric: Metric) -> tuple[RowTerm, ...]:
 
 
 def row_values(metric: Metric) -> tuple[RowValue, ...]:
-    """List what rows of logs are worth to a metric since exposure, and to its parts."""
+    """List the row values that a metric, or a part of it, is computed from."""
     of = metric.per_unit
     own = () if of is None else (*of.values, *of.nulls, *of.known)
     return (*own, *(value for part in metric.parts for value in row_values(part)))

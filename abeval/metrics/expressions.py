@@ -1,4 +1,4 @@
-"""Parse the user's row-level SQL, and check that it is one scalar expression; never paste it."""
+"""Parse users' row-level SQL; accept one scalar expression only."""
 
 from collections.abc import Callable
 from functools import lru_cache
@@ -9,6 +9,7 @@ from sqlglot.errors import ParseError, SqlglotError
 
 from abeval.errors import ExperimentError
 
+# Frequent mistakes with messages of their own; the lists below decide on the rest.
 _FORBIDDEN: tuple[tuple[type[exp.Expr], str], ...] = (
     (exp.Query, "a query"),
     (exp.AggFunc, "an aggregate (abeval sums over the rows itself)"),
@@ -19,7 +20,6 @@ _FORBIDDEN: tuple[tuple[type[exp.Expr], str], ...] = (
     (exp.Rand, "a random number"),
     (exp.Anonymous, "an unknown function"),
 )
-"""Frequent mistakes, each with a message of its own; the lists below decide on all others."""
 
 _SYNTAX: tuple[type[exp.Expr], ...] = (
     *(exp.Column, exp.Identifier, exp.Literal, exp.Boolean, exp.Null, exp.Paren, exp.Var),
@@ -50,7 +50,7 @@ _LONGEST, _DEEPEST = 10_000, 250
 
 
 def parse_expression(text: str) -> exp.Expr:
-    """Parse one scalar expression; column names become lower-case, as SQL ignores case.
+    """Parse one scalar expression, with column names in lower case.
 
     Raises:
         ExperimentError: It is not one expression, or has a part that is not allowed.
@@ -71,7 +71,7 @@ def parse_expression(text: str) -> exp.Expr:
 
 @lru_cache(maxsize=4096)
 def expression_problem(text: str) -> str | None:
-    """Say why `text` is not a row-level scalar expression; None where it is one."""
+    """Return why `text` is no row-level scalar expression; None if it is."""
     shown = repr(text if len(text) <= 200 else f"{text[:200]}…")
     if not text.strip():
         return f"{shown} is not one expression"
@@ -90,7 +90,8 @@ def expression_problem(text: str) -> str | None:
 
 
 def parsed(text: str) -> exp.Expr:
-    """Parse one expression without its comments; raises SqlglotError if it is not one."""
+    """Parse one expression and drop its comments; may raise SqlglotError."""
+    # A copy, for callers change the tree and the cache must not.
     return _parsed_once(text).copy()
 
 
@@ -114,6 +115,7 @@ def _parsed_once(text: str) -> exp.Expr:
 
 
 def _depth(tree: exp.Expr) -> int:
+    # Level by level, for recursion would fail on the trees to be refused.
     depth, level = 0, [tree]
     while level:
         depth, level = depth + 1, [part for node in level for part in node.iter_expressions()]
@@ -144,12 +146,14 @@ def _is_known(node: exp.Expr) -> bool:
 
 
 def columns_of(tree: exp.Expr) -> list[str]:
-    """List the columns that an expression reads, each once, in order."""
+    """List the distinct columns of an expression, in order."""
     return list(dict.fromkeys(column.name for column in tree.find_all(exp.Column)))
 
 
 def with_columns(text: str, name: Callable[[str], str]) -> str:
-    """Write an expression in DuckDB's SQL with other columns; an empty one becomes null.
+    """Write an expression in DuckDB's SQL with its columns replaced.
+
+    A column replaced by an empty name becomes null.
 
     Example:
         >>> with_columns("price * 0.5", lambda column: f"raw_{column}")

@@ -1,4 +1,4 @@
-"""Read plain row-level SQL without a parser, which loads long, and functions of metrics."""
+"""Read plain row-level SQL without a parser, and functions of metrics."""
 
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping
@@ -13,9 +13,10 @@ from abeval.stats.records import Floats
 if TYPE_CHECKING:
     from sqlglot import exp
 
+# Keywords of plain texts.
 _WORDS = "and|case|coalesce|else|end|is|not|null|then|when"
-"""The words of plain texts."""
 
+# Keywords that are no column names.
 _RESERVED = re.compile(
     "alter|any|as|between|connect_by_root|create|cross|current_catalog|current_date|"
     "current_time|current_timestamp|current_user|distinct|drop|except|false|fetch|for|force|from|"
@@ -24,7 +25,6 @@ _RESERVED = re.compile(
     "returning|revoke|rlike|rollback|select|session_user|summarize|tablesample|true|uncache|union|"
     "using|where|with|xor"
 )
-"""Words that alone are no names of columns."""
 
 _NAME = rf"(?!(?:{_WORDS})\b)[a-z_][a-z0-9_]*"
 _VALUE = rf"(?:{_NAME}|[0-9]+|coalesce\({_NAME}, [0-9]+\))"
@@ -35,6 +35,7 @@ _PLAIN = re.compile(
 )
 _COLUMN = re.compile(rf"\b{_NAME}\b")
 
+# Only what cannot fail: no casts, no arithmetic.
 _CHOOSING = re.compile(
     r'(?:\s|"(?:click|dwell_ms|score_\w*)"|[=(),]|[<>](?!>)|'
     rf"\b(?:click|dwell_ms|score_\w*|or|\d+|{_WORDS})\b)*",
@@ -43,7 +44,7 @@ _CHOOSING = re.compile(
 
 
 def is_plain(text: str) -> bool:
-    """Tell a name, a whole number, or a plain `case` or `coalesce` of them.
+    """Tell whether a text is a name, an integer, or a plain `case` or `coalesce`.
 
     Example:
         >>> is_plain("case when click = 1 then dwell_ms end"), is_plain("sum(click)")
@@ -59,7 +60,7 @@ def renamed(text: str, name: Callable[[str], str]) -> str:
 
 
 def expression_problem(text: str) -> str | None:
-    """Say why `text` is not a row-level scalar expression; None where it is one."""
+    """Return why `text` is no row-level scalar expression; None if it is."""
     if len(text) <= _LONGEST and is_plain(text):
         return None
     from abeval.metrics import expressions
@@ -68,7 +69,7 @@ def expression_problem(text: str) -> str | None:
 
 
 def column_text(name: object) -> object:
-    """Return the expression that is the column of a name, whatever characters it has.
+    """Return the expression for a column, quoted if necessary.
 
     Example:
         >>> column_text("spent"), column_text('a"b; drop')
@@ -77,13 +78,14 @@ def column_text(name: object) -> object:
     is_word = not isinstance(name, str) or re.fullmatch(r"(?a)[a-zA-Z]\w*", name)
     if not name or (is_word and expression_problem(str(name)) is None):
         return name
+    # SQL doubles a quote within a quoted name.
     escaped = str(name).replace('"', '""')
     return f'"{escaped}"'
 
 
 @lru_cache(maxsize=4096)
 def columns_of(text: str) -> tuple[str, ...]:
-    """List the columns that an expression reads, each once, in order and in lower case.
+    """List the distinct columns of an expression, in order and lower case.
 
     Example:
         >>> columns_of("price * Click")
@@ -97,7 +99,7 @@ def columns_of(text: str) -> tuple[str, ...]:
 
 
 def over_columns(text: str, columns: Iterable[str]) -> str | None:
-    """Write a column's name or an expression over a log's own columns, None where it lacks one.
+    """Write an expression over a log's own columns; None if it lacks one.
 
     Example:
         >>> over_columns("0.3 * new + 0.7 * Base", ["new", "base"])
@@ -116,7 +118,7 @@ def over_columns(text: str, columns: Iterable[str]) -> str | None:
 
 
 def never_fails(text: str) -> bool:
-    """Say whether an expression over the views' columns surely raises no error.
+    """Tell whether an expression over the views' columns surely never fails.
 
     This is certain if it only compares and chooses among clicks, dwell, scores and numbers.
 
@@ -143,15 +145,15 @@ _ONE: Mapping[str, Callable[[Floats], Floats]] = {
     "Exp": np.exp,
     "Ln": np.log,
 }
+# Node kinds by class name, so that sqlglot need not be imported here.
 _LEAVES = ("Paren", "Column", "Identifier", "Literal")
-"""Kinds of nodes, by the names of their classes: few files have functions that are parsed."""
 
 _MAY = "metrics by name, numbers, + - * / and parentheses, pow, abs, sqrt, exp, ln"
 _LONGEST = 1000
 
 
 def function_problem(text: str) -> str | None:
-    """Say why `text` is not a function of metrics; None where it is one.
+    """Return why `text` is no function of metrics; None if it is.
 
     Example:
         >>> function_problem("ctr * dwell_per_click"), function_problem("sum(ctr)")
@@ -178,7 +180,7 @@ and parentheses, pow, abs, sqrt, exp, ln")
 
 
 def names_of(text: str) -> list[str]:
-    """List the metrics that a function names, each once, in order."""
+    """List the distinct metrics that a function names, in order."""
     from sqlglot import exp
 
     from abeval.metrics.expressions import parsed
@@ -189,7 +191,7 @@ def names_of(text: str) -> list[str]:
 
 
 def evaluate(text: str, values: Mapping[str, Floats]) -> Floats:
-    """Compute a function of metrics, whose values are all of one shape.
+    """Compute a function of metrics, whose values all have one shape.
 
     Example:
         >>> evaluate("a / (b + 1)", {"a": np.array([3.0, 8.0]), "b": np.array([2.0, 3.0])})
@@ -226,7 +228,7 @@ def _is_known(node: "exp.Expr") -> bool:
 
 
 def columns_of_metric(metric: Metric) -> frozenset[str]:
-    """List the columns that a metric depends on, in lower case: canonical or the log's own.
+    """List the columns that a metric depends on, in lower case.
 
     Example:
         >>> from abeval.metrics.builtin import builtin_metrics
@@ -243,5 +245,5 @@ def columns_of_metric(metric: Metric) -> frozenset[str]:
 
 
 def reading(metrics: Iterable[Metric], columns: Collection[str]) -> tuple[str, ...]:
-    """Name the metrics that read one of these columns, which are in lower case."""
+    """List the metrics that read any of these columns."""
     return tuple(m.name for m in metrics if not columns_of_metric(m).isdisjoint(columns))

@@ -1,1 +1,1 @@
-"""What a policy would have earned, from the log of a variant that records its propensities."""
+"""Estimate what a policy would have earned, from a log with propensities."""

@@ -1,4 +1,4 @@
-"""From an experiment's logs to the arrays that off-policy estimators read."""
+"""Read an experiment's logs into the arrays of off-policy estimators."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -27,10 +27,10 @@ class PolicyChoice:
     """The policy to evaluate: one of three.
 
     Attributes:
-        to: A variant, whose policy is how often it shows each item at each position.
-        probability: A column of the impressions: the policy's probability of the logged item.
-        table: A file, or a frame, with `item_id`, `probability` and, unless the policy is the
-            same everywhere, `position`.
+        to: A variant. Its policy is how often it shows each item at each position.
+        probability: A column of the impressions with the policy's probability of the logged item.
+        table: A file or frame with the columns `item_id`, `probability` and, unless the policy is
+            the same at all positions, `position`.
     """
 
     to: str | None = None
@@ -50,14 +50,14 @@ class PolicyChoice:
 
 
 class PolicyLog(NamedTuple):
-    """The source variant's log, as sorted arrays with one entry per impression.
+    """The source variant's log, as sorted arrays, one entry per impression.
 
     Attributes:
-        rows: Rewards, propensities as logged (NaN where there is none), the policy's probabilities
-            of the logged items, and codes of units; without these where each row is a unit.
+        rows: Rewards, logged propensities (NaN if missing), the policy's probabilities of the
+            logged items, and codes of units, which are None if each row is a unit.
         fold: 0 or 1, by the hash of the unit.
         policy: The whole policy; None if it is only a column.
-        unsupported: Share of the policy on items never shown at their position.
+        unsupported: Share of the policy's probability on items never shown at their position.
         target: Rewards and impressions per unit of the target variant; None if there is none.
     """
 
@@ -74,9 +74,9 @@ class PolicyLog(NamedTuple):
 def read_policy_log(
     run: Run, source: str, choice: PolicyChoice, reward: str | None = None
 ) -> PolicyLog:
-    """Prepare the logs and the policy, and fetch the rows of the source variant.
+    """Prepare the logs and the policy; fetch the source variant's rows.
 
-    Arguments and errors are those of `abeval.off_policy.run.off_policy`.
+    Arguments and errors are as in `abeval.off_policy.run.off_policy`.
     """
     experiment, engine = run.experiment, run.engine
     for name in (source, choice.to):
@@ -114,7 +114,7 @@ def read_policy_log(
 
 
 def _check_columns(log: LogColumns, choice: PolicyChoice, own: Mapping[str, str]) -> None:
-    """Refuse logs without propensities or items, and columns that are no numbers."""
+    """Raise if propensities or items are missing, or a column is not numeric."""
     if "propensity" not in log:
         needs = "off-policy evaluation needs the probability with which each impression was served"
         hint = f'map it: columns = {{ propensity = "..." }}; {log.listed}'
@@ -129,7 +129,7 @@ def _check_columns(log: LogColumns, choice: PolicyChoice, own: Mapping[str, str]
 
 
 def _policy_sql(engine: Engine, experiment: Experiment, choice: PolicyChoice) -> str:
-    """Return SQL of the policy: `position, item_id, probability`; no rows if it is a column."""
+    """Return the SQL of the policy: `position, item_id, probability`."""
     if choice.table is None:
         return query("offline_policy/empirical_policy")
     if isinstance(choice.table, str | Path):
@@ -142,17 +142,19 @@ def _policy_sql(engine: Engine, experiment: Experiment, choice: PolicyChoice) ->
         if name not in types:
             hint = "it needs item_id, probability and may have position; it has: "
             raise LogError(f"the policy table has no column {name!r}", hint + ", ".join(types))
+    # Ids of the table get the type of the log's ids, or none would match.
     item = engine.columns("served")["item_id"]
     chosen = f"try_cast(p.item_id as {item}) as item_id, try_cast(p.probability as double)"
     if "position" in types:
         position = "coalesce(try_cast(p.position as bigint), 0) as position"
         return f"select {position}, {chosen} as probability from raw_policy p"
+    # A policy without positions is the same at every position of the log.
     everywhere = "(select distinct position from served)"
     return f"select s.position, {chosen} as probability from {everywhere} s cross join raw_policy p"
 
 
 def _check_table(engine: Engine) -> None:
-    """Refuse items without an id or a probability, or repeated at a position."""
+    """Raise if a policy row lacks an item or probability, or is repeated."""
     unusable = "select count(*) from policy where item_id is null or probability is null"
     if empty := whole_number(engine, unusable):
         what = f"{empty} rows of the policy table have no usable item id or probability"
@@ -193,12 +195,13 @@ def _fetched(engine: Engine, source: str, choice: PolicyChoice, clustered: bool)
 
 
 def _policy(engine: Engine, positions: Integers, context: Integers) -> tuple[Policy, float]:
-    """Return the policy in codes of positions and items, and the share of it without support."""
+    """Return the policy as codes, and its share on items without support."""
     cells = engine.frame(query("offline_policy/policy_support"))
     # A position that is never in the log is not a context.
     known = cells[cells["position"].isin(positions)]
     where = np.searchsorted(positions, known["position"].to_numpy(dtype=np.int64))
     p = known["probability"].to_numpy(dtype=np.float64)
+    # A position weighs by its share of the log's impressions.
     share = (np.bincount(context) / context.size)[where]
     unsupported = 1.0 if known.empty else unsupported_share(p, known["times"].to_numpy(), share)
     return Policy(where, known["item_no"].to_numpy(dtype=np.int64), p), unsupported

@@ -1,4 +1,4 @@
-"""Off-policy evaluation of an experiment: a policy's value on the traffic of another variant."""
+"""Evaluate a policy off-policy, on the traffic of another variant."""
 
 import math
 from collections.abc import Iterator, Mapping
@@ -19,7 +19,7 @@ from abeval.stats.off_policy import MIN_REWARDS, MODELLED, PolicyValue
 from abeval.stats.records import Refusal, RefusalReason
 
 Answers = Mapping[str, PolicyValue | Refusal]
-"""Estimator, with its option → its value or refusal."""
+"""Estimator with its option → its value, or the refusal."""
 
 _NO_INTERVAL: Mapping[RefusalReason, str] = {
     "too_few_rewards": f"fewer than {MIN_REWARDS:g} effective clicks (rewards): no interval",
@@ -31,7 +31,7 @@ _NO_PROPENSITY = "; log the probability with which each item was chosen, or remo
 
 @dataclass(frozen=True)
 class OffPolicyOptions:
-    """Caps of clipped IPS, thresholds of SwitchDR, λ of DRos, and the least effective sample size.
+    """Options of the estimators, and the least effective sample size.
 
     Example:
         >>> OffPolicyOptions(clip=(5, 10)).switch
@@ -91,7 +91,7 @@ def off_policy(
 
 
 def _support(log: PolicyLog, min_ess: float) -> tuple[Support | None, Refusal | None]:
-    """Return how well the log supports the policy, and why it does not."""
+    """Return how well the log supports the policy, and any refusal."""
     rows, diagnostics, refusal = log.rows, None, None
     try:
         if log.policy is not None:
@@ -110,9 +110,10 @@ def _support(log: PolicyLog, min_ess: float) -> tuple[Support | None, Refusal | 
 def _answers(
     log: PolicyLog, refusal: Refusal | None, alpha: float, options: OffPolicyOptions
 ) -> Answers:
-    """Estimate by every estimator, with item CTRs of the other half of the units."""
+    """Estimate the value by every estimator; predictions are cross-fitted."""
     rows, no_model = log.rows, None
     try:
+        # With wrong propensities the direct method still needs its model.
         if log.policy is not None and (refusal is None or refusal.reason == "weights_not_one"):
             reward = np.asarray(rows.reward, dtype=np.float64)
             fit = estimators.cross_fit(reward, log.action, log.context, log.fold, log.policy)
@@ -146,12 +147,13 @@ def _row(name: str, answer: PolicyValue | Refusal, realised: Realised | None) ->
     numbers = (answer.value, answer.se, answer.low, answer.high, answer.method)
     z = None
     if realised is not None and answer.se:
+        # The two are from different units, so their variances add.
         z = (answer.value - realised.value) / math.hypot(answer.se, realised.se)
     return OffPolicyRow(name, *numbers, z, answer.reason, message)
 
 
 def _realised(target: pd.DataFrame, alpha: float) -> Realised | None:
-    """Return the target variant's own mean reward; None if it has too few units."""
+    """Return the target variant's own mean reward; None if too few units."""
     try:
         mean = means.estimate_ratio(Moments.of(target["reward"], target["impressions"]))
     except Refusal:

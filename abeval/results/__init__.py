@@ -1,4 +1,4 @@
-"""Hold results as frozen records of plain values; here are the parts of an analysis."""
+"""Hold results as frozen records; this exports the parts of an analysis."""
 
 from abeval.results.analysis import Account as Account
 from abeval.results.analysis import ExperimentInfo as ExperimentInfo

@@ -32,13 +32,15 @@ class AgreementRow(Frozen):
     """One offline metric against one online metric; offline on control's traffic.
 
     Attributes:
-        role: Of the online metric: `goal`, `guardrail` or `diagnostic`.
+        role: Role of the online metric: `goal`, `guardrail` or `diagnostic`.
         difference: `candidate - baseline` on control's traffic, as known before the launch.
         standing: `conflict` only if both intervals exclude zero with opposite signs, and `agree`
-            only if both exclude it with the same; lower is better for some metrics.
-        offline_strength: The difference in half-widths of its interval, positive where better:
-            beyond 1 the interval excludes zero. None without an interval or a good direction.
-        online_strength: The effect online in half-widths of its interval.
+            only if both exclude it with the same. Signs count as gain or loss, for lower is better
+            for some metrics.
+        offline_strength: The offline difference divided by the half-width of its interval, positive
+            if better. Beyond 1 the interval excludes zero. None without an interval or a good
+            direction.
+        online_strength: The online effect divided by the half-width of its interval.
     """
 
     variant: str
@@ -93,7 +95,7 @@ class Decomposition(Frozen):
 
 
 class Backtest(Frozen):
-    """The clicks per impression of one variant from the log of the other, against what it had.
+    """One variant's CTR estimated from the other's log, against its own.
 
     `value` is None if refused, for `reason`.
     `z` is `(value - realised)` over the standard error of both.
@@ -124,7 +126,7 @@ class PositionRate(Frozen):
 
 
 class Evidence(Frozen):
-    """A number that a cause rests on; `where` is the variant, day or cut that it is of."""
+    """A number that a cause rests on, and the variant, day or cut of it."""
 
     name: str
     value: float | None
@@ -134,15 +136,16 @@ class Evidence(Frozen):
 
 
 class Cause(Frozen):
-    """Why offline and online could differ, checked for one variant.
+    """Why offline and online may differ, checked for one variant.
 
     Attributes:
-        status: `found` only if its size passes the threshold and its test, after Holm, the level.
-        threshold: What its deciding number has to reach.
-        p_value: That there is nothing of it; None where it is no test.
-        p_adjusted: Holm over all causes checked for the variant.
-        accounts_for: Share of the gap that closes without it, from 0 to 1; None where unknown.
-        rank: Place among those found, from 1; None for others.
+        status: `found` only if its size reaches the threshold and its adjusted p-value is below the
+            level.
+        threshold: Size that the cause must reach to count as found.
+        p_value: P-value of the hypothesis that the cause is absent; None if nothing is tested.
+        p_adjusted: P-value after Holm over all causes checked for the variant.
+        accounts_for: Share of the gap that closes without the cause, from 0 to 1; None if unknown.
+        rank: Place among the causes found, from 1; None for others.
     """
 
     name: str
@@ -161,7 +164,7 @@ class Cause(Frozen):
 
 
 class GapPart(Frozen):
-    """What one cause took of the gap, or gave: `points` as a share of control's clicks."""
+    """How much of the gap one cause explains, as a share of control's clicks."""
 
     name: str
     points: float
@@ -171,13 +174,13 @@ class GapPart(Frozen):
 
 
 class Gap(Frozen):
-    """What the candidate's order promised online, what came, and what each cause took.
+    """The lift promised offline, the lift online, and what explains the gap.
 
-    Lifts of clicks per impression, as shares; promised plus all points plus `unexplained` is
-    `came`. All numbers are None where nobody can size the gap, for `reason`.
+    Lifts are of clicks per impression, as shares. `promised`, all points and `unexplained` add up
+    to `came`. All numbers are None if the gap cannot be sized; `reason` says why.
 
     Attributes:
-        unsized: Causes that were found, but whose size nobody knows.
+        unsized: Causes that were found, but whose size is unknown.
     """
 
     variant: str
@@ -197,7 +200,7 @@ class Gap(Frozen):
 
     @property
     def sentence(self) -> str:
-        """Say what was promised, what came, what each cause took, and what is not explained.
+        """Describe the promise, the outcome, each cause and the rest.
 
         Example:
             >>> Gap("b", "ctr", 0.4, 0.33, 0.47, 0.06, 0.03, 0.09).sentence
@@ -233,7 +236,7 @@ class Explanation(Frozen):
 class Agreement(Tabled[Cause], DrawnRecord):
     """Whether offline and online results agree, and if not, why.
 
-    `gap` is the bill of the first variant; each explanation has that of its own.
+    `gap` belongs to the first variant; each explanation has the gap of its own variant.
     """
 
     ROWS: ClassVar = ("rows",)
@@ -263,6 +266,7 @@ class Agreement(Tabled[Cause], DrawnRecord):
 
     def to_frame(self) -> "pd.DataFrame":
         """Return one row per offline and online metric."""
+        # A column of records is of no use in a table.
         return super().to_frame().drop(columns="others")
 
     def causes_frame(self) -> "pd.DataFrame":
@@ -271,5 +275,5 @@ class Agreement(Tabled[Cause], DrawnRecord):
 
 
 def agreement_from_dict(raw: dict[str, Any]) -> Agreement:
-    """Read an agreement back from its JSON; a ValueError says that it is of another version."""
+    """Read an agreement back from its JSON; ValueError if of another version."""
     return read_back(raw, Agreement, AGREEMENT_SCHEMA_VERSION)

@@ -1,4 +1,4 @@
-"""Hold the result of an analysis, of its checks alone, and of a comparison of all pairs."""
+"""Hold the results of an analysis, of its checks, and of all pairs."""
 
 from collections.abc import Mapping
 from datetime import datetime, time, timedelta
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class VariantInfo(Frozen):
-    """A variant: its intended share, the model it serves, and the units that were analysed."""
+    """A variant: its planned share, its model, and its analysed units."""
 
     name: str
     weight: float
@@ -29,7 +29,7 @@ class VariantInfo(Frozen):
 
 
 class ExperimentInfo(Frozen):
-    """The experiment; its texts, `family`, `looks`, `adjust` and `questions` are as in its file."""
+    """The experiment, as its file describes it."""
 
     name: str
     unit: str
@@ -52,12 +52,12 @@ class ExperimentInfo(Frozen):
 
     @property
     def shown(self) -> str:
-        """Return what people call it: its title, else its name."""
+        """Return the display name: the title, else the name."""
         return self.title or self.name
 
     @property
     def dates(self) -> str:
-        """Write the period by its first and last day, or by times with their zone; else nothing.
+        """Format the period: days, or times with their zone; empty without one.
 
         Example:
             >>> plan = "x", "user", "a", "UTC", "2026-09-01", "2026-09-15", None, None, 0.05, ()
@@ -69,12 +69,13 @@ class ExperimentInfo(Frozen):
         first, end = datetime.fromisoformat(self.start), datetime.fromisoformat(self.end)
         if {first.time(), end.time()} != {time.min}:
             return f"{first} to {end} ({self.timezone})"
+        # The end of a period is exclusive.
         last = end - timedelta(days=1)
         return f"{first:%Y-%m-%d} to {last:%Y-%m-%d}" if first < last else f"{first:%Y-%m-%d}"
 
 
 class Schedule(Frozen):
-    """How far the experiment is.
+    """How far the experiment is: its day and its look.
 
     `last` is the last local day of the log, the `day`-th of `days` that are planned; without times
     or a planned end they are None, and so are looks where none are planned. A look that is not
@@ -127,12 +128,12 @@ class MetricInfo(Frozen):
 
     @property
     def shown(self) -> str:
-        """Return what people call it: its label, else its name."""
+        """Return the display name: the label, else the name."""
         return self.label or self.name
 
 
 class LeftOut(effects.OfVariant):
-    """Count of what a metric leaves out; or counts `as_zero`: a mean still divides by its units."""
+    """How many rows or units a metric leaves out, or counts `as_zero`."""
 
     what: str
     count: int
@@ -140,12 +141,12 @@ class LeftOut(effects.OfVariant):
 
 
 class ClusterCost(Frozen):
-    """How alike the units of one cluster are in a metric, and what that costs.
+    """The intra-cluster correlation of a metric, and its cost.
 
     Attributes:
         icc: Intra-cluster correlation.
-        design_effect: Units over the independent ones that would say as much.
-        worth: So many independent units.
+        design_effect: Number of units over the number of independent units with the same precision.
+        worth: Number of independent units with the same precision.
     """
 
     metric: str
@@ -157,13 +158,14 @@ class ClusterCost(Frozen):
 
 
 class SlotQuarter(Frozen):
-    """What the variant of the slot before still does in a quarter of a slot.
+    """The effect of the previous slot's variant in a quarter of a slot.
 
     Attributes:
-        start: Minutes since the slot began; likewise `end`.
-        value: The metric in this quarter of all slots.
-        difference: After a slot of the treatment less after one of control, within cluster, time of
-            day and the slot's own variant; with the ends of its interval.
+        start: Start of the quarter, in minutes since the slot began; `end` is its end.
+        value: The metric over this quarter of all slots.
+        difference: The metric after a treatment slot minus that after a control slot. Only slots of
+            the same cluster, time of day and own variant are compared. `difference_low` and
+            `difference_high` are the ends of its interval.
     """
 
     metric: str
@@ -228,15 +230,15 @@ class Result(Tabled[effects.Row], DrawnRecord):
 
     @property
     def progress(self) -> str:
-        """Say how far the experiment is: its day, its look, and when the next one is, if any.
+        """Describe the day, the look and the next look of the experiment.
 
-        Before the last look it says whether an early stop is allowed; boundaries are those of each
-        metric alone, before their number is corrected for.
+        Before the last look it says whether an early stop is allowed. Each boundary is for one
+        metric alone, before the correction for several metrics.
         """
         return ", ".join(self._stages())
 
     def _stages(self) -> list[str]:
-        """Return the day, the look and the next look, as far as there are any."""
+        """Describe the day, this look and the next one, as far as they exist."""
         now, parts = self.schedule, list[str]()
         if now.day is not None:
             parts.append(f"day {now.day}" + (f" of {now.days}" if now.days else ""))
@@ -252,7 +254,7 @@ class Result(Tabled[effects.Row], DrawnRecord):
 
     @property
     def so_far(self) -> str:
-        """Write `progress` with the days that were seen, or the period; empty without either."""
+        """Describe `progress` with the dates seen; empty without either."""
         dates, last = self.experiment.dates, self.schedule.last
         if self.schedule.day is None or not dates:
             return "; ".join(filter(None, (dates, self.progress)))
@@ -262,13 +264,15 @@ class Result(Tabled[effects.Row], DrawnRecord):
         return ", ".join([f"{day} ({seen})", *looks])
 
     def _at_look(self) -> str:
-        """Say how near its boundary the nearest metric, or what decided, is, and what follows."""
+        """Describe how near its boundary the nearest or deciding metric is."""
         judged = {row.metric for row in self.scorecard if row.role != "diagnostic"}
         decided = {v.variant for v in self.verdicts if v.decision in ("ship", "do_not_ship")}
+        # If a decision was reached, only the boundaries behind it matter.
         deciding = [b for b in self.boundaries if b.crossed and b.variant in decided]
         bounds = [b for b in deciding or self.boundaries if b.metric in judged]
         if not bounds or not self.trusted:
             return ""
+        # The metric that is nearest to crossing, or farthest across.
         near = max(bounds, key=lambda one: abs(one.z) / one.boundary)
         of = f" of {fmt.named(near.variant)}" if len(self.verdicts) > 1 else ""
         name, side = fmt.named(self.label(near.metric)), "below" if near.crossed else "above"
@@ -282,22 +286,22 @@ class Result(Tabled[effects.Row], DrawnRecord):
         return f"{text}, {'but nothing is decided, ' * near.crossed}so no early stop yet"
 
     def info(self, metric: str) -> MetricInfo:
-        """Return the definition of a metric; an empty one where the result has none."""
+        """Return a metric's definition; an empty one if the result has none."""
         blank = MetricInfo(metric, "mean", "", "", "increase", "diagnostic", None, None)
         return next((one for one in self.metrics if one.name == metric), blank)
 
     def label(self, metric: str) -> str:
-        """Return what people call a metric: its label, else its name."""
+        """Return a metric's display name: its label, else its name."""
         return self.info(metric).shown
 
     @property
     def questions(self) -> tuple[str, ...]:
-        """Return what nobody has answered yet; with any, this is a draft that decides nothing."""
+        """Return open questions; a result with any is a draft."""
         return self.experiment.questions
 
     @property
     def trusted(self) -> bool:
-        """Tell whether no failed check touches a goal or a guardrail, nor all rows."""
+        """Tell whether no failed check touches a goal or guardrail."""
         judged = {row.metric for row in self.scorecard if row.role != "diagnostic"}
         return not any(check.status == "fail" and check.touches(judged) for check in self.trust)
 
@@ -329,7 +333,7 @@ class Result(Tabled[effects.Row], DrawnRecord):
 
 
 def result_from_dict(raw: dict[str, Any]) -> Result:
-    """Read a result back from its JSON; a ValueError says that it is of another version."""
+    """Read a result back from its JSON; ValueError if of another version."""
     return read_back(raw, Result, SCHEMA_VERSION)
 
 
@@ -347,7 +351,7 @@ class CheckResult(Tabled[Check]):
 
     @property
     def questions(self) -> tuple[str, ...]:
-        """Return what nobody has answered yet; with any, this is a draft."""
+        """Return open questions; a result with any is a draft."""
         return self.experiment.questions
 
     @property
@@ -357,7 +361,7 @@ class CheckResult(Tabled[Check]):
 
 
 class Pair(Frozen):
-    """One variant against another, on one metric; raw sign, `variant - base`, p over all pairs."""
+    """One variant against another on one metric, `variant - base`."""
 
     base: str
     variant: str
@@ -386,7 +390,7 @@ class Pairwise(Tabled[Pair]):
     questions: tuple[str, ...] = ()
 
     def matrix(self) -> "pd.DataFrame":
-        """Adjusted p-values, variants × variants, empty on the diagonal."""
+        """Return adjusted p-values, variants × variants, NaN on the diagonal."""
         import pandas as pd
 
         names = [name for name, _ in self.values]

@@ -1,9 +1,10 @@
-"""Write statuses, decisions, reasons and directions as words."""
+"""Describe codes of statuses, decisions, reasons and directions in words."""
 
 from collections.abc import Sequence
 
 from abeval.results.trust import Check
 
+# Codes that are not simply words with underscores.
 _STATUS_WORDS = {
     "non_inferior": "non-inferior",
     "too_little_data": "too little data",
@@ -19,7 +20,7 @@ _STATUS_WORDS = {
 
 
 def words(code: str) -> str:
-    """Write a status, decision or reason as words.
+    """Describe the code of a status, decision or reason in words.
 
     Example:
         >>> words("non_inferior"), words("too_few_units")
@@ -29,26 +30,27 @@ def words(code: str) -> str:
 
 
 UNUSED = "Not used: "
-"""Begins the note on logs that nothing reads, which a first screen shows too."""
+"""Begins the note on unused logs; the first screen of a page shows it too."""
 
 WITHOUT_SPREAD = ("zero_variance", "all_items_shown")
-"""Reasons that more data would not mend."""
+"""Reasons that more data would not change."""
 
 
 def status(code: str, why: str | None) -> str:
-    """Write the status of a row as words: what cannot vary does not wait for more data.
+    """Describe a row's status in words; more data does not help if nothing varies.
 
     Example:
         >>> status("too_little_data", "too_few_units"), status("too_little_data", "all_items_shown")
         ('too little data', 'does not vary')
     """
+    # More data would not help.
     if code == "too_little_data" and why in WITHOUT_SPREAD:
         return "does not vary"
     return words(code)
 
 
 def reason(code: str | None, units_needed: int | None = None) -> str:
-    """Write a reason as words, with the units that would do; empty without one.
+    """Describe a reason in words, with the units needed; empty without one.
 
     Example:
         >>> reason("too_skewed", 4200)
@@ -60,7 +62,7 @@ def reason(code: str | None, units_needed: int | None = None) -> str:
 
 
 def check_text(check: Check) -> str:
-    """Write what a check measured and, where it does not pass, what to do.
+    """Describe what a check measured and, if it fails, what to do.
 
     Example:
         >>> check_text(Check("srm", "warn", 0.005, 0.001, "uneven", remedy="look for lost units"))
@@ -72,7 +74,7 @@ def check_text(check: Check) -> str:
 
 
 def check_name(name: str) -> str:
-    """Write the name of a check; an abbreviation in words too.
+    """Return a check's name, with its abbreviation spelled out.
 
     Example:
         >>> check_name("srm"), check_name("duplicates")
@@ -82,7 +84,7 @@ def check_name(name: str) -> str:
 
 
 def open_questions(questions: Sequence[str]) -> str:
-    """Say which questions of an experiment file nobody has answered; without any, nothing.
+    """Describe the open questions of an experiment file; empty without any.
 
     Example:
         >>> open_questions(["unit: is it user_id?", "is a control?"])
@@ -96,7 +98,7 @@ def open_questions(questions: Sequence[str]) -> str:
 
 
 def direction_words(direction: str) -> str:
-    """Write which way is better.
+    """Describe which direction is better.
 
     Example:
         >>> direction_words("decrease"), direction_words("toward 1")

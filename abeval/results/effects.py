@@ -1,4 +1,4 @@
-"""Effects of metrics: over all, by day, segment, cut and quantile, and what lies behind them.
+"""Hold effects of metrics: overall, by day, segment, cut and quantile.
 
 In every record `metric` is the metric's id and `variant` the variant compared with control. `X_low`
 and `X_high` are the ends of the interval of `X` at `1 - alpha`, not adjusted for other metrics.
@@ -39,7 +39,7 @@ class Values(Frozen, kw_only=True):
         control: Value in control, in the metric's unit.
         lift: `difference / abs(control)`, as a fraction; an end of its interval without a bound
             is None.
-        p_value: Two-sided, of no difference.
+        p_value: Two-sided p-value of no difference.
     """
 
     FIRST: ClassVar[tuple[str, ...]] = ()
@@ -56,7 +56,7 @@ class Values(Frozen, kw_only=True):
 
 
 class Numbers(Values, kw_only=True):
-    """The numbers of an effect: its values, and the units behind control's and the variant's."""
+    """An effect's values, with the numbers of units behind them."""
 
     FIRST: ClassVar[tuple[str, ...]] = ("units_control", "units")
 
@@ -70,16 +70,15 @@ class Row(OfVariant, Numbers, kw_only=True):
     Attributes:
         kind: `mean`, `ratio`, `quantile`, `function`, `auc` or `catalogue`.
         direction: `increase`, `decrease` or `toward VALUE`.
-        p_adjusted: Of goals, over goals × variants, by the experiment's family (Holm); of
-            guardrails, Holm over the guardrails of the variant; else None.
-        status: The conclusion; that of goals, and whether a guardrail is worse, follows
-            `p_adjusted`.
-        units_needed: Units of the smaller variant with which a test would hold, where the metric
-            is `too_skewed` for any with these.
-        mde: Smallest lift that one test with this standard error finds with a power of 80 %, as a
+        p_adjusted: P-value after Holm. Goals: over goals × variants, by the experiment's family.
+            Guardrails: over the guardrails of the variant. Other metrics: None.
+        status: The conclusion. Goals follow `p_adjusted`; so does whether a guardrail is worse.
+        units_needed: If the metric is `too_skewed` for a test: how many units the smaller variant
+            needs for one.
+        mde: Smallest lift that a test with this standard error detects with 80 % power, as a
             fraction; None without a lift.
-        lift_method: What the interval of the lift is by: `fieller`, `delta`, `log_delta`,
-            `jackknife`, or the id of a test that has one of its own.
+        lift_method: Method of the lift's interval: `fieller`, `delta`, `log_delta`, `jackknife`, or
+            the id of a test with its own interval.
         few_units_decide: Whether one unit holds more than a tenth of a ratio's denominator.
     """
 
@@ -118,12 +117,12 @@ class SliceRow(OfVariant, Numbers, kw_only=True):
 class CutRow(OfVariant, Numbers, kw_only=True):
     """The effect of a metric on the impressions of one cell of a cut.
 
-    Of a ratio, a value is over the cell's impressions; of a mean per unit, it is the cell's sum
-    over all units of the variant, so that cells add up to the whole. Units are those that have an
+    A ratio is computed over the cell's impressions. A mean per unit is the cell's sum divided by
+    all units of the variant, so that cells add up to the whole. Units are counted if they have an
     impression in the cell.
 
     Attributes:
-        share_control: The cell's share of control's denominator; None but for ratios of sums.
+        share_control: The cell's share of control's denominator; None except for ratios of sums.
     """
 
     FIRST: ClassVar = (
@@ -155,23 +154,24 @@ class QuantileEffect(Values, kw_only=True):
 
 
 class SegmentTest(OfVariant):
-    """Whether the cells of a segment share one effect, and how their mix changes it.
+    """Test of whether segment cells share one effect, and of a mix shift.
 
     Attributes:
-        cells: Number of cells that are tested: of 30 units or more in each variant, with an effect.
-        scale: Of Q, its p-values and I²: `lift` (one relative effect in all cells), or
-            `difference` (one difference) where values of control are near zero or negative.
-        p_adjusted: Holm over all metrics, variants and segments.
+        cells: Number of cells tested: those with an effect and at least 30 units in each variant.
+        scale: Scale of Q, its p-values and I²: `lift` (one relative effect in all cells), or
+            `difference` (one difference) if values of control are near zero or negative.
+        p_adjusted: P-value after Holm over all metrics, variants and segments.
         i_squared: Share of the variation between cells that is not noise.
-        p_value_difference: Of one difference in all cells, in the metric's unit.
-        within: Part of the overall difference due to differences within cells.
-        mix: Part due to the variants' different mixes of cells.
-        mix_p_value: Of the same mix in both variants.
-        reversal_p_value: That `within` and the overall difference differ from zero with opposite
-            signs (Simpson's paradox); 1 where their signs agree.
-        reversed: Whether they do, after Holm over all metrics, variants and segments.
-        cells_left_out: Number of the other cells. `within` and `mix` are of all units: there the
-            cells of fewer units count together as one.
+        p_value_difference: P-value of the same difference, in the metric's unit, in all cells.
+        within: Part of the overall difference that is due to differences within cells.
+        mix: Part that is due to the variants' different mixes of cells.
+        mix_p_value: P-value of the same mix in both variants.
+        reversal_p_value: Small if `within` and the overall difference surely have opposite signs
+            (Simpson's paradox); 1 if their signs agree.
+        reversed: Whether the signs are opposite, after Holm over all metrics, variants and
+            segments.
+        cells_left_out: Number of cells not tested. In `within` and `mix`, which cover all units,
+            the cells with fewer than 30 units count together as one cell.
     """
 
     segment: str
@@ -194,11 +194,11 @@ class SegmentContrast(OfVariant):
     """The effect in one cell of a segment against the effect in all others.
 
     Attributes:
-        scale: Of the p-values: `lift`, or `difference` where a value is not positive.
+        scale: Scale of the p-values: `lift`, or `difference` if a value is not positive.
         difference: The cell's difference minus that of the rest, in the metric's unit.
         lift: (1 + the cell's lift) / (1 + that of the rest) − 1; None without a lift.
-        p_value: Two-sided, of the same effect in the cell and the rest.
-        p_adjusted: Holm over the cells of the segment.
+        p_value: Two-sided p-value of the same effect in the cell and in the rest.
+        p_adjusted: P-value after Holm over the cells of the segment.
     """
 
     segment: str
@@ -215,14 +215,16 @@ class SegmentContrast(OfVariant):
 
 
 class Adjustment(OfVariant):
-    """One row of the scorecard without variance reduction and caps, and what they changed.
+    """A scorecard row without variance reduction and caps, and their effect.
 
     Attributes:
-        method: `cuped`, `regression` or `stratify`; `cap`; or both, as in `cap+cuped`.
-        theta: Coefficient of each covariate: the value before, for ratios also the denominator
-            before, further covariates and, if some units are new, being new. For a regression,
-            first control's coefficients, then how much the variant's differ. Strata have none.
-        cap: Cap on the values of the numerator, or of a mean.
+        method: `cuped`, `regression`, `stratify` or `cap`, or a cap with one of the others, as in
+            `cap+cuped`.
+        theta: Coefficient of each covariate, in order: the value before; for ratios, the
+            denominator before; further covariates; if some units are new, an indicator of new
+            units. A regression has first control's coefficients, then the variant's minus
+            control's. Strata have none.
+        cap: Largest value kept of the numerator, or of a mean; larger ones are cut to it.
     """
 
     method: str
@@ -240,9 +242,9 @@ class Boundary(OfVariant):
     """The boundary of a row of the scorecard at this look, if there are several looks.
 
     Attributes:
-        information: Share of the plan; without a plan, the information as a multiple of that at
-            the first look.
-        boundary: Critical value of abs(z) at this look, unadjusted for other metrics.
+        information: Share of the planned information; without a plan, the information as a multiple
+            of that at the first look.
+        boundary: Critical value of abs(z) at this look, not adjusted for other metrics.
     """
 
     information: float
@@ -256,9 +258,10 @@ class RangeRow(OfVariant):
 
     Attributes:
         value: The variant's value, unadjusted, with its interval at the look of the row. The
-            guardrail holds where the interval lies within the range (two one-sided tests;
-            Schuirmann 1987).
-        p_value: Two-sided, of a value that is no farther out than the nearer bound; 1 inside.
+            guardrail holds if the interval lies within the range (two one-sided tests; Schuirmann
+            1987).
+        p_value: Two-sided p-value of a true value at the nearer bound, if the value is outside the
+            range; 1 if it is inside.
     """
 
     low: float
@@ -280,7 +283,7 @@ class FamilyInterval(OfVariant):
 
 
 class CutSplit(OfVariant):
-    """A difference split into what changed within the cells of a cut, and what their mix did.
+    """A difference split into changes within a cut's cells and of their mix.
 
     Both parts are the mean over the two orders in which they can change, and sum to the difference.
     `metric` is a ratio of sums over impressions; `cells` counts small ones too.
@@ -327,7 +330,7 @@ class Spread(Frozen):
 
 
 class AucBin(Frozen):
-    """Units whose own AUC lies in [low, high), and their impressions; 1 is in the last bin."""
+    """Units with an AUC in [low, high), and their impressions; 1 is in the last."""
 
     low: float
     high: float
@@ -336,9 +339,9 @@ class AucBin(Frozen):
 
 
 class WithoutAuc(Frozen):
-    """Units of a variant that GAUC leaves out for one reason, and their impressions with a score.
+    """Units that GAUC leaves out for one reason, and their impressions.
 
-    Of a single impression the reason is always `single_impression`.
+    For a unit with a single impression the reason is always `single_impression`.
     """
 
     reason: Fate
@@ -348,12 +351,12 @@ class WithoutAuc(Frozen):
 
 
 class UnitAucs(Frozen):
-    """How the AUCs of single units, whose weighted mean is GAUC, are distributed in a variant.
+    """The distribution of unit AUCs in a variant; their weighted mean is GAUC.
 
     Attributes:
-        impressions: Of units with an AUC, with a score: the weights of GAUC.
-        bins: By AUC, ascending; bins without units are not there.
-        without: Units that have none, by reason.
+        impressions: Impressions with a score of the units that have an AUC: the weights of GAUC.
+        bins: Bins of the AUC, ascending; bins without units are left out.
+        without: Units without an AUC, by reason.
     """
 
     variant: str
@@ -367,8 +370,10 @@ class CatalogueUse(Frozen):
     """How impressions of a variant spread over the catalogue.
 
     Attributes:
-        gini: Of all its impressions over all items; that of the scorecard is at equal traffic.
-        coverage: Expected share of the catalogue shown to so many units drawn from the variant.
+        gini: Gini coefficient of the variant's impressions over all items. The scorecard compares
+            variants at equal traffic instead.
+        coverage: Expected share of the catalogue shown to a given number of units drawn from the
+            variant.
         item_shares: Shares of the items, least shown first.
         impression_shares: Share of the impressions that these items have: the Lorenz curve.
     """

@@ -1,4 +1,4 @@
-"""Write numbers as people read them; the interval decides how many digits are shown.
+"""Format numbers for people, with digits set by the interval.
 
 All text is ASCII; `typographic` turns it into what a page shows.
 """
@@ -13,14 +13,14 @@ from abeval.results.effects import Row
 MISSING = "n/a"
 UNBOUNDED = "unbounded"
 RATE_UNITS = frozenset({"share", "rate"})
-"""Units of fractions, shown in per cent; their differences in percentage points."""
+"""Units of fractions, shown in percent; their differences in percentage points."""
 
+# Decimals that an end near zero may add, to show on which side it lies.
 _MORE_PLACES = 2
-"""Decimals that an end beside zero may add; beyond them it shows its sign alone."""
 
 
 class Shown(NamedTuple):
-    """An effect ready to print: the same decimals in all numbers; a unit with its leading space.
+    """A formatted effect: equal decimals in all numbers, and a unit.
 
     Without an effect it is false, and its text says so.
     """
@@ -54,12 +54,12 @@ class Shown(NamedTuple):
 
     @property
     def span(self) -> str:
-        """Return the interval in words."""
+        """Return the interval as text, from low to high."""
         return f"from {self.low} to {self.high}{self.unit}"
 
 
 def lift(value: float | None, low: float | None, high: float | None) -> Shown:
-    """Write a relative effect in per cent; false without a value.
+    """Format a relative effect in percent; false without a value.
 
     Example:
         >>> lift(0.021345, 0.00912, 0.03357).text
@@ -71,7 +71,7 @@ def lift(value: float | None, low: float | None, high: float | None) -> Shown:
 
 
 def difference(value: float | None, low: float | None, high: float | None, unit: str = "") -> Shown:
-    """Write an absolute effect in the metric's unit; of a rate, in percentage points.
+    """Format an absolute effect in the metric's unit; rates in points.
 
     Example:
         >>> difference(0.0423, -0.0112, 0.0958).text
@@ -87,13 +87,14 @@ def difference(value: float | None, low: float | None, high: float | None, unit:
 
 
 def digits(values: Iterable[float | None], unit: str = "") -> int:
-    """Count the significant digits, at least 3, that tell all of some values apart.
+    """Return the significant digits, at least 3, that distinguish all values.
 
     Example:
         >>> digits([0.4467, 0.4379], "share"), digits([0.1057, 0.1056, 0.112], "share")
         (3, 4)
     """
     different = {value for value in values if value is not None}
+    # A double has 15 significant digits.
     for enough in range(3, 16):
         if len({mean(value, unit, enough) for value in different}) == len(different):
             break
@@ -101,7 +102,7 @@ def digits(values: Iterable[float | None], unit: str = "") -> int:
 
 
 def pair(control: float | None, treatment: float | None, unit: str = "") -> tuple[str, str]:
-    """Write two values to 3 significant digits, or to as many as distinguish them.
+    """Format two values with as many digits as distinguish them, at least 3.
 
     Example:
         >>> pair(0.4467, 0.4379, "share"), pair(21.9283, 21.9311, "s")
@@ -112,7 +113,7 @@ def pair(control: float | None, treatment: float | None, unit: str = "") -> tupl
 
 
 def mean(value: float | None, unit: str = "", digits: int = 3) -> str:
-    """Write a value to some significant digits, with its unit.
+    """Format a value to some significant digits, with its unit.
 
     Example:
         >>> mean(0.04234), mean(12345.6, "s"), mean(None)
@@ -128,9 +129,9 @@ def mean(value: float | None, unit: str = "", digits: int = 3) -> str:
 def estimate(
     value: float | None, low: float | None, high: float | None, places: int = 0
 ) -> tuple[str, str]:
-    """Write a value and its interval, which decides the digits; 3 significant ones without.
+    """Format a value and its interval, with digits set by the interval.
 
-    `places` are the fewest decimals, such as those of a value beside it.
+    `places` is the least number of decimals, for example the number that a value next to it has.
 
     Example:
         >>> estimate(0.48461, 0.47322, 0.496), estimate(0.12345, None, None)
@@ -143,7 +144,7 @@ def estimate(
 
 
 def interval_places(low: float | None, high: float | None) -> int:
-    """Count the decimals that an interval asks for; 0 without one.
+    """Return the decimals that an interval needs; 0 without one.
 
     Example:
         >>> interval_places(0.47322, 0.496), interval_places(None, None)
@@ -155,7 +156,7 @@ def interval_places(low: float | None, high: float | None) -> int:
 
 
 def margin(size: float, relative: bool, unit: str = "") -> str:
-    """Write a margin as the experiment file states it.
+    """Format a margin as the experiment file states it.
 
     Example:
         >>> margin(0.02, True), margin(0.005, False, "share"), margin(1.5, False, "s")
@@ -167,7 +168,7 @@ def margin(size: float, relative: bool, unit: str = "") -> str:
 
 
 def within(low: float, high: float) -> str:
-    """Write the range of a guardrail as the experiment file states it.
+    """Format the range of a guardrail as the experiment file states it.
 
     Example:
         >>> within(0.9, 1.1)
@@ -177,7 +178,7 @@ def within(low: float, high: float) -> str:
 
 
 def p_value(p: float | None) -> str:
-    """Write a p-value to 3 decimals, never a bare zero.
+    """Format a p-value to 3 decimals, never as a bare zero.
 
     Example:
         >>> p_value(0.03154), p_value(0.0002), p_value(None)
@@ -189,17 +190,18 @@ def p_value(p: float | None) -> str:
 
 
 def p_of(z: float, digits: int = 3) -> str:
-    """Write the two-sided p-value of a z, or of a boundary of z.
+    """Format the two-sided p-value of a z, or of a boundary of z.
 
     Example:
         >>> p_of(1.96), p_of(-7.0, 2)
         ('0.05', '2.6e-12')
     """
+    # erfc keeps digits where 1 − Φ would cancel them.
     return f"{math.erfc(abs(z) / math.sqrt(2)):.{digits}g}"
 
 
 def number(value: float | None, form: str) -> str:
-    """Write a number in a format, and nothing where there is none.
+    """Format a number; empty if there is none.
 
     Example:
         >>> number(0.12345, ".2g"), number(None, ".2g")
@@ -209,7 +211,7 @@ def number(value: float | None, form: str) -> str:
 
 
 def count(number: int) -> str:
-    """Write a count with separated thousands.
+    """Format a count with thousands separators.
 
     Example:
         >>> count(20000000)
@@ -219,7 +221,7 @@ def count(number: int) -> str:
 
 
 def percent(fraction: float) -> str:
-    """Write a share of a whole, to one decimal at most.
+    """Format a share in percent, to one decimal at most.
 
     Example:
         >>> percent(0.5), percent(0.333333)
@@ -229,7 +231,7 @@ def percent(fraction: float) -> str:
 
 
 def level(alpha: float) -> str:
-    """Write the confidence level of an interval.
+    """Format the confidence level of an interval.
 
     Example:
         >>> level(0.05), level(0.001)
@@ -239,12 +241,13 @@ def level(alpha: float) -> str:
 
 
 def decimals(half_width: float) -> int:
-    """Count the decimals that show 2 significant digits of an interval's half-width.
+    """Return the decimals that show 2 significant digits of a half-width.
 
     Example:
         >>> decimals(1.22), decimals(0.0535), decimals(0.0996), decimals(340.0)
         (1, 3, 2, 0)
     """
+    # Rounded to 2 digits first, so that 0.0996 counts as 0.10.
     return max(0, 1 - int(f"{half_width:.1e}".partition("e")[2]))
 
 
@@ -264,7 +267,7 @@ _WORDS = frozenset({"all", "better", "both", "draft", "nobody", "none", "other",
 
 
 def named(name: str) -> str:
-    """Write a name inside a sentence: in quotes where it could be read as words of it.
+    """Quote a name in a sentence if it could be read as other words.
 
     Example:
         >>> named("ctr"), named("same"), named("click rate")
@@ -275,12 +278,13 @@ def named(name: str) -> str:
 
 
 def typographic(text: str) -> str:
-    """Give the numbers of a text a true minus and thin spaces between thousands.
+    """Replace hyphens and commas in numbers by true minus and thin spaces.
 
     Example:
         >>> typographic("-1,234.5 on 2022-04-24") == "\u22121\u202f234.5 on 2022-04-24"
         True
     """
+    # A hyphen before a digit is a minus, unless it stands in a word or a date.
     minus = re.sub(r"(?<![\w.)\]-])-(?=\d)", "\u2212", text)
     return re.sub(r"(?<=\d),(?=\d{3}(?!\d))", "\u202f", minus)
 
@@ -302,6 +306,7 @@ def _places(value: float, low: float | None, high: float | None) -> int:
         width = (high - low) / 2
     else:
         width = max((abs(value - end) for end in (low, high) if end is not None), default=0.0)
+    # An interval of width 0 has no digits: use the value's.
     width = width or abs(value)
     places = min(decimals(width), 15) if width > 0 else 1
     # An end beside zero is on one side of it: as many decimals as show on which.
@@ -325,7 +330,9 @@ def _signed(value: float | None, places: int, sign: str) -> str:
 def _significant(value: float, digits: int) -> str:
     if value == 0:
         return "0"
+    # The exponent after rounding: 9.996 has that of 10.0.
     exponent = int(f"{value:.{digits - 1}e}".partition("e")[2])
+    # Zeros after the point would hide the digits.
     if exponent < -6:
         return f"{value:.{digits - 1}e}"
     return f"{value:,.{max(0, digits - 1 - exponent)}f}"
@@ -336,7 +343,7 @@ def _after(unit: str) -> str:
 
 
 def effect(row: Row, unit: str) -> Shown:
-    """Write the effect of a row: its lift, or its difference if the lift has no bounds."""
+    """Format a row's effect: its lift, or its difference if unbounded."""
     relative = lift(row.lift, row.lift_low, row.lift_high)
     if relative and None not in (row.lift_low, row.lift_high):
         return relative
@@ -345,7 +352,7 @@ def effect(row: Row, unit: str) -> Shown:
 
 
 def either_way(lift: float | None) -> str:
-    """Write a relative effect of either sign.
+    """Format a relative effect of either sign.
 
     Example:
         >>> either_way(0.0953)

@@ -1,4 +1,4 @@
-"""Hold a history of experiments, and what it says: predictions, sensitivity, what was gained.
+"""Hold a history of experiments, and what it says about metrics.
 
 `low` and `high`, `X_low` and `X_high` are the ends of an interval, of a share Wilson's (1927).
 `reason` says why numbers are missing, else it is None.
@@ -21,15 +21,17 @@ class HistoryRow(Frozen, kw_only=True):
     """One metric of one variant in one experiment, as the history file keeps it.
 
     Attributes:
-        source: The result that it comes from: `analysis`, `replay`, `agreement`, `preferences`.
-        digest: Of the content of that result, and of what was said of it when it was added.
-        control: The variant, or the model, that it is compared with.
-        side: `online`; `offline` of what is known before an A/B test, preferences among it.
-        traffic: The variant whose traffic a metric of a replay is of, or `pooled`; else None.
-        direction: Which way is better: `increase`, `decrease`, `toward VALUE`, or None.
-        scale: Of the effect: `lift` (a fraction of control) or `difference`.
-        se: Standard error of the effect, from its interval.
-        units: Units of the variant; of a replay, of the traffic.
+        source: Kind of result that the row comes from: `analysis`, `replay`, `agreement`,
+            `preferences`.
+        digest: Hash of that result's content and of what was stated when it was added.
+        control: The variant, or the model, that `variant` is compared with.
+        side: `offline` for what is known before an A/B test, such as preferences; else `online`.
+        traffic: For a replay: the variant on whose traffic the metric was computed, or `pooled`.
+            Else None.
+        direction: Which way is better: `increase`, `decrease` or `toward VALUE`; None if not known.
+        scale: Scale of the effect: `lift` (a fraction of control) or `difference`.
+        se: Standard error of the effect, derived from its interval.
+        units: Units of the variant; for a replay, of the traffic.
         shipped: Whether the variant was shipped: by the verdict, or as stated when it was added.
     """
 
@@ -64,9 +66,10 @@ class HistoryRow(Frozen, kw_only=True):
 
 
 class AddedSource(Frozen):
-    """One result that was added, its rows, and those that they took the place of.
+    """One result that was added, with its rows and those it replaced.
 
-    No statistic uses rows `without_effect`: those without an effect that has a standard error.
+    `without_effect` counts rows without an effect or without its standard error. No statistic uses
+    them.
     """
 
     source: Source
@@ -90,7 +93,7 @@ class Added(Tabled[AddedSource]):
 HISTORY_SCHEMA_VERSION = "1"
 
 FEWEST = 5
-"""Experiments below which nothing is said of a metric, or of two together: `too_few_units`."""
+"""With fewer experiments nothing is said about a metric: `too_few_units`."""
 
 
 class Sensitivity(Frozen, kw_only=True):
@@ -98,7 +101,7 @@ class Sensitivity(Frozen, kw_only=True):
 
     Attributes:
         measure: The metric.
-        moved: Effects whose p-value is below alpha.
+        moved: Number of effects whose p-value is below alpha.
         spread: Standard deviation of true effects; None with a `reason`.
         signal: Share of true effects in the variance of the estimates.
     """
@@ -117,22 +120,24 @@ class Sensitivity(Frozen, kw_only=True):
 
 
 class Prediction(Frozen, kw_only=True):
-    """How true effects on a metric go together with those on another that is known before.
+    """How true effects on an offline metric predict those on an online one.
 
     Effects are turned so that more is better, by the direction of either metric.
 
     Attributes:
         predictor: The offline metric.
         target: The online metric.
-        correlation: Correlation of true effects, corrected for noise in both; None with a `reason`.
-        slope: True effect on the target by one of the predictor.
+        correlation: Correlation of the true effects, corrected for noise in both metrics; None with
+            a `reason`.
+        slope: True effect on the target per unit of true effect on the predictor.
         step: A typical gain of the predictor: the median size of its effects.
         chance: Probability that the true effect on the target is a gain, after one of `step`.
         chance_loss: Probability of a gain after a loss of `step`.
-        base: Share of past effects on the target that were gains, by its estimate.
-        explained: Share of the squared error of a prediction that the predictor takes away, of
-            experiments that were left out; below zero where it does harm.
-        quality: Correlation of an estimate of the predictor with the true effect on the target.
+        base: Share of past experiments whose estimated effect on the target was a gain.
+        explained: Share of the squared prediction error that the predictor removes, in experiments
+            left out of the fit; negative if it does harm.
+        quality: Correlation between the estimated effect on the predictor and the true effect on
+            the target.
     """
 
     predictor: str
@@ -163,11 +168,11 @@ class Choice(Frozen):
     """The predictor of a target that does best on experiments left out.
 
     Attributes:
-        experiments: Experiments that have the target and all these predictors.
-        best: The one with the largest gain; None if none beats no predictor at all.
-        chosen: Experiments without which it is still the best.
-        gain: Share of the squared error that the choice takes away, of experiments that had no
-            part in it.
+        experiments: Number of experiments that have the target and all these predictors.
+        best: The predictor with the largest gain; None if none is better than no predictor.
+        chosen: Number of experiments that, left out alone, leave `best` the best.
+        gain: Share of the squared error that the choice removes, in experiments that had no part in
+            it.
     """
 
     target: str
@@ -180,7 +185,7 @@ class Choice(Frozen):
 
 
 class HistoryEffect(Frozen):
-    """One effect, as it was measured and as the others let one expect it.
+    """One effect, as measured and as shrunk by past effects.
 
     It is shrunk by the spread of past effects; not without a prior, as for offline metrics.
     """
@@ -200,7 +205,7 @@ class HistoryEffect(Frozen):
 
 
 class Gained(Frozen):
-    """What the shipped variants gained together on a metric: lifts added up, and shrunken ones."""
+    """Total gain of the shipped variants on a metric, naive and shrunk."""
 
     metric: str
     shipped: int

@@ -11,18 +11,20 @@ from abeval.views import view
 
 
 class PreferenceRow(Frozen):
-    """How much more of what users did is credited to a ranker than to another.
+    """How much more credit a ranker has than another one.
 
     Attributes:
-        base: The ranker it is compared with.
+        base: The ranker that `ranker` is compared with.
         units: Units whose actions were credited to either.
-        preference: (credit − credit of the base) / (both), from −1 to 1; `low` and `high` are the
-            ends of its interval. None where `reason` says why.
-        p_adjusted: Holm over goals × pairs of rankers; None of other metrics.
-        won: Units that have more credit for the ranker; `lost`, for the base.
-        lists_won: Lists, likewise; None of events after the list.
-        units_needed: Units, with credit, that show a preference of this size in 80 % of tests.
-        few_units_decide: Whether one unit has more than a tenth of all credit.
+        preference: (credit − credit of the base) / (sum of both), from −1 to 1; `low` and `high`
+            are the ends of its interval. None with a `reason`.
+        p_adjusted: P-value after Holm over goals × pairs of rankers; None for other metrics.
+        won: Units with more credit for the ranker; `lost`: with more credit for the base.
+        lists_won: Lists with more credit for the ranker; `lists_lost`: for the base. None for
+            events that happen after the list.
+        units_needed: Units with credit that are needed to detect a preference of this size with 80
+            % power.
+        few_units_decide: Whether one unit has more than a tenth of all credit, so that it decides.
     """
 
     metric: str
@@ -53,7 +55,7 @@ class PreferenceRow(Frozen):
 
     @property
     def shown(self) -> str:
-        """Write the preference with its interval, in percent of all credit, or why there is none.
+        """Format the preference with its interval; empty without one.
 
         Example:
             >>> counts = 900, 475.0, 525.0, 300, 250, 350, 9, 8, 7
@@ -62,6 +64,7 @@ class PreferenceRow(Frozen):
             >>> row.shown
             '+5.0% [+1.0%, +10.0%]'
         """
+        # A preference is a share of credit, so it is formatted as a lift.
         value, low, high = self.preference, self.low, self.high
         return written.text if (written := fmt.lift(value, low, high)) else ""
 
@@ -74,7 +77,8 @@ class InterleavingResult(Tabled[PreferenceRow], PageRecord):
 
     Attributes:
         method: How lists were drafted.
-        alike: Impressions of items that all rankers would have shown there; they count for none.
+        alike: Impressions of items that all rankers would have shown there; they count for no
+            ranker.
     """
 
     ROWS: ClassVar = ("preferences", "metric", "ranker", "base")
@@ -93,7 +97,7 @@ class InterleavingResult(Tabled[PreferenceRow], PageRecord):
 
     @property
     def questions(self) -> tuple[str, ...]:
-        """Return what nobody has answered yet; with any, this is a draft that decides nothing."""
+        """Return open questions; a result with any is a draft."""
         return self.experiment.questions
 
     @property

@@ -12,9 +12,9 @@ class OffPolicyRow(Frozen):
     """The value of one estimator, or the reason why there is none.
 
     Attributes:
-        value: Clicks (rewards) per impression that the policy would have had; None if refused.
-        z: Against the realised value: `(value − realised) / sqrt(se² + se_realised²)`.
-        reason: Code of why the value or its interval is missing, else None.
+        value: Estimated clicks (rewards) per impression under the policy; None if refused.
+        z: Distance from the realised value: `(value − realised) / sqrt(se² + se_realised²)`.
+        reason: Code that says why the value or its interval is missing; else None.
     """
 
     estimator: str
@@ -32,12 +32,12 @@ class Support(Frozen):
     """How well the log supports the policy.
 
     Attributes:
-        mean_weight: Mean weight, 1 if the propensities are right.
-        mean_weight_p: Two-sided p-value of a mean of 1.
-        ess: Effective sample size of the impressions; `ess_units`, of the units.
-        accepted: Rows that rejection sampling would keep on average.
-        unsupported: Share of the policy's probability on items never shown at the position; None
-            if the policy is a column.
+        mean_weight: Mean weight; about 1 if the propensities are right.
+        mean_weight_p: Two-sided p-value of a mean weight of 1.
+        ess: Effective sample size in impressions; `ess_units`: in units.
+        accepted: Mean number of rows that rejection sampling would keep.
+        unsupported: Share of the policy's probability that is on items never shown at the position;
+            None if the policy is a column.
     """
 
     rows: int

@@ -9,16 +9,18 @@ class Plan(Frozen):
     """The units and days that one metric needs.
 
     Attributes:
-        baseline: Its value in control, after the days of the plan.
-        sd: Standard deviation between units then, of the value or of the linearised ratio; after
-            CUPED, strata or caps where the experiment uses them.
-        mde: Smallest relative effect detected with `power`: the one requested, or that of `days`.
-            Of a guardrail with a margin, the loss that is ruled out with `power` if nothing moves:
-            its margin, or that of `days`.
-        days: Days that this needs at the traffic of the log, from the start of the period.
-        clusters: Where clusters were randomised: so many in all would do in the days of the log.
-        units_test: Of lists that rankers share, whose `units` see both and whose `mde` is a
-            preference: units of both variants of an A/B test that finds the same difference.
+        baseline: The metric's value in control, after the days of the plan.
+        sd: Standard deviation between units after these days, of the value or of the linearised
+            ratio. It includes CUPED, strata or caps if the experiment uses them.
+        mde: Smallest relative effect detected with `power`: the requested one, or the one that
+            `days` allow. For a guardrail with a margin: the loss ruled out with `power` if nothing
+            moves, which is its margin, or the one that `days` allow.
+        days: Days needed at the traffic of the log, from the start of the period.
+        clusters: If clusters were randomised: the total number of clusters that suffices in the
+            days of the log.
+        units_test: For interleaved lists only: units in both variants of an A/B test that detects
+            the same difference. There `mde` is a preference, and every one of `units` sees both
+            rankers.
     """
 
     metric: str
@@ -35,14 +37,14 @@ class Plan(Frozen):
 
 
 class DecisionPlan(Frozen):
-    """How often an experiment ends in each decision, with all of its goals and guardrails.
+    """How often an experiment ends in each decision.
 
     Attributes:
-        looks: Number of planned looks at which it may end; 1 for one look at the end.
-        mde: Relative effect on every goal, in its good direction; no guardrail moves.
-        ship_one: How often it ships where the first goal alone has the effect.
-        ship_none: How often it ends in ship where nothing moves.
-        stop_none: How often it ends in do not ship where nothing moves.
+        looks: Number of planned looks at which the experiment may end; 1 for one look at the end.
+        mde: Assumed relative effect on every goal, in its good direction; no guardrail moves.
+        ship_one: How often it ends in ship if only the first goal has the effect.
+        ship_none: How often it ends in ship if nothing moves.
+        stop_none: How often it ends in do not ship if nothing moves.
     """
 
     goals: int
@@ -60,7 +62,7 @@ class DecisionPlan(Frozen):
 
 
 class Plans(Tabled[Plan]):
-    """The plans of several metrics, at one level and power, and of the decision on all of them."""
+    """The plans of several metrics, and of the decision on all of them."""
 
     ROWS: ClassVar = ("plans", "metric")
 
@@ -73,14 +75,14 @@ class Plans(Tabled[Plan]):
 
 
 class MetricOutlook(Frozen):
-    """The smallest effect of one metric after any number of days, with the power of the plan.
+    """The smallest detectable effect of one metric, by number of days.
 
     Attributes:
-        days: Days of the log; None where it has no time.
-        points: Days → relative effect that could be seen then.
-        target: The margin of a guardrail; of another metric, a round effect smaller than `mde`.
-        target_days: Days until it could be seen, from the start; None beyond a thousand.
-        target_units: Units of all variants by then.
+        days: Days of the log; None if it has no time.
+        points: Number of days → relative effect that can be detected after them.
+        target: Effect to detect: the margin of a guardrail, or a round effect smaller than `mde`.
+        target_days: Days from the start until `target` can be detected; None beyond a thousand.
+        target_units: Units of all variants after `target_days`.
     """
 
     metric: str
@@ -95,14 +97,14 @@ class MetricOutlook(Frozen):
 
     @property
     def more_days(self) -> float | None:
-        """Return the days from now until the target could be seen; None where it cannot be."""
+        """Return the days until the target is detectable; None if never."""
         if self.days is None or self.target_days is None:
             return None
         return max(self.target_days - self.days, 0.0)
 
 
 class PowerOutlook(Frozen):
-    """What the goals and guardrails of an experiment can still show, at one level and power.
+    """What goals and guardrails can still detect, at one level and power.
 
     `next_look` is the next of the planned looks: a day (ISO), or a number of units.
     """
@@ -118,6 +120,7 @@ class PowerOutlook(Frozen):
         return named(self.metrics, metric, "metric")
 
     def of(self, metric: str, variant: str) -> MetricOutlook | None:
-        """Return the outlook of a row of the scorecard."""
+        """Return the outlook of a scorecard row."""
+        # Rows of diagnostics have no outlook.
         rows = (one for one in self.metrics if (one.metric, one.variant) == (metric, variant))
         return next(rows, None)

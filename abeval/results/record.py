@@ -1,4 +1,4 @@
-"""Share what the results have in common: JSON text, tables, and views of themselves."""
+"""Share what all results have: JSON, tables, and views of themselves."""
 
 import csv
 import hashlib
@@ -35,9 +35,10 @@ class Frozen:
 
 
 class Record(Frozen, repr=False):
-    """A result that can be written as JSON, and that displays itself as the terminal shows it."""
+    """A result that can be written as JSON, and displays as in the terminal."""
 
     def __init_subclass__(cls, **options: bool) -> None:
+        # A dataclass repr would hide the terminal's view.
         super().__init_subclass__(repr=False, **options)
 
     def to_dict(self) -> dict[str, Any]:
@@ -55,6 +56,7 @@ class Record(Frozen, repr=False):
 
     def _json(self, **form: Any) -> str:  # noqa: ANN401 (settings of json.dumps)
         values = self.to_dict()
+        # The digest covers all fields but itself.
         signed = {**values, DIGEST: hash_values(values)}
         return json.dumps(signed, ensure_ascii=False, allow_nan=False, **form)
 
@@ -71,7 +73,7 @@ class Record(Frozen, repr=False):
 
 
 class Tabled(Record, Generic[Row]):
-    """A result with main rows: those of the first name in `ROWS`, by the fields that follow it."""
+    """A result with main rows: the field that `ROWS` names first."""
 
     ROWS: ClassVar[tuple[str, ...]]
 
@@ -86,6 +88,7 @@ class Tabled(Record, Generic[Row]):
 
     def _frame(self, name: str) -> "pd.DataFrame":
         """Return the records of a field as a table."""
+        # The record type is the argument of `tuple[Kind, ...]`.
         (kind,) = (get_args(field.type)[0] for field in fields(self) if field.name == name)
         return frame(getattr(self, name), kind)
 
@@ -105,25 +108,26 @@ class DrawnRecord(PageRecord):
 
     @property
     def figures(self) -> "Mapping[tuple[str, ...], go.Figure]":
-        """Return its figures as plain Plotly figures, by part and metric: `["daily", "ctr"]`."""
+        """Return Plotly figures by part and metric, as in `["daily", "ctr"]`."""
         drawn: Mapping[tuple[str, ...], go.Figure] = view("figures")(self)
         return drawn
 
 
 def columns_of(kind: type[Any]) -> list[str]:
-    """Return the fields of a record in the order of its JSON: those of its `FIRST`, the others.
+    """List a record's fields in JSON order: those in `FIRST`, then the others.
 
     Example:
         >>> from abeval.results.effects import Numbers
         >>> columns_of(Numbers)[:4]
         ['units_control', 'units', 'control', 'treatment']
     """
+    # Dataclasses put inherited fields first; the published JSON does not.
     first = getattr(kind, "FIRST", ())
     return list(dict.fromkeys((*first, *(field.name for field in fields(kind)))))
 
 
 def plain(value: Any) -> Any:  # noqa: ANN401 (any field of any record)
-    """Return records as dictionaries, their fields in the order of the JSON."""
+    """Convert records to dictionaries, with fields in JSON order."""
     if is_dataclass(value) and not isinstance(value, type):
         return {name: plain(getattr(value, name)) for name in columns_of(type(value))}
     if isinstance(value, Mapping):
@@ -132,22 +136,23 @@ def plain(value: Any) -> Any:  # noqa: ANN401 (any field of any record)
 
 
 DIGEST = "digest"
-"""The field of JSON that tells whether the others are as they were written."""
+"""The JSON field that tells whether the other fields were changed."""
 
 
 def hash_values(values: Mapping[str, Any]) -> str:
-    """Return the digest of the fields of a JSON, in any order, form and spelling of numbers.
+    """Return a digest of JSON fields that ignores order and formatting.
 
     Example:
         >>> hash_values({"a": 1, "b": 0.5}) == hash_values({"b": 0.50, "a": 1.0})
         True
     """
+    # 1 and 1.0 are the same number in JSON.
     read = json.loads(json.dumps(values), parse_int=float)
     return hashlib.sha256(json.dumps(read, sort_keys=True).encode()).hexdigest()
 
 
 def read_back(raw: Mapping[str, Any], kind: type[Read], version: str | None) -> Read:
-    """Return a result from the fields of its JSON; `version` is None where the JSON has none.
+    """Read a result from its JSON fields; `version` None if it has none.
 
     Raises:
         ValueError: The JSON has another schema version, or other fields.
@@ -157,6 +162,7 @@ def read_back(raw: Mapping[str, Any], kind: type[Read], version: str | None) -> 
     if DIGEST in raw and raw[DIGEST] != hash_values(values):
         what = "its fields are not those that abeval wrote: it was edited or damaged"
         raise ExperimentError(what, "restore it, or write it again with abeval")
+    # Edited files were refused above, so the version can be believed.
     written = raw.get("schema_version")
     if version is not None and written != version:
         raise ValueError(f"schema version {written!r}, not {version!r}, which this abeval reads")
@@ -164,22 +170,24 @@ def read_back(raw: Mapping[str, Any], kind: type[Read], version: str | None) -> 
 
 
 def frame(rows: Sequence[Any], kind: type[Any]) -> "pd.DataFrame":
-    """Return one row per record, one column per field; the columns are there without rows, too."""
+    """Build a table, one row per record; it has its columns even without rows."""
     import pandas as pd
 
     return pd.DataFrame([plain(row) for row in rows], columns=columns_of(kind))
 
 
 def named(rows: Iterable[Row], key: str | tuple[str | None, ...], field: str, *more: str) -> Row:
-    """Return the first row whose field has a name, and further fields what else the key has.
+    """Return the first row that matches a name, and values of further fields.
 
-    The key is the name; or the name and values of `more`, of which None fits all rows.
+    The key is the name, or the name and values of the fields `more`; a value of None matches all
+    rows.
 
     Raises:
-        KeyError: There is none; it says which there are.
+        KeyError: No row matches; the message lists the rows that exist.
     """
     name, *values = (key,) if isinstance(key, str) else key
     wanted = [(f, value) for f, value in zip(more, values, strict=False) if value is not None]
+    # The other keys narrow the rows first, for the message below.
     fitting = [row for row in rows if all(getattr(row, f) == value for f, value in wanted)]
     for row in fitting:
         if getattr(row, field) == name:
@@ -189,7 +197,7 @@ def named(rows: Iterable[Row], key: str | tuple[str | None, ...], field: str, *m
 
 
 def csv_text(rows: Sequence[Any], kind: type[Any], without: Collection[str] = ()) -> str:
-    r"""Return records as CSV, whose texts no spreadsheet takes for a formula.
+    r"""Write records as CSV whose texts no spreadsheet takes for formulas.
 
     Texts that begin with `=`, `+`, `-`, `@`, a tab or a line end get an apostrophe before them;
     numbers stay as they are. Columns are the fields of the type, `without` some.
@@ -209,5 +217,6 @@ def csv_text(rows: Sequence[Any], kind: type[Any], without: Collection[str] = ()
 
 
 def _harmless(value: object) -> object:
+    # Spreadsheets run cells that begin like this.
     is_formula = isinstance(value, str) and value.startswith(("=", "+", "-", "@", "\t", "\r", "\n"))
     return f"'{value}" if is_formula else value

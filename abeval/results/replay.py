@@ -40,11 +40,11 @@ class Measured(OfModel):
     """The value of a metric on a traffic.
 
     Attributes:
-        value: The metric; None if it has no value, for `reason`.
-        low: Lower end of its interval, clustered by unit; of a share with few hits or few misses,
-            and one request a unit, Wilson's (1927).
-        units: Units in the traffic.
-        counted: The denominator: requests, impressions, clicks, pairs, lists or units.
+        value: The metric; None if it has no value, and `reason` says why.
+        low: Lower end of the interval, clustered by unit. A share with few hits or few misses, and
+            one request per unit, has Wilson's interval (1927).
+        units: Number of units in the traffic.
+        counted: What the denominator counts: requests, impressions, clicks, pairs, lists or units.
     """
 
     value: float | None
@@ -55,7 +55,7 @@ class Measured(OfModel):
 
 
 class ReplayRow(Measured):
-    """The value of a metric, and the requests, units or rows that its definition leaves out."""
+    """A metric's value, and what its definition leaves out."""
 
     left_out: tuple[tuple[str, int], ...]
     reason: str | None
@@ -100,11 +100,12 @@ class ReplayPart(Frozen):
     """A part of the log: rows for which an expression is true.
 
     Attributes:
-        name: The `traffic` of its rows.
-        where: The expression.
-        of: Whose columns it reads: `log`, or of lists and a ground truth `truth` or `run`.
-        units: Units with such a row.
-        coverage: How much of the part has scores of each model.
+        name: Name of the part; result rows have it as `traffic`.
+        where: The expression that selects the rows.
+        of: Table whose columns the expression reads: `log`; for lists and a ground truth, `truth`
+            or `run`.
+        units: Number of units with such a row.
+        coverage: For each model, how much of the part has scores.
     """
 
     name: str
@@ -115,7 +116,7 @@ class ReplayPart(Frozen):
 
 
 class JudgedShare(Frozen):
-    """How many items of a model's lists nobody judged, of the whole or of the part of this name."""
+    """How many items of a model's lists nobody judged, overall or in a part."""
 
     model: str
     part: str
@@ -153,8 +154,8 @@ class CurvePoint(Frozen):
 class Curve(OfModel):
     """A metric, by its id without a cut-off, at every cut-off from 1 on.
 
-    `elbow` is the cut-off after which the gain levels off; None without one. `mean` is that of the
-    points, with its interval; of DCG it is MDCG.
+    `elbow` is the cut-off after which the gain levels off; None without one. `mean` is the mean
+    over the points, with its interval; for DCG it is MDCG.
     """
 
     points: tuple[CurvePoint, ...]
@@ -192,11 +193,11 @@ class ReplayResult(Tabled[ReplayRow], DrawnRecord):
     judged: tuple[JudgedShare, ...] = ()
 
     def row(self, metric: str, model: str | None = None, traffic: str | None = None) -> ReplayRow:
-        """Return the first row of a metric, and of a model and a traffic if they are named."""
+        """Return the first row of a metric, and of a model and traffic if given."""
         return self[metric, model, traffic]
 
     def pair(self, metric: str, traffic: str | None = None) -> PairRow:
-        """Return the first comparison of a metric, on a traffic if it is named."""
+        """Return the first comparison on a metric, and on a traffic if given."""
         return named(self.pairs, (metric, traffic), "metric", "traffic")
 
     def pairs_frame(self) -> "pd.DataFrame":
@@ -208,7 +209,9 @@ Row = TypeVar("Row", ReplayRow, PairRow)
 
 
 def of_metrics(result: ReplayResult, metrics: Sequence[str]) -> ReplayResult:
-    """Return the result that a replay of these metrics alone has, of one without curves.
+    """Keep only some metrics, as if they alone had been replayed.
+
+    Only of a result without curves.
 
     Rows are in the order of the metrics; those that the result does not have are left out.
     """
@@ -223,8 +226,9 @@ def of_metrics(result: ReplayResult, metrics: Sequence[str]) -> ReplayResult:
 
 
 def _ordered(rows: Sequence[Row], places: Mapping[str, int], *keys: str) -> tuple[Row, ...]:
-    """Order the rows of some metrics within each group."""
+    """Sort the rows of some metrics within each group."""
     group = attrgetter(*keys)
+    # Groups keep the order of their first rows.
     groups = {key: place for place, key in enumerate(dict.fromkeys(map(group, rows)))}
     kept = (row for row in rows if row.metric in places)
     return tuple(sorted(kept, key=lambda row: (groups[group(row)], places[row.metric])))

@@ -1,4 +1,4 @@
-"""Hold all results of one experiment, as its page shows them, and read results from JSON."""
+"""Hold all results of one experiment, and read results from JSON."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -22,7 +22,7 @@ from abeval.views import view
 
 
 class InputFile(Frozen):
-    """A file that was read: its path as the experiment file's folder sees it, its size in bytes.
+    """An input file: its path relative to the experiment file, and its size.
 
     `rows` is None where it is not cheap to know: large text, databases.
     """
@@ -35,7 +35,7 @@ class InputFile(Frozen):
 
 
 class Provenance(Frozen):
-    """The entries of the experiment file as TOML, the inputs, the SQL by name, the versions."""
+    """The experiment file, inputs, queries and versions behind a study."""
 
     experiment: str
     inputs: tuple[InputFile, ...]
@@ -47,9 +47,9 @@ _AGAIN = "write it again with this version of abeval"
 
 
 class Kind(NamedTuple):
-    """A kind of result: the field of a `Study` that holds it, and a field that only its JSON has.
+    """A kind of result: its field in a `Study`, and a field unique to its JSON.
 
-    `version` is that of its JSON that is read; None where the JSON has none.
+    `version` is the version of its JSON that can be read; None where the JSON has none.
     """
 
     field: str
@@ -67,6 +67,7 @@ PREFERENCES = Kind("", "preferences", InterleavingResult, INTERLEAVING_SCHEMA_VE
 KINDS = (ANALYSIS, TIME, REPLAY, AA, AGREEMENT)
 
 
+# The command that writes a JSON with this field; earlier fields are tried first.
 _WRITERS = {
     **{"scorecard": "analyze", "stability": "windows", "coverage": "replay", "histograms": "aa"},
     **{"causes": "agree", "provenance": "analyze --report", "realised": "off-policy"},
@@ -74,11 +75,10 @@ _WRITERS = {
     **{"family": "analyze --pairs", "trust": "analyze --checks"},
     **{"predictions": "history report", "sources": "history add"},
 }
-"""A field that only one kind of JSON has, once those before it have not → the command."""
 
 
 class Wanted(NamedTuple):
-    """Which results a reader takes, why it takes no others, and what to name instead."""
+    """Which results a reader accepts, and what to say about others."""
 
     kinds: Sequence[Kind]
     otherwise: str
@@ -92,6 +92,7 @@ def read_result(file: Path, wanted: Wanted) -> Record:
         ExperimentError: It cannot be read, was edited, or is of another kind or version.
     """
     raw = _raw(file, wanted)
+    # JSON does not name its kind: a field that no other kind has tells it.
     kind = next((kind for kind in wanted.kinds if kind.mark in raw), None)
     if kind is None:
         writer = next((writer for mark, writer in _WRITERS.items() if mark in raw), None)
@@ -119,6 +120,7 @@ def _raw(file: Path, wanted: Wanted) -> Mapping[str, object]:
         raise ExperimentError(what, "name the file that --json wrote") from error
     except (ValueError, RecursionError) as error:
         raise ExperimentError(f"{file} is not JSON: {error}", wanted.hint) from error
+    # JSON that is no object has the field of no kind.
     return raw if isinstance(raw, dict) else {}
 
 
@@ -126,7 +128,7 @@ STUDY_SCHEMA_VERSION = "1"
 
 
 class Study(DrawnRecord):
-    """The results of one experiment that its page shows; None where one was not computed.
+    """The results of one experiment on its page; None if not computed.
 
     `left_out` says what was not computed, and why.
     """
@@ -149,7 +151,7 @@ class Study(DrawnRecord):
 
     @property
     def named(self) -> list[ExperimentInfo | TimeResult | ReplayResult | Agreement]:
-        """Return what has the experiment's name and level."""
+        """Return the results that carry the experiment's name and level."""
         own = None if self.analysis is None else self.analysis.experiment
         every = (own, self.time, self.replay, self.agreement)
         return [result for result in every if result is not None]
@@ -167,12 +169,12 @@ class Study(DrawnRecord):
 
     @property
     def questions(self) -> tuple[str, ...]:
-        """Return what nobody has answered yet; with any, the study is a draft."""
+        """Return open questions; a study with any is a draft."""
         return next((result.questions for result in self.named if result.questions), ())
 
     @property
     def trusted(self) -> bool:
-        """Tell whether no failed trust check hides its numbers."""
+        """Tell whether no failed trust check hides the numbers."""
         return self.analysis is None or self.analysis.trusted
 
     def to_markdown(self) -> str:
@@ -199,6 +201,7 @@ def read_results(files: Sequence[str | Path]) -> Study:
                 raise LogError(f"{file} is a second result of {name}", "name one of each kind")
             study = replace(study, **{name: value})
         study = replace(study, left_out=(*study.left_out, *part.left_out))
+    # Results of different experiments must not share a page.
     names = {result.name for result in study.named}
     if len(names) > 1:
         raise LogError(
@@ -209,11 +212,12 @@ def read_results(files: Sequence[str | Path]) -> Study:
 
 
 def study_of(*results: object) -> Study:
-    """Make a study of a few results; None among them is left out.
+    """Build a study from a few results, ignoring None.
 
     Raises:
         TypeError: One is of a kind that has no page.
     """
+    # A study among the results is kept, and the others are added to it.
     study = next((result for result in results if isinstance(result, Study)), Study())
     others = (one for one in results if one is not None and not isinstance(one, Study))
     parts: dict[str, Any] = {_field_of(result): result for result in others}
@@ -233,4 +237,4 @@ PAGED = Wanted(
     "it is none of the results that a page shows",
     "name what analyze, windows, aa, replay, agree or report wrote with --json",
 )
-"""What the page of a study shows."""
+"""The results that the page of a study shows."""

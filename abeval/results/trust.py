@@ -1,4 +1,4 @@
-"""Hold trust checks, A/A replays, audits of the assignment, and the decision on each variant."""
+"""Hold trust checks, A/A replays, assignment audits and verdicts."""
 
 import math
 from collections.abc import Iterable, Mapping
@@ -16,12 +16,14 @@ class Check(Frozen):
     """One check of whether the numbers can be trusted.
 
     Attributes:
-        status: `pass`, `warn`, `fail`, or `skipped` if the logs cannot show it.
-        value: What was measured: a p-value, adjusted over the tests of its family, or a number.
-        threshold: From here on it fails: p-values below, numbers above; None if it never does.
-        threshold_reason: Why the thresholds are what they are.
-        remedy: What to do where it does not pass; empty for one that nobody can make here.
-        metrics: Whose rows are not to be trusted where it fails; None for all of them.
+        status: `pass`, `warn` or `fail`; `skipped` if the logs do not allow the check.
+        value: The measured number, or the p-value, adjusted over the tests of its family.
+        threshold: The check fails if its p-value is below this, or its number above; None if it
+            never fails.
+        threshold_reason: Why the thresholds have these values.
+        remedy: What to do if the check does not pass; empty if nobody can make the check with this
+            data.
+        metrics: Metrics whose rows cannot be trusted if the check fails; None for all metrics.
 
     Example:
         >>> lost = Check("clicks_set_aside", "fail", 0.3, 0.2, "30 % late", metrics=("ctr",))
@@ -41,12 +43,12 @@ class Check(Frozen):
     is_test: bool = False
 
     def touches(self, metrics: Iterable[str]) -> bool:
-        """Tell whether what it found concerns one of these metrics."""
+        """Tell whether the check concerns any of these metrics."""
         return self.metrics is None or not set(self.metrics).isdisjoint(metrics)
 
 
 def worst_first(checks: Iterable[Check], *statuses: CheckStatus) -> list[Check]:
-    """List the checks of these statuses in their order.
+    """List the checks with these statuses, in the order of the statuses.
 
     Example:
         >>> checks = [Check(name, name, None, None, "") for name in ("pass", "warn", "fail")]
@@ -70,13 +72,14 @@ class SplitDay(Frozen):
 
 
 class SplitPlace(Frozen):
-    """How plainly the split differs between the cells of one dimension.
+    """How strongly the split differs between the cells of one dimension.
 
     Attributes:
         dimension: `entry day`, `entry hour`, `hour of the day`, or a segment.
-        p_value: That the split is the same in all its cells, Holm over dimensions.
-        worst_p_value: Of its units, Holm over the cells of all dimensions.
-        p_value_without: Of all other cells together against the weights.
+        p_value: P-value of the same split in all cells, after Holm over dimensions.
+        worst_p_value: P-value of the units in the worst cell, after Holm over the cells of all
+            dimensions.
+        p_value_without: P-value of all other cells together against the weights.
     """
 
     dimension: str
@@ -88,13 +91,13 @@ class SplitPlace(Frozen):
 
 
 class Influence(OfVariant):
-    """An effect with and without the units that move it most; they are counted, not named.
+    """An effect with and without the units that move it most.
 
     Attributes:
-        units: So many units are left out, at most ten of both variants together.
-        units_in_variant: How many of them are in `variant`; the others are in control.
+        units: Number of units left out, at most ten in both variants together.
+        units_in_variant: Number of these units in `variant`; the others are in control.
         lift: The relative effect of all units, before any adjustment.
-        share: The share of the lift that the left out make: (lift - lift_without) / lift.
+        share: Share of the lift that is due to the units left out: (lift - lift_without) / lift.
     """
 
     units: int
@@ -120,7 +123,7 @@ class AAMetric(Frozen):
 
 
 class Balance(OfVariant):
-    """One metric of one variant against control before the period; Holm over metrics × variants."""
+    """A metric's pre-period difference; p adjusted over metrics × variants."""
 
     control: float | None
     treatment: float | None
@@ -145,8 +148,8 @@ class AAResult(Tabled[AAMetric], DrawnRecord):
         share: Share of units that a replay assigns to treatment: the smallest share among the
             variants compared with control.
         dealt: What is assigned at random: `sub_buckets` or `units`.
-        histograms: Metric → number of p-values in each of `BINS` equal bins.
-        notes: How the tests that are replayed differ from those of the rows.
+        histograms: Metric → number of p-values in each of `BINS` bins of equal width.
+        notes: How the replayed tests differ from the tests of the result's rows.
     """
 
     ROWS: ClassVar = ("metrics", "metric")
@@ -162,7 +165,7 @@ class AAResult(Tabled[AAMetric], DrawnRecord):
     seed: int | None = None
 
     def off(self) -> tuple[str, ...]:
-        """Name metrics whose rejection rate is more than three standard errors above alpha.
+        """List metrics that reject more than three errors above alpha.
 
         Example:
             >>> row = AAMetric("ctr", 10_000, 0.0497, 0.0455, 0.0541, 0.61)
@@ -172,10 +175,10 @@ class AAResult(Tabled[AAMetric], DrawnRecord):
         return tuple(name for name, errors in self.errors().items() if errors > 3)
 
     def errors(self) -> dict[str, float]:
-        """Return by metric how far its rejection rate is from alpha, in standard errors.
+        """Return how many errors each metric's rejection rate is off alpha.
 
-        Two errors add up: the Monte Carlo error, and that of assigning a finite number B of
-        sub-buckets, whose standard deviation differs from that of the units by 1 / sqrt(2 B).
+        Two errors add up. The first is the Monte Carlo error. The second comes from assigning B
+        sub-buckets instead of units: their standard deviation is off by a share of 1 / sqrt(2 B).
         """
         # A result without A/A replays is read without scipy.
         from scipy import special
@@ -190,7 +193,7 @@ class AAResult(Tabled[AAMetric], DrawnRecord):
         }
 
     def doubts(self) -> dict[str, float]:
-        """Return by metric the p-value of a rate of alpha or less, Bonferroni over the metrics.
+        """Return each metric's p-value of a rejection rate ≤ alpha (Bonferroni).
 
         A test that rejects too rarely is no reason to doubt what it does reject.
 
@@ -205,6 +208,7 @@ class AAResult(Tabled[AAMetric], DrawnRecord):
 
         tests = len(self.metrics)
         return {
+            # One-sided: only too many rejections count.
             name: min(1.0, tests * float(special.ndtr(-errors)))
             for name, errors in self.errors().items()
         }
@@ -215,7 +219,7 @@ def _density(z: float) -> float:
 
 
 class Reassigned(Frozen):
-    """Units by their variant in the log and by the rule, which may leave them out (None)."""
+    """Units by their logged variant and by the rule's variant; None if left out."""
 
     logged: str
     expected: str | None
@@ -223,7 +227,7 @@ class Reassigned(Frozen):
 
 
 class AuditDay(Frozen):
-    """Units by the local day of their first impression, and how many the rule puts elsewhere."""
+    """Units by the day of their first impression, and the rule's mismatches."""
 
     day: str | None
     units: int
@@ -234,8 +238,8 @@ class Independence(Frozen):
     """Whether two experiments were assigned independently of each other.
 
     `units` are in both. `p_value` is of the chi-square test of the table of variants, None with too
-    few units; `p_adjusted` is Holm over all pairs. `cramers_v` is 0 where independent, 1 where one
-    decides the other.
+    few units; `p_adjusted` is Holm over all pairs. `cramers_v` is 0 if they are independent, 1 if
+    one decides the other.
     """
 
     one: str
@@ -247,12 +251,13 @@ class Independence(Frozen):
 
 
 class AuditResult(Tabled[Reassigned]):
-    """Whether a log's variants are those that the rule of assignment gives.
+    """Whether a log's variants are those of the assignment rule.
 
     Attributes:
-        scheme: The platform, or `abeval`; None where the file has no [assignment].
-        since: First day from which on mismatches are more frequent than before, if there is one.
-        uniformity: P-value of the units being spread evenly over the slots of the last draw.
+        scheme: The platform, or `abeval`; None if the file has no [assignment].
+        since: First day from which on mismatches are more frequent than before; None if there is no
+            such day.
+        uniformity: P-value of an even spread of the units over the slots of the last draw.
     """
 
     ROWS: ClassVar = ("matrix", "logged", "expected")

@@ -34,8 +34,8 @@ class WindowRow(OfVariant, Numbers, kw_only=True):
     Attributes:
         axis: `calendar`, `exposure` (days since each unit's entry), `hour` or `weekday`.
         kind: `daily`, `cumulative` or `rolling`; `recurring` for an hour or a weekday.
-        days: Length; for an hour or a weekday, the days of the log that have it.
-        start: First day: a date, or days since entry; or the hour or weekday.
+        days: Length in days; for an hour or a weekday, the number of days of the log that have it.
+        start: First day, as a date or as days since entry; for `recurring`, the hour or weekday.
     """
 
     FIRST: ClassVar = (
@@ -69,13 +69,13 @@ class Rhythm(OfVariant):
 
 
 class Look(OfVariant):
-    """What a reader would have seen, and declared, at the end of a day.
+    """The difference seen at the end of a day, and what three rules conclude.
 
     Attributes:
-        always_p_value: Always-valid p-value; at most alpha when that interval excludes 0.
-        information: Share of the plan; without a plan, the information as a multiple of that at
-            the first look.
-        bound: Critical z of a planned look, None on other days.
+        always_p_value: Always-valid p-value; at most alpha if the always-valid interval excludes 0.
+        information: Share of the planned information; without a plan, the information as a multiple
+            of that at the first look.
+        bound: Critical z of a planned look; None on other days.
     """
 
     day: str
@@ -94,20 +94,23 @@ class Look(OfVariant):
 
 
 class Stability(OfVariant):
-    """Whether an effect stays the same over time, with the evidence. Its tests are at 1 %.
+    """Whether an effect is stable over time, tested at 1 %.
 
     Attributes:
         scale: `relative`: effects are log(treatment / control); `absolute`: differences.
         effect: Mean daily effect, by generalised least squares.
-        wald_p_value: Hotelling's test of one effect on all days, but for a weekly rhythm.
-        late_less_early: Effect of the late whole weeks minus that of as many early ones; with
-            fewer than two whole weeks, of the later half minus the earlier.
-        change_p_value: Of the shape of change that fits best, over all shapes tested.
+        wald_p_value: P-value of Hotelling's test of the same effect on all days, apart from a
+            weekly rhythm.
+        late_less_early: Effect in the last whole weeks minus that in as many first ones; with fewer
+            than two whole weeks, effect in the later half minus that in the earlier half.
+        change_p_value: P-value of no change, for the shape that fits best, adjusted over all shapes
+            tested.
         change: `trend`, `decay`, or None without a change.
-        rhythm_p_value: Of a weekly rhythm in the effect; needs two whole weeks.
-        sign_share: Share of rolling windows with the sign of the overall effect.
-        significance_share: Share of rolling windows with the conclusion of the overall effect.
-        window_days: Days after which the always-valid conclusion no longer changed.
+        rhythm_p_value: P-value of no weekly rhythm in the effect; None with fewer than two whole
+            weeks.
+        sign_share: Share of rolling windows whose effect has the sign of the overall effect.
+        significance_share: Share of rolling windows whose conclusion is that of the overall effect.
+        window_days: Number of days after which the always-valid conclusion no longer changed.
     """
 
     verdict: StabilityVerdict
@@ -134,11 +137,11 @@ class Stability(OfVariant):
 
 
 class Novelty(OfVariant):
-    """Whether an effect decays with the days since a unit's entry: a + b exp(-t / tau).
+    """Whether an effect decays with days since entry: a + b exp(−t / tau).
 
     Attributes:
         word: `novelty` (it wears off), `primacy` (it grows), or None without a decay.
-        p_value: Of no decay, over all time constants tried.
+        p_value: P-value of no decay, over all time constants tried.
         start: Fitted effect on the day of entry: a + b.
         long_run: Long-run effect: a; its interval covers all time constants that fit.
     """
@@ -156,7 +159,7 @@ class Novelty(OfVariant):
 
 
 class EventRow(OfVariant):
-    """The mean daily effect inside a calendar event, of whole days, outside, and on all days."""
+    """The mean daily effect during a calendar event, outside, and overall."""
 
     event: str
     days: int
@@ -176,7 +179,7 @@ class TimeResult(Tabled[Stability], DrawnRecord):
 
     Attributes:
         ramps: Stretches of entry days with the same shares; one stretch if they never changed.
-        before: The same groups compared in the pre-period, before anything differed.
+        before: Effects between the same groups in the pre-period, before anything differed.
     """
 
     ROWS: ClassVar = ("stability", "metric", "variant")
@@ -208,6 +211,9 @@ class TimeResult(Tabled[Stability], DrawnRecord):
         return self._frame("looks")
 
     def report(self, path: str | Path, aa: AAResult | None = None) -> Path:
-        """Write everything as one self-contained HTML file, with A/A replays if there are any."""
+        """Write everything as one self-contained HTML file.
+
+        With A/A replays if given.
+        """
         written: Path = view("page")(self, Path(path), aa)
         return written

@@ -20,11 +20,13 @@ _DESIGNS: Mapping[Design, Callable[[int], Small]] = {
 
 
 def simulate_design(design: Design, directory: Path | str, seed: int = 7) -> Mapping[str, float]:
-    """Write a log of stores in matched pairs, shared lists, or cities in turn; return true lifts.
+    """Write the log of a clustered, interleaved or switchback design.
+
+    Returns the true lifts.
 
     The folder gets `impressions.parquet`, `experiment.toml` and `truth.json`. An earlier simulation
-    is replaced, unless its experiment file was edited. A lift of shared lists is that of an A/B
-    test.
+    is replaced, unless its experiment file was edited. For shared lists, the lift is the lift that
+    an A/B test would show.
 
     Raises:
         ExperimentError: If the seed or the folder cannot be used.

@@ -16,14 +16,14 @@ _HOUR_MS = DAY_MS // 24
 
 
 class RowDirt(NamedTuple):
-    """Sorted indices of the impressions that are logged twice, and of those without scores."""
+    """Indices of impressions logged twice, and of those without scores."""
 
     duplicates: Ints
     unscored: Ints
 
 
 class Clicks(NamedTuple):
-    """One entry per click. ``dwell`` -1 is null; impression indices below 0 do not exist."""
+    """One entry per click; ``dwell`` −1 is null, negative impressions are orphans."""
 
     impression: Ints
     at: Ints
@@ -40,7 +40,7 @@ class Clicks(NamedTuple):
 
 
 class DirtyClicks(NamedTuple):
-    """All clicks of a log in time order, and the impression indices of those with each defect."""
+    """All clicks in time order, and the impressions of each kind of defect."""
 
     clicks: Clicks
     late: Ints
@@ -50,7 +50,7 @@ class DirtyClicks(NamedTuple):
 
 
 def draw_row_dirt(plan: Plan, requests: Requests, rng: np.random.Generator) -> RowDirt:
-    """Draw impressions to duplicate and to lose their scores, all with a user id."""
+    """Draw impressions to duplicate, and impressions to lose their scores."""
     n = len(requests.user) * LIST_LENGTH
     twice = max(2, round(n * plan.dirt.duplicate_impressions))
     unscored = max(2, round(n * plan.dirt.null_score_impressions))
@@ -63,7 +63,7 @@ def draw_row_dirt(plan: Plan, requests: Requests, rng: np.random.Generator) -> R
 def add_dirt_to_clicks(
     plan: Plan, requests: Requests, rows: RowDirt, clean: Clicks, rng: np.random.Generator
 ) -> DirtyClicks:
-    """Add late, orphan and duplicate clicks to clean ones, and remove some dwell times."""
+    """Add late, orphan and duplicate clicks, and remove some dwell times."""
     twice = _count(clean, plan.dirt.duplicate_clicks)
     null = _count(clean, plan.dirt.null_dwell_clicks)
     chosen = rng.choice(len(clean.at), twice + null, replace=False)
@@ -95,7 +95,7 @@ def _count(clicks: Clicks, share: float) -> int:
 def _late_clicks(
     plan: Plan, requests: Requests, rows: RowDirt, clean: Clicks, rng: np.random.Generator
 ) -> Clicks:
-    """Draw clicks 24 to 72 hours late, inside the period, on impressions without another click."""
+    """Draw clicks that come 24 to 72 hours late, on unclicked impressions."""
     tested = np.flatnonzero(requests.in_test & ~requests.anonymous)
     tested = tested[requests.at[tested] < (DAYS - 3) * DAY_MS]
     drawn = rng.choice(tested, 2 * (count := _count(clean, plan.dirt.late_clicks)) + 20)
@@ -152,7 +152,7 @@ def truth_of(
     clicks: DirtyClicks,
     expected_clicks: tuple[float, float],
 ) -> Truth:
-    """Return the truth of the generated log."""
+    """Build the truth of the generated log."""
     shown = LIST_LENGTH * int((requests.in_test & ~requests.anonymous).sum())
     control, treatment = expected_clicks
     return Truth(

@@ -1,4 +1,4 @@
-"""Simulate lists that two rankers share, of known difference, by a click model with position bias.
+"""Simulate interleaved lists of two rankers with a known difference.
 
 A user looks at place k with chance k^-0.7, and clicks what they look at by its attractiveness times
 their own readiness (Craswell, Zoeter, Taylor & Ramsey, WSDM 2008). Rankers sort by attractiveness
@@ -23,11 +23,11 @@ LOOKS = np.arange(1, LENGTH + 1) ** -0.7
 USERS, QUERIES, NOISE = 200, 100, (1.0, 0.6)
 
 Draft = Callable[[Mapping[str, Sequence[Hashable]], str], Sequence[Drafted]]
-"""The list that is shown, from the lists of the rankers and the id of a request."""
+"""Mixes the lists of the rankers into the list shown, for a request."""
 
 
 class Queries(NamedTuple):
-    """What is asked for: the attractiveness of its items, and the rankers' lists, best first.
+    """Queries: the attractiveness of items, and each ranker's list.
 
     Shapes: (queries, ITEMS), (queries, rankers, LENGTH).
     """
@@ -36,7 +36,7 @@ class Queries(NamedTuple):
     lists: Ints
 
     def alone(self, side: int) -> Floats:
-        """Return the chance of a click by query and place if one ranker had every list."""
+        """Return click chances by query and position if one ranker had all lists."""
         return np.take_along_axis(self.attraction, self.lists[:, side], axis=1) * LOOKS
 
     @property
@@ -46,7 +46,7 @@ class Queries(NamedTuple):
 
 
 def draw_queries(seed: int, noise: tuple[float, float], count: int) -> Queries:
-    """Draw queries, and what rankers make of them who see attractiveness with noise.
+    """Draw queries, and the lists of rankers that see noise.
 
     >>> draw_queries(0, (0.5, 0.5), 3).lists.shape
     (3, 2, 6)
@@ -58,7 +58,7 @@ def draw_queries(seed: int, noise: tuple[float, float], count: int) -> Queries:
 
 
 class Shown(NamedTuple):
-    """Lists, by user and query, shape (lists,), and their places, shape (lists, LENGTH).
+    """Lists by user and query, shape (lists,), and their items, (lists, LENGTH).
 
     `item` is -1 at places that a list does not fill; `credit` is below 0 for the first ranker.
     """
@@ -82,12 +82,13 @@ def show(seed: int, queries: Queries, draft: Draft, users: int) -> Shown:
         for place, one in enumerate(draft(lists[number], f"{seed}-{row}")):
             item[row, place] = int(str(one.item))
             credit[row, place] = one.credit * {"old": -1, "new": 1, None: 0}[one.team]
+    # Position-based click model: looked at, and attractive.
     chance = ready[user, None] * LOOKS * queries.attraction[query[:, None], item]
     return Shown(user, query, item, credit, (rng.random(item.shape) < chance) & (item >= 0))
 
 
 def drafted(method: Method, salt: str) -> Draft:
-    """Return how a method drafts lists of this length."""
+    """Build a function that drafts lists of this length by a method."""
     return lambda lists, request: interleave(
         lists, method, salt=salt, request_id=request, length=LENGTH
     )
@@ -99,7 +100,7 @@ def draw_sizes(rng: np.random.Generator, users: int) -> Ints:
 
 
 def lists(seed: int) -> Small:
-    """Simulate lists that two rankers share; the lift is that of an A/B test."""
+    """Simulate lists that two rankers share; the lift is what an A/B test would show."""
     queries = draw_queries(seed, NOISE, QUERIES)
     shown = show(seed, queries, drafted("team_draft", "lists"), USERS)
     return Small("shared_lists", _rows(seed, queries, shown), {"clicks_per_list": queries.lift})

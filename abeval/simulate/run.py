@@ -28,12 +28,12 @@ WRITTEN = (*LOGS, "experiment.toml", "truth.json")
 
 
 def _text(name: str) -> str:
-    """Return a template: the file of an experiment, or a query of the rows of one of its logs."""
+    """Read a template: an experiment file, or the query of a log's rows."""
     return (Path(__file__).parent / "templates" / name).read_text(encoding="utf-8")
 
 
 def _sql(name: str) -> str:
-    """Return the query of the rows of a log, with the names that codes stand for."""
+    """Fill in the query of a log's rows with the names behind its codes."""
     names = ("variants", "devices", "countries", "categories")
     listed = {name: [*getattr(world, name.upper())] for name in names}
     return Template(_text(f"{name}.sql")).safe_substitute(listed)
@@ -43,7 +43,7 @@ def _sql(name: str) -> str:
 def filled_folder(
     folder: Path, experiment: str, names: tuple[str, ...] = WRITTEN
 ) -> Iterator[Path]:
-    """Open a temporary folder whose files replace those of an earlier simulation at the end.
+    """Open a temporary folder whose files replace an earlier simulation's.
 
     It has the experiment file, which must not have been edited in the earlier one.
     """
@@ -52,6 +52,7 @@ def filled_folder(
     with closing(Scratch(folder, ".simulating-")) as scratch:
         (scratch.path / "experiment.toml").write_text(experiment, encoding="utf-8")
         yield scratch.path
+        # An interrupt between two moves would leave half a simulation.
         with unstopped():
             for name in names:
                 if (folder / name).is_dir():
@@ -66,8 +67,8 @@ class Small(NamedTuple):
     """A simulation of one log in the two weeks of every simulation.
 
     Attributes:
-        name: Of the experiment, and of its templates.
-        rows: What the template of its log selects from.
+        name: Name of the experiment and of its templates.
+        rows: Rows with codes, from which the template selects the rows of the log.
         lift: Metric → true lift.
     """
 
@@ -86,7 +87,7 @@ def write_small(folder: Path, small: Small, seed: int) -> None:
 
 
 def rows_of(plan: Plan, requests: Requests, first: int, lists: ServedLists) -> pd.DataFrame:
-    """Return one row per impression of some requests, the first of them number ``first``."""
+    """Build one row per impression of the requests; ``first`` is their number."""
     n = len(requests.user)
     served = np.where(requests.variant[:, None] == 1, lists.score_candidate, lists.score_baseline)
     trained = np.where(requests.in_test, world.PRE_DAYS * world.DAY_MS, 0)
@@ -114,7 +115,7 @@ def rows_of(plan: Plan, requests: Requests, first: int, lists: ServedLists) -> p
 
 
 def write_impressions(folder: Path, number: int, rows: pd.DataFrame, dirt: RowDirt) -> None:
-    """Write one file of impressions with its defects, and of training data what is in it."""
+    """Write one file of impressions with defects, and of training data."""
     index = rows["impression_id"].to_numpy() - 1
     lost = np.isin(index, dirt.unscored, assume_unique=True)
     rows.loc[lost, ["score_baseline", "score_candidate", "served_score"]] = np.nan
@@ -127,7 +128,7 @@ def write_impressions(folder: Path, number: int, rows: pd.DataFrame, dirt: RowDi
 
 
 def write_exposures(path: Path, plan: Plan, requests: Requests) -> None:
-    """Write when each user was first exposed to a variant: as the request came, before its list."""
+    """Write when each user was first exposed to a variant."""
     tested = requests.in_test & ~requests.anonymous
     came = np.maximum(requests.at - requests.latency, world.PRE_DAYS * world.DAY_MS)
     chunk = {
@@ -139,7 +140,7 @@ def write_exposures(path: Path, plan: Plan, requests: Requests) -> None:
 
 
 def write_clicks(path: Path, plan: Plan, clicks: Clicks) -> None:
-    """Write all clicks; those without an impression get ids that no impression has."""
+    """Write all clicks; orphans get the ids of no impression."""
     impressions = plan.requests * LIST_LENGTH
     index = np.where(clicks.impression < 0, impressions - clicks.impression - 1, clicks.impression)
     times = timestamps(clicks.at, plan.start)
@@ -169,12 +170,12 @@ def _check(folder: Path, experiment: str, names: tuple[str, ...]) -> None:
 def timestamps(
     at: Ints, start: date = world.PRE_START
 ) -> np.ndarray[tuple[int], np.dtype[np.datetime64]]:
-    """Return times of ms since the start of the log."""
+    """Convert ms since the start of the log to timestamps."""
     return np.datetime64(start, "us") + (at * 1000).astype("timedelta64[us]")
 
 
 def copy_frame(select: str, chunk: pd.DataFrame, path: Path, **values: object) -> None:
-    """Write a frame, as a query of `chunk` shapes it, to a Parquet file."""
+    """Write a frame to a Parquet file, shaped by a query of `chunk`."""
     with open_database(folders=[str(path.parent)]) as con:
         con.register("chunk", chunk)
         copied = f"copy ({select}) to $file (format parquet, compression zstd)"
@@ -185,13 +186,14 @@ _PAST = '\n[[metrics]]\nname = "dwell_per_user"\n\n[[metrics]]\nname = "sessions
 
 
 def experiment_of(plan: Plan) -> str:
-    """Write the experiment file of a simulation; a past one has one goal and few metrics."""
+    """Return the experiment file; past experiments have few metrics."""
     start, end = (plan.start + (one - world.PRE_START) for one in (world.START, world.END))
     text = Template(_text("experiment.toml")).substitute(
         name=plan.name, pre_start=plan.start, start=start, end=end, look=world.LOOK
     )
     if plan.name == world.NAME:
         return text
+    # Past experiments keep the first goal of the template.
     first_goal, *_ = text.partition('\n[[metrics]]\nname = "dwell_per_user"')
     return first_goal + _PAST
 
@@ -280,7 +282,7 @@ def _simulated(plan: Plan, folder: Path, progress: Progress) -> Truth:
 def _clicks(
     users: Users, requests: Requests, first: int, lists: ServedLists, rng: np.random.Generator
 ) -> Clicks:
-    """Draw times and dwell of the clicks on the lists of requests, number `first` and following."""
+    """Draw times and dwell of the clicks on some requests' lists."""
     row, position = np.nonzero(lists.clicked)
     # Seconds to minutes from an impression to its click.
     seconds = np.minimum(1 + rng.lognormal(np.log(20), 1.1, len(row)), 1800)

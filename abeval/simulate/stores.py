@@ -1,4 +1,4 @@
-"""Simulate an experiment of known lift whose stores were randomised, not their users.
+"""Simulate an experiment with a known lift and randomised stores.
 
 Stores are of uneven size (lognormal, 20 to 400 users) and differ in their click rate. A user has a
 number of impressions, and clicks with the chance of the store.
@@ -23,7 +23,7 @@ Drawn = Literal["", "strata", "pairs"]
 
 
 class Users(NamedTuple):
-    """Clicks and impressions of each user, and its store; variant and stratum of each store."""
+    """Clicks, impressions and store of each user; each store's assignment."""
 
     y: Ints
     x: Ints
@@ -35,7 +35,7 @@ class Users(NamedTuple):
 def draw_users(
     rng: np.random.Generator, stores: int, icc: float, lift: float, drawn: Drawn = ""
 ) -> Users:
-    """Draw an experiment with a correlation of clicks in a store; strata are of stores alike.
+    """Draw users whose clicks correlate within stores.
 
     >>> draw_users(np.random.default_rng(7), 8, 0.1, 0.0, "pairs").stratum.tolist()
     [0, 0, 1, 1, 2, 2, 3, 3]
@@ -46,6 +46,7 @@ def draw_users(
     shared = rng.normal(0, spread, stratum.max() + 1)[stratum]
     own = rng.normal(0, spread, stores)
     known = 0.8 if drawn else 0.0
+    # Stores of a stratum share most of their variance, so that pairing helps.
     rates = np.clip(RATE + np.sqrt(known) * shared + np.sqrt(1 - known) * own, 0.001, 0.8)
     treated = np.zeros(stores, dtype=bool)
     for one in np.unique(stratum):

@@ -1,4 +1,4 @@
-"""Simulate cities that take turns between two variants, of known lift.
+"""Simulate a switchback of cities with a known lift.
 
 Traffic and click rate have a rhythm of the day, and the rate of a city wanders hour by hour (an
 autoregressive process of .9). After a switch the variant before may act for some minutes more.
@@ -47,11 +47,13 @@ def draw_minutes(schedule: Schedule, carry: int, seed: int, lift: float) -> Minu
     minute = np.arange(MINUTES)
     slot, since = np.divmod(minute, SLOT)
     before = np.hstack([np.zeros((CITIES, 1), bool), treated[:, :-1]])
+    # Carry-over: the previous variant acts in the first minutes of a slot.
     acts = np.where(since < carry, before[:, slot], treated[:, slot])
     size = 2 * rng.uniform(0.5, 1.5, (CITIES, 1))
     x = rng.poisson(size * (1 + 0.8 * np.sin(minute / 1440 * 2 * np.pi)))
     wander = np.zeros((CITIES, DAYS * 24))
     for hour in range(1, DAYS * 24):
+        # Autoregressive, so that the slots of a city are not independent.
         wander[:, hour] = 0.9 * wander[:, hour - 1] + rng.normal(0, 0.15, CITIES)
     logit = -1.4 + rng.normal(0, 0.2, (CITIES, 1)) + np.repeat(wander, 60, axis=1)
     rate = expit(logit + 0.4 * np.sin(minute / 1440 * 2 * np.pi + 1)) * (1 + lift * acts)
@@ -59,7 +61,7 @@ def draw_minutes(schedule: Schedule, carry: int, seed: int, lift: float) -> Minu
 
 
 def log_of(drawn: Minutes, seed: int) -> pd.DataFrame:
-    """Write minutes as a log of impressions."""
+    """Build a log of impressions from clicks and impressions by minute."""
     rng = np.random.default_rng(seed)
     city, minute = np.divmod(np.repeat(np.arange(drawn.x.size), drawn.x.ravel()), MINUTES)
     place = np.arange(len(city)) - np.repeat(np.cumsum(drawn.x) - drawn.x.ravel(), drawn.x.ravel())
@@ -77,6 +79,6 @@ def log_of(drawn: Minutes, seed: int) -> pd.DataFrame:
 
 
 def turns(seed: int) -> Small:
-    """Simulate cities that took turns."""
+    """Simulate a switchback of cities."""
     log = log_of(draw_minutes("balanced", 0, seed, LIFT), seed)
     return Small("cities", log, {"ctr": LIFT})

@@ -42,7 +42,7 @@ class Requests(NamedTuple):
 
     @property
     def in_test(self) -> Bools:
-        """Say which requests are in the test period."""
+        """Tell which requests are in the test period."""
         tested: Bools = self.variant != _NONE
         return tested
 
@@ -54,7 +54,7 @@ class Requests(NamedTuple):
 def draw_requests(
     plan: Plan, users: Users, rng: np.random.Generator, serving: np.random.Generator
 ) -> Requests:
-    """Draw all requests of a log; `serving` draws how long they took, alike in both variants."""
+    """Draw all requests of a log; `serving` draws their latency."""
     user, at, device = _draw_visits(plan, users, rng)
     assigned = assigned_variants(plan.users, plan.name)
     variant = np.where(at >= world.PRE_DAYS * world.DAY_MS, assigned[user], _NONE)
@@ -87,6 +87,7 @@ def _draw_visits(plan: Plan, users: Users, rng: np.random.Generator) -> tuple[In
     sizes = _session_sizes(plan.requests, rng)
     n = len(sizes)
     user = _visitors(users, n, rng)
+    # Nine sessions in ten are on the user's usual device.
     usual = rng.random(n) < 0.9
     device = np.where(usual, users.device[user], rng.integers(0, len(world.DEVICES), n))
     start, after = _session_starts(n, rng), _offsets(sizes, rng)
@@ -99,7 +100,7 @@ def _draw_visits(plan: Plan, users: Users, rng: np.random.Generator) -> tuple[In
 
 
 def _visitors(users: Users, sessions: int, rng: np.random.Generator) -> Ints:
-    """Draw the user of each session: one session for every user, more for active users."""
+    """Draw the user of each session; each user has at least one."""
     first = np.arange(len(users.activity))[:sessions]
     cumulative = np.cumsum(users.activity)
     draws = rng.random(sessions - len(first)) * cumulative[-1]
@@ -124,7 +125,7 @@ def _session_starts(n: int, rng: np.random.Generator) -> Ints:
 
 
 def _offsets(sizes: Ints, rng: np.random.Generator) -> Ints:
-    """Draw times from the first request of the session to each request."""
+    """Draw times since the first request of a session."""
     gaps = 15_000 + rng.exponential(_MEAN_GAP_MS, int(sizes.sum())).astype(np.int64)
     total = np.cumsum(np.minimum(gaps, _LONGEST_GAP_MS))
     first = np.cumsum(sizes) - sizes
@@ -135,10 +136,12 @@ def _offsets(sizes: Ints, rng: np.random.Generator) -> Ints:
 def _cross_over(plan: Plan, user: Ints, at: Ints, variant: Ints, rng: np.random.Generator) -> Bools:
     """Change the last ``variant`` of some users, in place; flag all their requests."""
     tested = np.flatnonzero(variant != _NONE)
+    # By user and time, to find the last visit of each user.
     order = tested[np.lexsort((at[tested], user[tested]))]
     last = order[np.append(user[order][1:] != user[order][:-1], True)]
     first_at = np.full(plan.users, -1)
     first_at[user[order][::-1]] = at[order][::-1]
+    # Only users who come twice can see both variants.
     returning = last[at[last] > first_at[user[last]]]
     count = min(len(returning), max(2, round(plan.users * plan.dirt.crossover_users)))
     chosen = rng.choice(returning, count, replace=False)
@@ -163,21 +166,23 @@ _SCORE_DIGITS = 5
 
 
 class Model(NamedTuple):
-    """A ranking model: it sees an item's appeal with noise, and the mean effect of positions."""
+    """A ranking model that sees an item's appeal with noise."""
 
     noise: float
     exposure: float
 
     def estimate_appeal(self, appeal: Floats, rng: np.random.Generator) -> Floats:
         """Return the expected appeal, from a noisy observation of the appeal."""
+        # The share of the observation's variance that is signal.
         trust = _APPEAL_SPREAD**2 / (_APPEAL_SPREAD**2 + self.noise**2)
         view = appeal + self.noise * rng.standard_normal(appeal.shape)
         return _MEAN_APPEAL + trust * (view - _MEAN_APPEAL)
 
     def score(self, estimated: Floats) -> Floats:
-        """Return click probabilities; uncertainty moves a sigmoid's mean towards one half."""
+        """Return click probabilities, shrunk towards one half by uncertainty."""
         trust = _APPEAL_SPREAD**2 / (_APPEAL_SPREAD**2 + self.noise**2)
         unseen = _APPEAL_SPREAD**2 * (1 - trust)
+        # Mean of a sigmoid over a normal, approximated (MacKay 1992).
         chance = self.exposure * _sigmoid(estimated / np.sqrt(1 + np.pi / 8 * unseen))
         return np.round(chance, _SCORE_DIGITS)
 
@@ -187,7 +192,7 @@ CANDIDATE_EXPOSURE = 0.38
 
 
 class ServedLists(NamedTuple):
-    """Lists by request and position, and the clicks expected of baseline and candidate alone."""
+    """Served lists and clicks, and the clicks expected of each model."""
 
     item: Ints
     score_baseline: Floats

@@ -1,4 +1,4 @@
-"""Plan a simulated log: its size, dates and rates of defects, its users and its catalogue."""
+"""Plan a simulated log: size, dates, defects, users and catalogue."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ FIRST_USER = 20_000
 
 
 class DirtRates(NamedTuple):
-    """Rate of each kind of defect, as a share of the rows, requests or users that can have it."""
+    """Rate of each kind of defect, as a share of the rows that can have it."""
 
     duplicate_impressions: float = 0.005
     null_score_impressions: float = 0.0005
@@ -49,7 +49,7 @@ class DirtRates(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """A simulation, determined by its size and seed, and by what it is called and when it ran.
+    """A simulation, determined by its size, seed, name and start.
 
     `impressions` are those before duplicates are added, with the pre-period. `name` is the salt of
     the assignment, `start` the first day of the pre-period, and `noise` the standard deviation with
@@ -81,7 +81,7 @@ class Plan:
         check_seed(self.seed)
 
     def past(self, count: int) -> list[Plan]:
-        """Plan smaller experiments, each of which ended as the next one's pre-period began.
+        """Plan smaller past experiments, one after the other.
 
         Their candidates see appeal from much better to much worse than the baseline, in an order
         drawn by the seed.
@@ -108,13 +108,13 @@ class Plan:
 
     @property
     def users(self) -> int:
-        """Return the number of users: 3 requests a user on average, down to 2 in larger logs."""
+        """Return the number of users, with 3 requests each down to 2 in large logs."""
         decades = math.log10(self.impressions / DEFAULT_IMPRESSIONS)
         return round(self.requests / min(3.0, max(2.0, 3 - decades / 2)))
 
     @property
     def items(self) -> int:
-        """Return the number of items, a multiple of the pool from which a list is selected."""
+        """Return the number of items, a multiple of the candidate pool."""
         return POOL * min(2_500, max(10, self.impressions // 4_000))
 
 
@@ -136,7 +136,7 @@ _NOISES = (0.5, 3.0)
 
 
 class Users(NamedTuple):
-    """One entry per user: activity, readiness to click, patience with items, and segments."""
+    """One entry per user: activity, readiness, patience and segments."""
 
     activity: Floats
     readiness: Floats
@@ -159,7 +159,7 @@ class Catalogue(NamedTuple):
     cumulative: Floats
 
     def draw_pools(self, rng: np.random.Generator, requests: int) -> Ints:
-        """Draw candidates of each request: one item of every group, so that none is repeated."""
+        """Draw each request's candidates: one item of every group."""
         group = np.arange(POOL)
         row = np.searchsorted(self.cumulative, rng.random((requests, POOL)) + group, side="right")
         per_group = len(self.item_id) // POOL
@@ -169,7 +169,7 @@ class Catalogue(NamedTuple):
 
 
 def draw_users(plan: Plan, rng: np.random.Generator) -> Users:
-    """Draw heavy and light users; patience is independent of all that a model can change."""
+    """Draw heavy and light users; patience does not depend on the model."""
     n = plan.users
     return Users(
         activity=rng.lognormal(0, _ACTIVITY_SPREAD, n),
@@ -185,6 +185,7 @@ def draw_catalogue(plan: Plan, rng: np.random.Generator) -> Catalogue:
     """Draw items whose popularity follows Zipf's law."""
     n = plan.items
     popularity = np.arange(1, n + 1) ** -_POPULARITY_EXPONENT
+    # Each group has popular and rare items alike.
     by_group = popularity.reshape(-1, POOL).T
     shares = np.cumsum(by_group, axis=1) / by_group.sum(axis=1, keepdims=True)
     return Catalogue(

@@ -1,4 +1,4 @@
-"""The statistics: pure functions of numbers, to be used with or without the rest of abeval.
+"""Offer the statistics as pure functions, usable without the rest of abeval.
 
 Effects and lifts: `means`, `proportions`, `skewed`, `quantiles`, `effects`. Less variance:
 `adjustment`. Many looks: `sequential`. Many tests: `multiplicity`. Planning: `design`. Conclusions:

@@ -1,4 +1,4 @@
-"""Less variance for means and ratios: CUPED, regression, post-stratification."""
+"""Reduce the variance of means and ratios: CUPED, regression, post-stratification."""
 
 import functools
 import math
@@ -17,7 +17,7 @@ from abeval.stats.records import Adjusted, Effect, Estimate, Floats, Refusal
 def cuped_mean(
     control: Moments, treatment: Moments, alpha: float = 0.05, theta: Sequence[float] | None = None
 ) -> Adjusted:
-    """Adjust a difference in means by one or several covariates (Deng et al. 2013).
+    """Adjust a difference in means by covariates (CUPED, Deng et al. 2013).
 
     Y* = Y − θ'(X − X̄), θ = Σxx⁻¹Σxy over both variants together, then Welch. Moments are of (y,
     covariate, …); `theta` are coefficients to use instead. Refusals: `too_few_units`,
@@ -40,7 +40,7 @@ def cuped_mean(
 def cuped_ratio(
     control: Moments, treatment: Moments, alpha: float = 0.05, theta: Sequence[float] | None = None
 ) -> Adjusted:
-    """Adjust a difference of ratios by any covariates, none of them a ratio.
+    """Adjust a difference in ratios by covariates that are no ratios (CUPED).
 
     The metric is linearised (Deng, Knoblich and Lu 2018): θ at the pooled means, variances at each
     variant's own. As `cuped_mean`, of (numerator, denominator, covariate, …); also
@@ -75,7 +75,7 @@ def _linear(moments: Moments, rows: Floats, mean: Floats) -> _Linear:
 
 
 def _ratio_rows(moments: Moments) -> tuple[Floats, Floats]:
-    """Return a unit's linearised ratio and covariates as functions of the variables; means."""
+    """Return the linearised ratio and covariates as rows of weights, and their means."""
     mean = moments.mean
     rows = np.vstack([means.gradient(mean), np.eye(mean.size)[2:]])
     return rows, np.array([float(mean[0] / mean[1]), *mean[2:]])
@@ -112,7 +112,7 @@ def _estimate(arm: _Linear, weights: Floats, pooled: _Linear) -> Estimate:
 
 
 def variance_removed(adjusted: Effect, control: Estimate, treatment: Estimate) -> float:
-    """Return the share of the variance of two values' difference that an adjustment took out.
+    """Return the share of a difference's variance that an adjustment removed.
 
     Refusals: As `effects.total_variance`.
     """
@@ -140,7 +140,7 @@ def lin_mean(control: Moments, treatment: Moments, alpha: float = 0.05) -> Adjus
 
 
 def _lin(arms: tuple[Moments, Moments], spreads: tuple[Moments, Moments], alpha: float) -> Adjusted:
-    """Compare means of variable 0; `spreads` have the co-moments of what is not explained."""
+    """Compare means of variable 0; `spreads` has the unexplained co-moments."""
     together = arms[0] + arms[1]
     inverses = [
         np.asarray(np.linalg.pinv(arm.comoment[1:, 1:], rcond=1e-12, hermitian=True), np.float64)
@@ -186,9 +186,9 @@ def lin_ratio(control: Moments, treatment: Moments, alpha: float = 0.05) -> Adju
 
 
 def _fitted(arm: Moments, inverse: Floats, slopes: Floats, centre: Floats) -> Estimate:
-    """Estimate y at the centre by the regression on the covariates within one variant.
+    """Predict y at the centre, by regression on the covariates of one variant.
 
-    `inverse` is that of the covariates' sums of squares and products.
+    `inverse` is the inverse of the covariates' sums of squares and products.
     """
     df = arm.n - 1 - slopes.size
     if df < 1:
@@ -250,13 +250,13 @@ def _stratify(
     raw: Callable[[Moments], Estimate],
     alpha: float,
 ) -> Adjusted:
-    """Compare a function of the means of some variables; `raw` is the one without strata."""
+    """Compare a function of means over strata; `raw` estimates it without strata."""
     sizes = _sizes(control, treatment)
     units = int(sizes.sum())
     shares = sizes / units
 
     def of_shares(a: Floats, b: Floats) -> float:
-        """Return covariance of Σ ν_k a_k and Σ ν_k b_k over samples of the shares."""
+        """Return the covariance of Σ ν_k a_k and Σ ν_k b_k over sampled shares."""
         return float(shares @ ((a - shares @ a) * (b - shares @ b))) / units
 
     low, high = (

@@ -1,4 +1,4 @@
-"""Coverage, Gini and entropy of item exposure, compared at equal traffic."""
+"""Compare coverage, Gini and entropy of item exposure at equal traffic."""
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, Literal, NamedTuple
@@ -17,7 +17,7 @@ Spread = Literal["gini", "entropy"]
 
 
 def coverage(units_per_item: ArrayLike, units: int, at: int, catalogue_size: int) -> float:
-    """Return the expected share of the catalogue shown to `at` units drawn from the variant.
+    """Return the expected share of the catalogue shown to `at` random units.
 
     Incidence-based rarefaction (Hurlbert 1971; Colwell et al. 2012); unseen items may be absent.
     Refusals: `too_few_units` for `at` outside [1, units]; `not_applicable` for counts outside [0,
@@ -38,7 +38,9 @@ def coverage(units_per_item: ArrayLike, units: int, at: int, catalogue_size: int
 
 
 def gini(impressions_per_item: ArrayLike, catalogue_size: int) -> float:
-    """Return the Gini coefficient of exposure; items never shown count as zeros (Gini 1912).
+    """Return the Gini coefficient of exposure, items never shown as zeros.
+
+    Source: Gini (1912).
 
     `sum_i (2 i - n - 1) x_(i) / (n sum x)` with n the catalogue size: 0 when all items have equal
     exposure, 1 - 1/n (not 1) when one item has all of it (Dixon et al. 1987). Refusals:
@@ -58,7 +60,9 @@ def gini(impressions_per_item: ArrayLike, catalogue_size: int) -> float:
 
 
 def spread_of_sets(totals: Totals, catalogue_size: int, functionals: Sequence[Spread]) -> Floats:
-    """Evaluate Gini and entropy of every row of impressions by item, shape (functionals, sets).
+    """Compute Gini and entropy of each row of impressions by item.
+
+    Returns shape (functionals, sets).
 
     Catalogue items without a column count as zeros. Refusals: `too_few_units` for a set without
     impressions.
@@ -76,7 +80,7 @@ def spread_of_sets(totals: Totals, catalogue_size: int, functionals: Sequence[Sp
 
 
 def coverage_of_sets(totals: Totals, units: Floats, at: Floats, catalogue_size: int) -> Floats:
-    """Return the expected share of the catalogue shown to `at` units of every set, shape (sets,).
+    """Return the coverage of each set of units, rarefied to `at`, shape (sets,).
 
     `totals` are the units that were shown each item, shape (sets, items).
     """
@@ -102,9 +106,9 @@ _OF_SETS: Mapping[Spread, Callable[[Totals, Floats, int], Floats]] = {
 
 
 def chances_seen(units: float, at: float) -> Floats:
-    """Return how likely `at` of the units hold one of some, by how many these are, from 0.
+    """Return the chance that `at` random units include one of k, for k = 0, 1, ….
 
-    The last chance is that of all larger numbers too (Hurlbert 1971).
+    The last chance also holds for all larger numbers (Hurlbert 1971).
 
     Example:
         >>> chances_seen(4, 1).round(3), chances_seen(4, 4)
@@ -120,21 +124,21 @@ def chances_seen(units: float, at: float) -> Floats:
 
 
 def _rarefied(shown: Totals, units: float, at: float) -> float:
-    """Expected number of distinct items shown to `at` of the units."""
+    """Return the expected number of distinct items shown to `at` of the units."""
     if at >= units:
         return float(np.count_nonzero(shown > 0))
     return float(np.sum(chances_seen(units, at).take(shown.astype(np.intp), mode="clip")))
 
 
+# Sets of groups whose item totals a thread holds in memory at once.
 _CHUNK = 16
-"""Sets of groups whose item totals a thread holds in memory at once."""
 
+# Items per matrix product, few enough that BLAS starts no threads of its own.
 _BLOCK = 128
-"""Items of one matrix product, so few that BLAS starts no threads, which compete with ours."""
 
 
 class Arm(NamedTuple):
-    """One variant's units or impressions, shape (groups, items), and its units, shape (groups,)."""
+    """Units or impressions of a variant, shape (groups, items), and units by group."""
 
     counts: Totals
     units: Floats
@@ -163,7 +167,9 @@ class Coverage(NamedTuple):
         return _over_sets(arm, members, evaluate)
 
     def against_rest(self, pooled: Arm, members: Totals, _: int, observed: float) -> Floats:
-        """Compare each block with all other groups at equal traffic, shape (functionals, blocks).
+        """Compare each block of groups with all others, at equal traffic.
+
+        Returns shape (functionals, blocks).
 
         `members` is 1 where a block has a group; `observed` are the units of the smaller variant.
         """
@@ -185,7 +191,7 @@ class Coverage(NamedTuple):
 
 
 class Evenness(NamedTuple):
-    """Gini and entropy on sets with equal numbers of units; their counts are impressions."""
+    """Gini and entropy on sets of equal numbers of units, from impressions."""
 
     size: int
     functionals: Sequence[Spread]
@@ -216,7 +222,10 @@ Measure = Coverage | Evenness
 
 
 def at_equal_traffic(control: Arm, treatment: Arm, order: Integers, measure: Measure) -> Floats:
-    """Evaluate both variants at the units of the smaller one, shape (functionals, 2)."""
+    """Evaluate both variants at the units of the smaller one.
+
+    Returns shape (functionals, 2).
+    """
     at = np.array([min(control.units.sum(), treatment.units.sum())])
     return np.hstack([measure.values(arm, at, [order]) for arm in (control, treatment)])
 
@@ -232,7 +241,7 @@ def left_out(control: Arm, treatment: Arm, order: Integers, measure: Measure) ->
 def null_differences(
     control: Arm, treatment: Arm, measure: Measure, permutations: int, rng: np.random.Generator
 ) -> Floats:
-    """Draw differences without a true effect: random blocks of groups against the rest.
+    """Draw null differences: random blocks of groups against the rest.
 
     Blocks have the smaller variant's share of the groups. The differences are scaled to the
     observed numbers of units; shape (functionals, at least `permutations`).
@@ -256,7 +265,7 @@ def _pooled(control: Arm, treatment: Arm) -> Arm:
 
 
 def _over_sets(arm: Arm, members: Totals, evaluate: Callable[[Totals, slice], Floats]) -> Floats:
-    """Evaluate every set of groups, one per row of `members`; shape (functionals, sets)."""
+    """Evaluate sets of groups, the rows of `members`; shape (functionals, sets)."""
 
     def evaluate_chunk(start: int) -> Floats:
         chunk = slice(start, start + _CHUNK)
@@ -311,6 +320,7 @@ def _plan(arm: Arm, at: float, order: Integers) -> tuple[NDArray[np.float32], Fl
     if exact - low < 1e-9:
         return below, np.full(len(below), 1 / len(below))
     above = _windows(order, low + 1, groups)
+    # Linear in 1 / groups, as the bias of Gini and entropy is.
     share = (1 / low - 1 / exact) / (1 / low - 1 / (low + 1))
     weights = np.concatenate(
         [np.full(len(below), (1 - share) / len(below)), np.full(len(above), share / len(above))]
@@ -321,12 +331,12 @@ def _plan(arm: Arm, at: float, order: Integers) -> tuple[NDArray[np.float32], Fl
 Numbers = NDArray[np.number[Any]]
 Counted = Literal["units", "impressions"]
 
+# Integers and sums up to here are exact in single precision.
 _EXACT = 1 << 24
-"""Whole numbers and sums up to here are exact in single precision."""
 
 
 class Incidence(NamedTuple):
-    """Exposure of items in one variant: one entry per item and group that was shown it.
+    """Item exposure of one variant: an entry per item and group that saw it.
 
     A group is a set of hash sub-buckets, the same sets in every variant; a unit is in one group.
     Codes of items, in [0, catalogue_size), are the same in every variant; `units` are the distinct
@@ -343,7 +353,7 @@ class Incidence(NamedTuple):
 
 
 def matrices(control: Incidence, treatment: Incidence, counted: Counted) -> tuple[Arm, Arm]:
-    """Count densely the items that were shown in either variant, by units or by impressions.
+    """Count items densely by units or impressions, for both variants.
 
     Refusals: `not_applicable` for groups or catalogues that differ, or a code outside the
     catalogue; `too_few_units` for fewer than eight groups or a variant without counts; `not_finite`
@@ -383,7 +393,7 @@ def _counts(arm: Incidence, counted: Counted) -> Numbers:
 
 
 def _precision(arms: Sequence[Incidence], values: Sequence[Numbers]) -> type[np.floating]:
-    """Single precision where all sums of counts are exact in it: half the memory and time."""
+    """Choose single precision if all sums of counts are exact in it."""
     whole = all((np.trunc(counts) == counts).all() for counts in values)
     shown = [
         np.bincount(arm.item, counts, arm.catalogue_size)
@@ -401,7 +411,7 @@ def _matrix(arm: Incidence, values: Numbers, seen: Bools, precision: type[np.flo
 
 
 PERMUTATIONS, SEED = 1000, 0
-"""Least number of permutations, and the seed, where a caller names none."""
+"""Default number of permutations, and the seed."""
 
 
 class CatalogueComparison(NamedTuple):
@@ -428,7 +438,7 @@ def compare_all(
     permutations: int = PERMUTATIONS,
     seed: int = SEED,
 ) -> dict[Functional, CatalogueComparison | Refusal]:
-    """Compare two variants' coverage, Gini and entropy (nats) at the smaller one's number of units.
+    """Compare two variants' coverage, Gini and entropy (nats) at equal traffic.
 
     Coverage is rarefied (Hurlbert 1971); the interval is by jackknife (Efron & Stein 1981). The
     permutation test pools the variants within each group and cuts the groups at random into blocks
@@ -506,7 +516,7 @@ def _compare(
 def _jackknifed(
     functional: Functional, values: Floats, without: Floats, at: int, alpha: float
 ) -> CatalogueComparison | Refusal:
-    """Compare two values, with intervals and p-value by the jackknife."""
+    """Compare two values by the jackknife."""
     control, treatment = values.tolist()
     groups, se = without.shape[1], jackknife_se(without[1] - without[0])
     if se <= 1e-12 * (abs(control) + abs(treatment)):
@@ -517,7 +527,7 @@ def _jackknifed(
 
 
 def _lift(control: float, treatment: float, without: Floats, alpha: float) -> Lift | None:
-    """Return the lift, by the jackknife of the ratio: variants share groups, though no units."""
+    """Return the lift with the jackknife interval of the ratio."""
     if control == 0 or np.any(without[0] == 0):
         return None
     value = treatment / control - 1

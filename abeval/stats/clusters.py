@@ -1,4 +1,4 @@
-"""What clusters cost: how alike their units are, and how much more of them a test then needs."""
+"""Estimate intra-cluster correlation, and the design effect of clusters."""
 
 from typing import NamedTuple
 
@@ -9,11 +9,12 @@ from abeval.stats.records import Refusal
 
 
 class Alike(NamedTuple):
-    """How alike units of one cluster are, and by how much their number overstates what they say.
+    """Intra-cluster correlation, and the design effect that follows from it.
 
     Attributes:
         icc: Intra-cluster correlation, not below 0.
-        effect: Design effect: units over the independent ones that would say as much.
+        effect: Design effect: number of units over the number of independent units with the same
+            precision.
     """
 
     icc: float
@@ -21,7 +22,7 @@ class Alike(NamedTuple):
 
 
 def alike(sizes: ArrayLike, sums: ArrayLike, squares: ArrayLike, groups: int = 1) -> Alike:
-    """Estimate the correlation within clusters by analysis of variance, and the design effect.
+    """Estimate the intra-cluster correlation by ANOVA, and the design effect.
 
     ICC = (B − W) / (B + (n₀ − 1) W) of the mean squares between and within clusters (Donner 1986);
     effect = 1 + (Σm²/Σm − 1)·ICC over sizes m (Kish 1965; Eldridge, Ashby and Kerry 2006). Each
@@ -39,10 +40,13 @@ def alike(sizes: ArrayLike, sums: ArrayLike, squares: ArrayLike, groups: int = 1
     between_df, within_df = len(m) - groups, units - len(m)
     if between_df < 1 or within_df < 1:
         raise Refusal("too_few_units", "a correlation needs two clusters, and units within one")
+    # Mean squares between and within clusters.
     between, within = own / between_df, (float(np.sum(squares)) - own) / within_df
     if between + within <= 0:
         raise Refusal("zero_variance", "the values do not vary")
     repeated = float((m * m).sum()) / units
+    # n₀, the effective size of unequal clusters (Donner 1986).
     size = (units - groups * repeated) / between_df
     icc = max(0.0, (between - within) / (between + (size - 1) * within))
+    # Design effect 1 + (Σm²/Σm − 1)·ICC (Kish 1965).
     return Alike(icc, 1 + (repeated - 1) * icc)

@@ -1,4 +1,4 @@
-"""The difference of two ratios within parts and by their mix, and its reversal."""
+"""Split a difference of ratios into changes within parts and of their mix."""
 
 from typing import NamedTuple
 
@@ -11,7 +11,7 @@ from abeval.stats.records import Effect, Floats, Refusal, finite
 
 
 class Totals(NamedTuple):
-    """The sums of one variant in each part, shape (parts,); no denominator is negative."""
+    """Sums of one variant by part, shape (parts,); denominators not negative."""
 
     numerator: ArrayLike
     denominator: ArrayLike
@@ -26,10 +26,11 @@ class Parts(NamedTuple):
 
 
 class Gradient(NamedTuple):
-    """The derivatives of one part of the difference by the means per unit, shape (parts,).
+    """Derivatives of one part of the difference by the means per unit, (parts,).
 
-    A unit's sums times these add up to its influence, whose mean over the units of the variant is 0
-    and whose variance over their number is what the variant adds to the variance of the part.
+    A unit's sums, multiplied by these and added, give its influence. The influence has mean 0 over
+    the units of the variant. Its variance divided by their number is the variant's share in the
+    variance of the part.
     """
 
     numerator: Floats
@@ -44,7 +45,9 @@ class Gradients(NamedTuple):
 
 
 def parts(control: Totals, treatment: Totals) -> Parts:
-    """Split a difference of ratios, each part as the mean over both orders of changing the two.
+    """Split a difference of ratios into changes within parts and of their mix.
+
+    Each is the mean over both orders of changing the two.
 
     `within` weighs each part's difference by its mean share of the denominator; `mix` weighs each
     part's change of share by its mean ratio. What only one variant has is mix alone. Source:
@@ -57,6 +60,7 @@ def parts(control: Totals, treatment: Totals) -> Parts:
         [-0.004545, 0.015341, -0.019886]
     """
     _, whole, ratios, shares = _arms(control, treatment)
+    # Σ mean share · change of ratio, and Σ change of share · mean ratio.
     within = float((shares[0] + shares[1]) @ (ratios[1] - ratios[0])) / 2
     mix = float((shares[1] - shares[0]) @ (ratios[1] + ratios[0])) / 2
     return Parts(float(whole[1] - whole[0]), within, mix)
@@ -71,7 +75,7 @@ def ratios(control: Totals, treatment: Totals) -> tuple[float, float]:
 def gradients(
     control: Totals, treatment: Totals, units: tuple[int, int]
 ) -> tuple[Gradients, Gradients]:
-    """Return the derivatives of both parts by control's and by treatment's sums per unit.
+    """Return the derivatives of both parts by each variant's sums per unit.
 
     Refusals: As `parts`.
 
@@ -99,7 +103,10 @@ def gradients(
 
 
 def _arms(control: Totals, treatment: Totals) -> tuple[Floats, Floats, Floats, Floats]:
-    """Return denominators, ratio, ratios and shares of both variants, shape (2, ...) each."""
+    """Return denominators, overall ratios, ratios and shares of both variants.
+
+    The first axis of each has length 2.
+    """
     above, below = (
         np.array([one, other], dtype=float) for one, other in zip(control, treatment, strict=True)
     )
@@ -154,7 +161,7 @@ def mix_shift(
     control_units: ArrayLike,
     treatment_units: ArrayLike,
 ) -> MixShift:
-    """Take an overall difference apart into effects within segments and a shift of their mix.
+    """Split an overall difference into effects within segments and a mix shift.
 
     All arrays have the shape (segments,). Weights are what segments weigh in a variant's overall
     value: units for a mean, denominators for a ratio. Units are for the test of the mix. Source:
@@ -182,7 +189,7 @@ def mix_shift(
 
 
 def reversal(within: Effect, overall: Effect) -> float:
-    """Test whether the effect within segments and the overall effect point opposite ways.
+    """Test for Simpson's paradox: opposite signs within segments and overall.
 
     Both have to differ from zero (an intersection-union test, Berger 1982): without an effect, two
     estimates have opposite signs by chance. The larger of both p-values; 1 where the signs agree.
@@ -199,7 +206,7 @@ def reversal(within: Effect, overall: Effect) -> float:
 
 
 def same_shares(units: Floats) -> float:
-    """Test whether two variants spread over segments alike, from counts of shape (2, segments).
+    """Test whether two variants have the same mix of segments, (2, segments).
 
     By Pearson's chi-square (1900), without Yates; 1 where only one segment has units. Refuses, as
     `too_few_units`, a variant without units.

@@ -1,4 +1,4 @@
-"""From an effect to a decision: margins, and how wrong a significant result may be."""
+"""Decide from an effect: margins, and how wrong a significant result may be."""
 
 import math
 from typing import Literal, NamedTuple
@@ -12,7 +12,7 @@ Direction = Literal["increase", "decrease"]
 
 
 Gain = Interval
-"""How much better the treatment is than the control; negative is worse."""
+"""How much better the treatment is than control; negative is worse."""
 
 
 def gain(interval: tuple[float, float], direction: Direction = "increase") -> Gain:
@@ -40,7 +40,7 @@ def conclusive(p_value: float, interval: tuple[float, float], alpha: float = 0.0
 
 
 def not_worse(gain: Gain, margin: float) -> bool:
-    """Decide non-inferiority: the whole interval lies above the largest acceptable loss.
+    """Decide non-inferiority: the whole interval lies above −margin.
 
     Example:
         >>> not_worse(Gain(-0.004, 0.01), 0.005), not_worse(Gain(-0.006, 0.02), 0.005)
@@ -56,13 +56,13 @@ def not_worse_relative(
     margin: float,
     direction: Direction = "increase",
 ) -> bool:
-    """Decide non-inferiority by a share of control, which may be near zero.
+    """Decide non-inferiority by a relative margin, also near a zero control.
 
     H0, of a metric to increase: μt ≤ (1 − δ)·μc, as a linear contrast (Sasabuchi 1988; Hauschke et
     al. 1999) at the level of the effect's own interval. A loss is taken over |μc|. It agrees with
-    `not_worse` on Fieller's interval of the lift where that has ends. `covariance` is that of the
-    difference and control's value, −`control_variance` for independent variants; `margin` the
-    largest loss that is acceptable, as a fraction of control.
+    `not_worse` on Fieller's interval of the lift where that has ends. `covariance` is the
+    covariance of the difference and control's value: −`control_variance` for independent variants;
+    `margin` the largest loss that is acceptable, as a fraction of control.
 
     Raises:
         Refusal: `control_near_zero` for a control of exactly zero, which has no sign.
@@ -82,6 +82,7 @@ def not_worse_relative(
     sign = 1 if direction == "increase" else -1
     side = math.copysign(1.0, effect.control)
     distance = sign * effect.difference + margin * abs(effect.control)
+    # Var(d + δ·|c|) = se² + δ²·Var(c) + 2·δ·Cov(d, |c|).
     variance = effect.se**2 + margin**2 * control_variance + 2 * margin * sign * side * covariance
     harmful = effect.low if direction == "increase" else effect.high
     half = abs(harmful - effect.difference) / effect.se
@@ -89,7 +90,7 @@ def not_worse_relative(
 
 
 def equivalent(gain: Gain, margin: float) -> bool:
-    """Decide equivalence: the whole interval lies between a loss and a gain of the margin.
+    """Decide equivalence: the whole interval lies within ± margin.
 
     Example:
         >>> equivalent(Gain(-0.004, 0.003), 0.005), equivalent(Gain(-0.004, 0.01), 0.005)

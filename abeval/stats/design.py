@@ -1,4 +1,4 @@
-"""Before the test, and while it runs: power, smallest detectable effect, days."""
+"""Plan a test: power, smallest detectable effect, days."""
 
 import math
 from collections.abc import Sequence
@@ -36,12 +36,12 @@ WEEK = 7
 
 
 def information_at(information: Sequence[float], days: float) -> float:
-    """Predict the information, 1/se², after so many days, no fewer than observed.
+    """Predict the information, 1 / se², after a number of days.
 
-    The variance falls as in the last week, as a + b / days: what differs between units that return
-    stays (a), what differs between their visits averages out (b). Fewer days than a week do not
-    tell
-    the two apart: information then grows as a power of time, as in `value_at`, which refuses alike.
+    The variance falls as in the last week, as a + b / days. Differences between returning units
+    stay (a); differences between their visits average out (b). Fewer days than a week cannot
+    separate the two. Then information grows as a power of time, as in `value_at`, with the same
+    refusals.
 
     Example:
         >>> week = [1 / (0.1 + 0.9 / day) for day in range(1, 8)]
@@ -55,7 +55,7 @@ def information_at(information: Sequence[float], days: float) -> float:
 
 
 def value_at(values: Sequence[float], days: float) -> float:
-    """Return what grows with the days, after some of them.
+    """Predict a growing total after a number of days.
 
     Within the observed days it is what was observed by the end of the day; after them it grows as
     in the last week, as a power of time that is at most linear. Refusals: `too_few_units` to go
@@ -71,7 +71,7 @@ def value_at(values: Sequence[float], days: float) -> float:
 
 
 def _slope(values: Sequence[float]) -> float:
-    """Return the power of time by which the last week grew: day^b, never above 1 for long."""
+    """Return the exponent of growth in the last week, value ~ day^b; at most 1."""
     if len(values) < 2:
         raise Refusal("too_few_units", "growth needs at least two days")
     days, last = _last_week(values)
@@ -79,7 +79,7 @@ def _slope(values: Sequence[float]) -> float:
 
 
 def _falls(information: Sequence[float]) -> float:
-    """Return b of a + b / days, which the last week's variance follows; a is not negative."""
+    """Return b of the last week's variance, a + b / days with a ≥ 0."""
     days, last = _last_week(information)
     slope = float(np.polyfit(1 / days, 1 / last, 1)[0])
     return min(slope, len(information) / float(last[-1]))

@@ -1,4 +1,4 @@
-"""Quantiles and tails of the normal, t and Pearson's type III distributions, and Brent's roots."""
+"""Compute quantiles and tails of normal, t and Pearson III, and roots."""
 
 import math
 from collections.abc import Callable
@@ -20,7 +20,7 @@ _EXPANDED = 1e5
 
 
 class Tail(NamedTuple):
-    """A p-value, zero if the true value is below about 1e-308, and its base-10 logarithm."""
+    """A p-value (0 below about 1e-308) and its base-10 logarithm."""
 
     p_value: float
     log10: float
@@ -62,7 +62,7 @@ def two_sided_quantile(alpha: float, df: float = math.inf) -> float:
 
 
 def upper_tail(z: float) -> Tail:
-    """Return P(Z > z) of the normal distribution, computed without subtracting from one.
+    """Return P(Z > z) of the normal, precise for large z.
 
     Example:
         >>> f"{upper_tail(35).p_value:.6e}", round(upper_tail(40).log10, 6)
@@ -75,7 +75,7 @@ def upper_tail(z: float) -> Tail:
 
 
 def two_sided(statistic: float, df: float = math.inf) -> float:
-    """Return the two-sided p-value of a t statistic, or of the normal if `df` is infinite.
+    """Return the two-sided p-value of t, or of z if `df` is infinite.
 
     Example:
         >>> f"{two_sided(10):.6e}"
@@ -87,14 +87,16 @@ def two_sided(statistic: float, df: float = math.inf) -> float:
 
 
 THIN = 0.5
-"""Most skewness on the side where values end, which rare large ones do not make any thinner."""
+"""Largest skewness towards the bounded side: rare large values thin that tail no further."""
 
+# Below this skewness the distribution is taken as normal.
 _NORMAL = 1e-5
-"""Below this skewness the distribution is the normal."""
 
 
 def skewed_tail(z: float, skew: float) -> Tail:
-    """Return P(Z > z) of Pearson's type III with mean 0 and variance 1 (Mielke and Berry 2001).
+    """Return P(Z > z) of Pearson's type III with mean 0 and variance 1.
+
+    Source: Mielke and Berry (2001).
 
     Example:
         >>> [round(skewed_tail(1.96, skew).p_value, 4) for skew in (-0.3, 0.0, 0.3)]
@@ -104,6 +106,7 @@ def skewed_tail(z: float, skew: float) -> Tail:
     if abs(skew) < _NORMAL:
         return upper_tail(z)
     shape = 4 / skew**2
+    # Pearson III is a shifted gamma of shape 4 / skewness².
     x = shape + z * math.sqrt(shape) * math.copysign(1, skew)
     if x <= 0:
         return Tail(1.0, 0.0) if skew > 0 else Tail(0.0, -math.inf)
@@ -117,7 +120,7 @@ def skewed_tail(z: float, skew: float) -> Tail:
 
 
 def skewed_p_values(z: Floats, skew: Floats) -> Floats:
-    """Return two-sided p-values of that distribution, twice the smaller tail.
+    """Return two-sided p-values of Pearson's type III: twice the smaller tail.
 
     Example:
         >>> skewed_p_values(np.array([1.96, -1.96]), np.array([0.3, 0.3])).round(4).tolist()
@@ -139,14 +142,16 @@ def skewed_tails(z: Floats, skew: Floats) -> Floats:
 
 @cache
 def legendre(count: int) -> tuple[Floats, Floats]:
-    """Return nodes and weights of Gauss and Legendre, slower than what they integrate."""
+    """Return cached Gauss-Legendre nodes and weights."""
     return np.polynomial.legendre.leggauss(count)
 
 
 def brentq(
     of: Callable[[float], float], low: float, high: float, xtol: float = 2e-12, rtol: float = 2**-50
 ) -> float:
-    """Find where a continuous function is 0, between two numbers where its signs differ.
+    """Find the root of a continuous function between two points.
+
+    Its signs there must differ.
 
     Brent (1973), by the steps of `scipy.optimize.brentq`, to the last bit: importing SciPy's
     optimisers would take longer than most analyses spend on statistics. The root is off by at most

@@ -1,4 +1,4 @@
-"""Effects and lifts from estimates: difference, interval and p-value; relative effects."""
+"""Compare estimates: difference, interval, p-value, and lift."""
 
 import math
 from collections.abc import Sequence
@@ -10,7 +10,7 @@ from abeval.stats.records import Adjusted, Effect, Estimate, Interval, Lift, Ref
 def compare(
     control: Estimate, treatment: Estimate, alpha: float = 0.05, method: str = "welch_t"
 ) -> Effect:
-    """Compare two independent estimates of the same unit by t, with Satterthwaite's df (1946).
+    """Compare two independent estimates by t, with Satterthwaite's df (1946).
 
     By the normal where both estimates have infinite degrees of freedom. Refusals: `zero_variance`
     when neither estimate varies, `not_finite`.
@@ -41,7 +41,9 @@ def total_variance(control: Estimate, treatment: Estimate) -> float:
 
 
 def satterthwaite(variances: Sequence[float], dfs: Sequence[float]) -> float:
-    """Return the degrees of freedom of a sum of independent variances (Satterthwaite 1946).
+    """Return the degrees of freedom of a sum of independent variances.
+
+    Source: Satterthwaite (1946).
 
     Not all variances are zero; a known one has infinite degrees of freedom.
 
@@ -87,10 +89,10 @@ def from_difference(
 
 
 def joined(low: Effect, high: Effect) -> Effect:
-    """Join two effects of one difference that have its standard error towards each side.
+    """Merge two effects with one-sided standard errors into one effect.
 
     The ends are the lower end of `low` and the higher end of `high`. Standard error, statistic and
-    p-value are those of the side that faces zero, so that they agree with the interval.
+    p-value are taken from the side that faces zero, so that they agree with the interval.
 
     Example:
         >>> e = joined(from_difference(1, 3, 2, 1), from_difference(1, 3, 2, 2))
@@ -114,7 +116,9 @@ def interval(value: float, se: float, df: float = math.inf, alpha: float = 0.05)
 
 
 def fieller(control: Estimate, treatment: Estimate, alpha: float = 0.05) -> Lift:
-    """Compare two independent estimates as a lift with Fieller's interval (Fieller 1940, 1954).
+    """Compute the lift of two estimates, with Fieller's interval.
+
+    Source: Fieller (1940, 1954).
 
     The interval is the set of lifts λ that the test of treatment − (1 + λ)·control = 0 does not
     reject; it excludes zero exactly when the absolute test rejects. If the control is not distinct
@@ -134,7 +138,7 @@ def fieller(control: Estimate, treatment: Estimate, alpha: float = 0.05) -> Lift
 
 
 def fieller_adjusted(adjusted: Adjusted, alpha: float = 0.05) -> Lift:
-    """Divide an adjusted difference by the control as observed, with Fieller's interval.
+    """Compute the lift of an adjusted difference, with Fieller's interval.
 
     Refusals: `control_near_zero`.
     """
@@ -145,7 +149,7 @@ def fieller_adjusted(adjusted: Adjusted, alpha: float = 0.05) -> Lift:
 
 
 def delta(control: Estimate, treatment: Estimate, alpha: float = 0.05) -> Lift:
-    """Compare two estimates as a lift with the symmetric interval of the delta method.
+    """Compute the lift of two estimates, with the delta method's interval.
 
     Its two error rates differ for skewed metrics, and it may disagree with the absolute test;
     `fieller` has neither problem. Refusals as in `fieller`.
@@ -162,13 +166,13 @@ def delta(control: Estimate, treatment: Estimate, alpha: float = 0.05) -> Lift:
 
 
 def delta_se(control: Estimate, treatment: Estimate) -> float:
-    """Return the standard error of treatment / |control| − 1 by the delta method, or refuse."""
+    """Return the standard error of the lift by the delta method; may refuse."""
     total = total_variance(control, treatment)
     return _relative_se(treatment.value - control.value, total, -control.variance, control)
 
 
 def delta_adjusted(adjusted: Adjusted, alpha: float = 0.05) -> Lift:
-    """Divide an adjusted difference by the control, with the interval of the delta method.
+    """Compute the lift of an adjusted difference, by the delta method.
 
     The standard error includes the covariance of the observed control and the adjusted difference.
     Refusals: `control_near_zero`.
@@ -180,7 +184,7 @@ def delta_adjusted(adjusted: Adjusted, alpha: float = 0.05) -> Lift:
 
 
 def log_delta(control: Estimate, treatment: Estimate, alpha: float = 0.05) -> Lift:
-    """Compare two estimates as a lift with the interval symmetric in log(treatment / control).
+    """Compute the lift, with an interval symmetric in log(treatment / control).
 
     Refusals: `not_applicable` when the two values differ in sign or one is zero,
     `control_near_zero`, `zero_variance`, `not_finite`.
@@ -213,7 +217,7 @@ def _welch_df(control: Estimate, treatment: Estimate) -> float:
 
 
 def _relative_df(control: Estimate, treatment: Estimate) -> float:
-    """Degrees of freedom of Var_c·ρ² + Var_t, to which the lift's variance is proportional."""
+    """Return the degrees of freedom of Var_c·ρ² + Var_t, the lift's variance."""
     ratio = _divide(treatment.value, control.value)
     scaled = control.variance * ratio * ratio
     if not math.isfinite(scaled):
@@ -233,7 +237,7 @@ def _divide(value: float, control: float) -> float:
 
 
 def _relative_se(difference: float, variance: float, covariance: float, control: Estimate) -> float:
-    """Delta-method standard error of difference / |control|, which are correlated."""
+    """Return the standard error of difference / |control|, by the delta method."""
     relative = _divide(difference, control.value)
     spread = variance - 2 * relative * covariance + relative * relative * control.variance
     return abs(_divide(math.sqrt(max(spread, 0.0)), control.value))
@@ -247,7 +251,7 @@ def _symmetric(difference: float, control: float, se: float, q: float) -> Lift:
 def _fieller(
     difference: float, variance: float, covariance: float, control: Estimate, q: float
 ) -> Lift:
-    """Roots λ of (difference − λ·control)² = q²·Var(difference − λ·control)."""
+    """Solve (difference − λ·control)² = q²·Var(difference − λ·control) for λ."""
     relative, scale = _divide(difference, control.value), _divide(q, control.value)
     # In units of the control: a λ² − 2b λ + c ≤ 0 between the roots; g ≥ 1 leaves none.
     v, w, g = (x * scale * scale for x in (variance, covariance, control.variance))
@@ -261,7 +265,7 @@ def _fieller(
 
 
 def _signed(control: float, relative: float, ends: Interval, method: str) -> Lift:
-    """Lift over the absolute value of the control, from a change over the control."""
+    """Divide a relative change by the sign of control."""
     if control < 0:
         relative, ends = -relative, Interval(-ends.high, -ends.low)
     bounded = math.isfinite(ends.low) and math.isfinite(ends.high)

@@ -1,8 +1,8 @@
-"""Find faults of a log that are not alike in two groups: shares, empty hours, clocks.
+"""Find logging faults that differ between groups: shares, gaps, clocks.
 
-A fault has a sharp shape, which an effect of the treatment has not: a share that should be zero in
-both groups, an hour that is empty in one of them, a daily rhythm that is the other's some hours
-later.
+A fault has a sharp shape, an effect of the treatment has not. Examples of such shapes are a share
+that should be zero in both groups, an hour without rows in one of them, or a daily rhythm that is
+the other group's rhythm some hours later.
 """
 
 import math
@@ -17,14 +17,14 @@ from abeval.stats.influence import one_sided
 from abeval.stats.records import Floats
 
 SURE = 1e-6
-"""The chance that a difference is called sure although it is not, over all cells of an audit."""
+"""Chance that any cell of an audit is wrongly called different."""
 
+# A group with less than this share of the other's rows is much smaller.
 _MUCH_SMALLER = 0.5
-"""Share of the other's rows below which a group is much smaller."""
 
 
 class Sums(NamedTuple):
-    """Exact sums over the clusters of a group: of numerators y, denominators x, their products."""
+    """Exact sums over a group's clusters: y, x and their products."""
 
     clusters: int
     y: int
@@ -35,7 +35,7 @@ class Sums(NamedTuple):
 
 
 class Share(NamedTuple):
-    """A share of a group, its standard error between clusters, and the degrees of freedom."""
+    """A group's share, its standard error between clusters, and its df."""
 
     value: float
     error: float
@@ -43,7 +43,7 @@ class Share(NamedTuple):
 
 
 def share(sums: Sums) -> Share | None:
-    """Return the share Σy / Σx by the delta method over clusters; None of one cluster, or nothing.
+    """Return Σy / Σx by the delta method; None if one cluster or no rows.
 
     Example:
         >>> share(Sums(clusters=4, y=4, x=40, y_y=6, y_x=40, x_x=400)).value
@@ -58,12 +58,12 @@ def share(sums: Sums) -> Share | None:
 
 
 def shares(control: Sums, treatment: Sums) -> tuple[Share, Share] | None:
-    """Return two shares, the error of the much smaller group not below what chance does to it.
+    """Return both shares; a much smaller group gets at least chance's error.
 
-    A group of few rows often has none that count, and then a standard error of 0. The other group's
-    variance, at its number of rows, is the least that it can have. Where a group has half of the
-    other's rows or more this is not needed: a difference is sure from some 28 rows on, and that
-    one group then has none in place of 14 has a chance of 1e-6.
+    A group of few rows often has none that count, and then its standard error is 0. Its error is
+    therefore at least the other group's, rescaled to its own number of rows. A group with at least
+    half of the other's rows does not need this. There a difference is sure from some 28 rows on,
+    and the chance that the group then has none in place of 14 is 1e-6.
 
     Example:
         >>> many = Sums(64, 640, 64_000, 7_000, 640_000, 64_000_000)
@@ -87,7 +87,7 @@ def _not_below(own: Share, rows: int, other: Share, others: int) -> Share:
 
 
 class Difference(NamedTuple):
-    """Two shares, and by how much they differ at least: `sure` is 0 if that may be chance."""
+    """Two shares, and the least difference that is sure; 0 if it may be chance."""
 
     control: float
     treatment: float
@@ -97,10 +97,9 @@ class Difference(NamedTuple):
 def difference(
     control: Sums, treatment: Sums, cells: int = 1, chance: float = SURE
 ) -> Difference | None:
-    """Measure by how much two shares differ for sure: the near end of an interval.
+    """Return how much two shares surely differ: the near end of an interval.
 
-    `chance` is that any of so many `cells`, which are looked at together, is called different
-    although it is not.
+    `chance` is the chance that any of `cells` cells tested together is wrongly called different.
 
     Example:
         >>> control = Sums(64, 0, 64_000, 0, 0, 64_000_000)
@@ -119,7 +118,7 @@ def difference(
 
 
 class UnitSums(NamedTuple):
-    """Units of a group, and sums of what each of them has and of its square: from 0 to 1."""
+    """Units of a group, with sums of a value in [0, 1] and of its square."""
 
     units: int
     total: float
@@ -127,13 +126,13 @@ class UnitSums(NamedTuple):
 
 
 def differs(control: UnitSums, treatment: UnitSums, cells: int = 1, chance: float = SURE) -> bool:
-    """Tell whether units of two groups differ for sure in the mean of a value from 0 to 1.
+    """Tell whether the means of a value in [0, 1] surely differ between groups.
 
-    What a unit has counts once, however many rows it has: a few heavy units decide nothing. The
-    difference must be sure by the groups' own variances (Welch 1947), and by that of all units
-    together, as a group in which nothing varies by chance has none of its own. Few units with the
-    value 1, and none between, are counted exactly (binomial, by the split). `chance` is that any of
-    so many `cells` is called different although it is not.
+    Each unit has the same weight, so a few units with many rows decide nothing. The difference must
+    be sure with the groups' own variances (Welch 1947). It must also be sure with the variance of
+    all units together, because a small group may have no variance by chance. If all values are 0 or
+    1, a binomial test of the units with value 1 is tried first. `chance` is the chance that any of
+    `cells` cells tested together is wrongly called different.
 
     Example:
         >>> affected = [UnitSums(1_500, count, count) for count in (0, 20, 21)]
@@ -159,7 +158,7 @@ def differs(control: UnitSums, treatment: UnitSums, cells: int = 1, chance: floa
 
 
 def _one_sided(control: UnitSums, treatment: UnitSums) -> float:
-    """Return the chance that the group with more of them has so many of all units with a 1."""
+    """Return the chance that one group has at least so many of the units with value 1."""
     pairs = (control, treatment), (treatment, control)
     return min(
         (
@@ -181,8 +180,8 @@ class Hours(NamedTuple):
     """Rows of a group by hour.
 
     Attributes:
-        active: In how many clusters of units an hour has any.
-        even: So many units, if all had as many rows, would make the rows vary as they do
+        active: Number of clusters with rows in the hour.
+        even: Number of units with equal numbers of rows that would make the sum vary as much
             (`count_even_units`).
     """
 
@@ -192,7 +191,7 @@ class Hours(NamedTuple):
 
 
 def count_even_units(sums: Sums, clusters: int) -> float:
-    """Count the units that would make a sum vary as it does, if all had as much of it (Kish 1965).
+    """Count the equal units whose sum would vary as much (Kish 1965).
 
     Example:
         >>> round(count_even_units(Sums(4, 20, 4, 100, 20, 4), 1_000), 2)
@@ -206,29 +205,28 @@ def count_even_units(sums: Sums, clusters: int) -> float:
 
 
 LOW = 0.5
-"""An hour is a gap if its rows are below this share of what the hours around it make expect."""
+"""An hour is a gap if its rows are below this share of what is expected."""
 
 _EMPTY = 0.1
 _AROUND = 72
 _DAY = 24
 _LEAST = 6
+# Variance factor of an hour's rows, for rows of one unit come together: 2 if their standard
+# deviation equals their mean.
 _TOGETHER = 2.0
-"""By how much the variance of an hour's rows is larger, as rows of a unit come together: by so much
-where the standard deviation of the rows of a unit is their mean."""
 
 
 def gaps(control: Hours, treatment: Hours, clusters: int, split: Floats | float = 1.0) -> list[int]:
-    """Find the hours in which the second group lacks rows that the first has.
+    """Find hours in which the second group lacks rows that the first has.
 
-    The ratio of the two groups in an hour is compared with that of the hours before and after it,
-    so that an effect is no gap: it may change the ratio, but does not halve it for some hours.
-    Where the split changed, each is over the ratio that the `split` makes expect. At an end of the
-    log one side is not known: there the level of the first, or the last, day is no gap either.
+    The ratio of the two groups in an hour is compared with the ratio in the hours before and after
+    it. So an effect of the treatment is no gap: it may change the ratio, but does not halve it for
+    a few hours. Each ratio is divided by the expected `split`, which may change. At the ends of the
+    log, where one side is not known, the first or last day stands for it.
 
-    Rows of one unit come together, so what chance can do follows from the units that are active,
-    which the number of clusters without any row shows, and where few of them have most rows, as
-    machines do, from how these vary. Hours are the same in both groups, without a
-    break; `clusters` are those of units in each.
+    Rows of one unit come together, so the test counts active units, estimated from the number of
+    clusters without rows. If a few units, such as machines, have most rows, it counts `even`
+    instead. Both groups have the same hours without a break, and `clusters` clusters of units each.
     """
     units, others = (_units(hours.active, clusters) for hours in (control, treatment))
     planned = control.rows * split
@@ -251,9 +249,10 @@ def gaps(control: Hours, treatment: Hours, clusters: int, split: Floats | float 
 
 
 def _surprise(units: Floats, expected: Floats, kept: Floats) -> Floats:
-    """Return by how many standard errors the second Poisson count is too low (deviance).
+    """Return how many standard errors a Poisson count is too low (deviance).
 
-    `expected` is what it should be over the first, `kept` what it is over what it should be.
+    `expected` is the expected count over `units`; `kept` is the observed count over the expected
+    one.
     """
     second = units * expected * kept
     mean = (units + second) / (1 + expected)
@@ -264,15 +263,15 @@ def _surprise(units: Floats, expected: Floats, kept: Floats) -> Floats:
 
 
 def _units(active: Floats, clusters: int) -> Floats:
-    """Estimate how many units are active, by the clusters in which there are any."""
+    """Estimate the number of active units from the number of active clusters."""
     empty = np.maximum(clusters - active, 0.5) / clusters
     return np.asarray(-clusters * np.log(empty))
 
 
 def _before(ratio: Floats) -> Floats:
-    """Return the median of the known hours before each; where these are too few, of the first day.
+    """Return the median of the 72 hours before each hour.
 
-    NaN where that has too few as well.
+    If too few of these are known, the first day's median; NaN if that has too few as well.
     """
     padded = np.concatenate([np.full(_AROUND, np.nan), ratio[:-1]])
     windows = np.lib.stride_tricks.sliding_window_view(padded, _AROUND)
@@ -283,16 +282,17 @@ def _before(ratio: Floats) -> Floats:
     return medians
 
 
+# Largest clock difference in half hours, and the rows needed to show one.
 _LONGEST, _LEAST_EARLY = 28, 20
-"""Half hours of the largest difference between zones that is looked for; rows that show it."""
 
 
 def early_hours(rows: Mapping[int, int]) -> float:
-    """Find how many hours the clock of a log is behind: rows come up to so long too early.
+    """Find how many hours a log's clock is behind; 0 if it is not.
 
-    `rows` are those before an event that they follow, by half hours before it. Rows that belong
-    before it are there for days, or just before it; of a clock that is behind, there are many up
-    to some hour and hardly any beyond. Returns 0 without such an hour, the least of which is 1.
+    `rows` counts the rows logged before the event that they should follow, by half hours before it.
+    Rows that really come before it spread over days, or come just before it. A clock that is behind
+    shows many rows up to some hour and hardly any beyond. Returns that hour, at least 1, or 0 if
+    there is none.
 
     Example:
         >>> early_hours({k: 10 for k in range(16)}), early_hours({k: 10 for k in range(200)})
@@ -302,6 +302,7 @@ def early_hours(rows: Mapping[int, int]) -> float:
     for last in range(2, _LONGEST + 1) if total >= _LEAST_EARLY else ():
         beyond = sum(count for half_hour, count in rows.items() if half_hour >= last)
         edge, next_to_it = rows.get(last - 1, 0), rows.get(last, 0)
+        # A sharp edge: many rows up to it and few beyond.
         is_edge = 2 * edge * last >= total - beyond and 4 * next_to_it <= edge
         if is_edge and 10 * beyond <= total:
             return last / 2
@@ -309,7 +310,7 @@ def early_hours(rows: Mapping[int, int]) -> float:
 
 
 class Rhythm(NamedTuple):
-    """Shares of a group's rows by hour of the day, and means of cosine and sine of the hour."""
+    """A group's row shares by hour of the day, and mean cosine and sine."""
 
     hours: Sequence[Sums]
     turns: Sequence[Sums]
@@ -319,9 +320,9 @@ class Shift(NamedTuple):
     """A daily rhythm that is another's some hours later.
 
     Attributes:
-        hours: How many, from -11 to 12; 0 if it is not.
-        left: Which part of the distance between the rhythms is left after the shift.
-        exact: Whether no other number of hours would do.
+        hours: Number of hours, from -11 to 12; 0 if there is no shift.
+        left: Share of the distance between the rhythms that is left after the shift.
+        exact: Whether no other number of hours fits.
     """
 
     hours: int
@@ -330,22 +331,22 @@ class Shift(NamedTuple):
 
 
 ALIKE = 0.25
-"""A rhythm is another's if the shift leaves at most this part of the distance between them."""
+"""Largest distance left after a shift, as a share of the distance before."""
 
+# A shift is told only if the distance is this many times that of noise.
 _PLAIN = 3.0
-"""So many times as far as noise alone puts them apart are rhythms whose shift can be told."""
 
+# Standard errors by which an hour more or less must fit worse.
 _EXACT = 3.0
-"""So many standard errors farther must the rhythm be an hour before and after the best shift."""
 
 
 def shift(control: Rhythm, treatment: Rhythm, cells: int = 1) -> Shift:
-    """Find by how many hours the daily rhythm of one group is behind the other's.
+    """Find how many hours one group's daily rhythm is behind the other's.
 
-    An effect may change when people come; it does not make the whole rhythm that of other hours.
-    The mean direction of the clock must differ for sure: it is one number of all hours, so that a
-    few hundred units show what no single hour can. The chance `SURE` is for all `cells`, the pairs
-    that are looked at, together.
+    An effect of the treatment may change when people come; it does not move the whole rhythm by
+    some hours. The mean direction of the clock must differ for sure: it is one number of all hours,
+    so that a few hundred units show what no single hour can. The chance `SURE` is for all `cells`,
+    the pairs that are looked at, together.
     """
     none = Shift(0, 1.0)
     turns = zip(control.turns, treatment.turns, strict=True)

@@ -31,7 +31,7 @@ class Heterogeneity(NamedTuple):
 
 
 def cochran(differences: ArrayLike, ses: ArrayLike, dfs: ArrayLike) -> Heterogeneity:
-    """Test whether the effects of disjoint segments are one.
+    """Test whether disjoint segments share one effect.
 
     Standard errors are positive; their degrees of freedom are infinite where they are known.
     Source: Cochran (1954); Welch (1951) and Kulinskaya et al. (2004) for estimated errors; Higgins
@@ -56,7 +56,7 @@ def cochran(differences: ArrayLike, ses: ArrayLike, dfs: ArrayLike) -> Heterogen
 
 
 def lifts(control: Sequence[Estimate], treatment: Sequence[Estimate]) -> Heterogeneity:
-    """Test whether the relative effects of disjoint segments are one.
+    """Test whether disjoint segments share one relative effect.
 
     Q(ρ) = Σ (t − ρc)² / (v_t + ρ²v_c) at the ratio ρ that makes it smallest, with one degree of
     freedom less than segments: chi-square, or F where variances are estimated. No ratio of a
@@ -106,9 +106,9 @@ def against_rest(inside: Pair, outside: Pair, alpha: float = 0.05) -> Effect:
 def lift_against_rest(inside: Pair, outside: Pair, alpha: float = 0.05) -> Effect | None:
     """Test the relative effect in a segment against that in all other units.
 
-    The difference of the two log(treatment / control), with errors by the delta method: 0.05 says
-    that the segment's treatment over control is e^0.05 times that of the others. None where a value
-    is not positive, or none varies.
+    Returns the difference of the two log(treatment / control), with errors by the delta method. A
+    value of 0.05 says: treatment over control is e^0.05 times as large in the segment as in the
+    others. None where a value is not positive, or none varies.
 
     Example:
         >>> inside = Estimate(2.0, 0.1, 50, 49), Estimate(4.0, 0.1, 50, 49)
@@ -129,10 +129,11 @@ def lift_against_rest(inside: Pair, outside: Pair, alpha: float = 0.05) -> Effec
 def welch_tail(q: float, df: int, leverages: Floats, dfs: Floats) -> float:
     """Test a weighted sum of squares whose weights are one over estimated variances.
 
-    `q` is Σ weight × residual², `df` residuals less the one fitted parameter, `leverages` how much
-    each residual moves its own fit, in [0, 1]; by chi-square where all `dfs` of the variances are
-    infinite. Source: Welch (1951); Johansen (1980) for any linear fit; Kulinskaya, Dollinger,
-    Knight and Gao (2004) for differences of two variants with Satterthwaite's degrees of freedom.
+    `q` is Σ weight × residual². `df` is the number of residuals minus one fitted parameter.
+    `leverages` say how much each residual moves its own fit, in [0, 1]. The test is a chi-square
+    test if all `dfs` of the variances are infinite. Source: Welch (1951); Johansen (1980) for any
+    linear fit; Kulinskaya, Dollinger, Knight and Gao (2004) for differences of two variants with
+    Satterthwaite's degrees of freedom.
 
     Example:
         >>> even, known = np.full(40, 1 / 40), np.full(40, np.inf)
@@ -143,17 +144,18 @@ def welch_tail(q: float, df: int, leverages: Floats, dfs: Floats) -> float:
     if noise == 0:
         return float(special.chdtrc(df, q))
     n = df + 1
+    # Welch: q / mean follows F(df, (n² − 1) / (3·noise)).
     mean = df * (1 + 2 * (n - 2) * noise / (n**2 - 1))
     return float(special.fdtrc(df, (n**2 - 1) / (3 * noise), q / mean))
 
 
 def pooled(control: Estimate, treatment: Estimate) -> tuple[Estimate, Estimate]:
-    """Give two estimates the variances of values that spread alike in both variants.
+    """Give two estimates the variance of their pooled units.
 
-    Where values are skewed and units uneven, a variant's own variance follows its own value, and
-    the difference over its error is too often large. These sum to the variance of a permutation of
-    the
-    units. The treatment's still grows with the square of its values, so that a lift divides it out.
+    If values are skewed and the variants uneven, a variant's own variance depends on its value, and
+    the test rejects too often. The pooled variances add up to the variance of a permutation of the
+    units. The treatment's variance still grows with the square of its values, so that a lift
+    divides it out.
 
     Example:
         >>> large, small = Estimate(5.0, 0.01, 900, 899.0), Estimate(5.0, 0.09, 100, 99.0)
@@ -169,14 +171,14 @@ def pooled(control: Estimate, treatment: Estimate) -> tuple[Estimate, Estimate]:
 
 
 class Arms(NamedTuple):
-    """Values, variances and their degrees of freedom of control and treatment, (2, segments)."""
+    """Values, variances and df of both variants, shape (2, segments) each."""
 
     values: Floats
     variances: Floats
     dfs: Floats
 
     def q(self, ratio: float) -> float:
-        """Return how far the segments are from one ratio of treatment to control."""
+        """Return Cochran's Q of the segments at a common ratio."""
         return float(np.sum(self._distance(ratio) ** 2 / self.variance(ratio)))
 
     def slope(self, ratio: float) -> float:
@@ -193,7 +195,7 @@ class Arms(NamedTuple):
 
 
 def arms_of(control: Sequence[Estimate], treatment: Sequence[Estimate]) -> Arms:
-    """Take the segments apart; refuse those to which no ratio can be fitted."""
+    """Stack the estimates of segments; refuse those without a common ratio."""
     if len(control) != len(treatment) or len(control) < 2:
         raise Refusal("too_few_units", "heterogeneity needs two segments or more")
     values, variances, _, dfs = np.moveaxis(np.array([control, treatment], dtype=float), 2, 0)
@@ -204,7 +206,7 @@ def arms_of(control: Sequence[Estimate], treatment: Sequence[Estimate]) -> Arms:
 
 
 def common_ratio(arms: Arms) -> float:
-    """Return the ratio that fits the segments best: of a grid, and then between its neighbours."""
+    """Find the ratio that fits the segments best: on a grid, then refined."""
     positive = (arms.values > 0).all(axis=0)
     if not positive.any():
         raise Refusal("not_applicable", "no segment has a positive value in both variants")

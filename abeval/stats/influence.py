@@ -1,4 +1,4 @@
-"""The few units that most of an effect may come from."""
+"""Measure how few units an effect may come from."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -18,7 +18,7 @@ class Unit(NamedTuple):
 class Group(NamedTuple):
     """A group's sums of numerators and denominators, and its units that deviate most.
 
-    Those are the units of the largest `y - value * x`, in whatever order.
+    These units have the largest `y - value * x`; their order does not matter.
     """
 
     y: float
@@ -37,7 +37,7 @@ class Group(NamedTuple):
 
 
 class Influence(NamedTuple):
-    """A lift with and without its most influential units, and how many of each variant they are."""
+    """A lift with and without its most influential units, and their counts."""
 
     lift: float
     lift_without: float
@@ -46,10 +46,10 @@ class Influence(NamedTuple):
 
 
 def fewest_apart(values: Sequence[float], total: float, squares: float) -> float:
-    """Bound from below the number of units that have another value than 0.
+    """Bound from below the number of units with a value other than 0.
 
-    So many as are listed in `values`, and of the rest at least (Σv)² / Σv² (the inequality of
-    Cauchy and Schwarz). `total` and `squares` are the sums over all units.
+    Counts the units listed in `values`. The other units are at least (Σv)² / Σv², by the inequality
+    of Cauchy and Schwarz. `total` and `squares` are the sums over all units.
 
     Example:
         >>> fewest_apart([5.0, 0.0], total=5.0, squares=25.0)
@@ -65,7 +65,7 @@ def fewest_apart(values: Sequence[float], total: float, squares: float) -> float
 
 
 def one_sided(inside: int, outside: int, share: float) -> float:
-    """Return the chance that so many or more of some units are in a group with a share of all.
+    """Return the chance that a group with this share gets this many units or more.
 
     Example:
         >>> one_sided(12, 0, 0.5)
@@ -75,7 +75,7 @@ def one_sided(inside: int, outside: int, share: float) -> float:
 
 
 def influence(control: Group, treatment: Group, most: int = 10) -> Influence | None:
-    """Leave out the units that move an effect most; None where it has no relative value.
+    """Recompute a lift without the units that move it most; None if undefined.
 
     A unit moves the lift by about its deviation over the denominator of its group (the
     infinitesimal jackknife: Efron 1982), which ranks the units of both groups together.

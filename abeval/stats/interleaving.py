@@ -1,7 +1,7 @@
-"""Interleaving: which of two rankers do users prefer when both are mixed into one list?
+"""Estimate which of two rankers users prefer, from interleaved lists.
 
-`inference/interleaving.py` hands what each unit's actions are worth to either ranker. The unit is
-the user: the lists of one user are alike.
+`interleaving/run.py` passes the credit of each unit's actions for either ranker. The unit is the
+user, because the lists of one user are alike.
 """
 
 import math
@@ -18,21 +18,21 @@ from abeval.stats.moments import Moments
 from abeval.stats.records import Floats, Refusal, finite
 
 FEW = 40
-"""Below so many units with credit, signs are flipped instead of trusting t."""
+"""With fewer units with credit, the test flips signs instead of trusting t."""
 
+# Up to this many units all 2^12 signs are tried; else a sample, off by .005 at 5 %.
 _EXACT = 12
-"""Up to so many units, all 2^12 signs; else a sample, whose p-value is off by .005 at 5 %."""
 
 _FLIPS = 10_000
 
 
 class Preference(NamedTuple):
-    """How much more of the credit B has than A, as a share of all: from -1 to 1, 0 for a tie.
+    """The share of credit that B has more than A: −1 to 1, 0 for a tie.
 
     Attributes:
         units: Units whose actions were credited to either.
-        method: `delta_t`, with heavy units `jackknife_t`, or, of few units, `sign_flip`.
-        largest: Share of all credit that one unit has; 0 if small.
+        method: `delta_t`; `jackknife_t` with heavy units; `sign_flip` with few units.
+        largest: Largest share of all credit that one unit has; 0 if small.
     """
 
     value: float
@@ -46,7 +46,7 @@ class Preference(NamedTuple):
 
 
 class Wins(NamedTuple):
-    """Units, or lists, by the ranker that has more of their credit; ties have as much of both."""
+    """Units or lists by the ranker with more credit; ties have equal credit."""
 
     a: int
     b: int
@@ -54,7 +54,7 @@ class Wins(NamedTuple):
 
 
 def wins(credit_a: ArrayLike, credit_b: ArrayLike) -> Wins:
-    """Count each unit, or list, once, for the ranker that has more of its credit, shape (n,) both.
+    """Count units, or lists, by the ranker that has more of their credit, (n,).
 
     Source: Radlinski, Kurup & Joachims (CIKM 2008).
 
@@ -67,15 +67,15 @@ def wins(credit_a: ArrayLike, credit_b: ArrayLike) -> Wins:
 
 
 def preference(credit_a: ArrayLike, credit_b: ArrayLike, alpha: float = 0.05) -> Preference:
-    """Estimate Σ (b - a) / Σ (a + b) over units, against t as any ratio (`means.estimate_ratio`).
+    """Estimate Σ (b − a) / Σ (a + b) over units, and test it.
 
-    Of fewer than 40 units the test flips the signs of units, and the interval is what it does not
-    reject: exact where neither ranker is better, because then a unit's credit is as likely as that
-    with the coins of its lists turned over.
+    With fewer than 40 units the test flips the signs of units, and the interval contains the values
+    that this test does not reject. The test is exact if neither ranker is better: then a unit's
+    credit is as likely as the credit with the coins of its lists turned over.
 
     Args:
-        credit_a: What each unit's actions are worth to A, shape (units,).
-        credit_b: What they are worth to B.
+        credit_a: Credit of each unit's actions for A, shape (units,).
+        credit_b: Credit of each unit's actions for B, shape (units,).
         alpha: Error rate of the test and the interval.
 
     Source: Chapelle, Joachims, Radlinski & Yue (TOIS 2012), credit summed over users; Fisher (1935)
@@ -115,7 +115,7 @@ def preference(credit_a: ArrayLike, credit_b: ArrayLike, alpha: float = 0.05) ->
 
 
 def symmetry(net: ArrayLike) -> float:
-    """Test that nets of units are as likely above 0 as below; 1 where all are 0, shape (units,).
+    """Test whether nets of units are symmetric around 0, shape (units,).
 
     By flipped signs of fewer than 40 units, else by z with the variance of those flips.
 
@@ -148,7 +148,7 @@ def _flipped(signs: Floats, net: Floats) -> float:
 def _end(
     signs: Floats, net: Floats, whole: Floats, value: float, end: float, alpha: float
 ) -> float:
-    """Find the preference towards an end from which on the flips reject."""
+    """Find the end of the interval: where the flips begin to reject."""
     from scipy.optimize import bisect
 
     def kept(at: float) -> float:
@@ -158,7 +158,7 @@ def _end(
 
 
 def debiased(clicks: ArrayLike, shown: ArrayLike) -> Floats:
-    """Return the weight of a click at each position: the inverse of how often it is clicked.
+    """Return the weight of a click by position: the inverse of its click rate.
 
     Clicks and impressions by position, shape (positions,), of both rankers together; 0 for a
     position without a click. The mean weight of a click is 1. Source: Joachims, Swaminathan &
@@ -177,7 +177,7 @@ def debiased(clicks: ArrayLike, shown: ArrayLike) -> Floats:
 def units_needed(
     one: Preference, alpha: float = 0.05, power: float = 0.8, value: float | None = None
 ) -> float:
-    """Return the units with credit that show a preference: of the size of this one, or another.
+    """Return the units with credit that a preference of this size needs.
 
     Example:
         >>> round(units_needed(Preference(0.05, 0.01, 0.09, 0.02, 0.01, 1_000, "delta_t")))
@@ -189,18 +189,19 @@ def units_needed(
 def units_in_test(
     actions: ArrayLike, value: float, alpha: float = 0.05, power: float = 0.8
 ) -> float:
-    """Return the units of both variants of an A/B test that finds as large a difference.
+    """Return the units of an A/B test that finds as large a difference.
 
-    Variants are taken to share actions as the rankers do: with a mean m by unit of what lists of
-    both have, 1 - value and 1 + value times m, so that d = 2 · value · m. With a variance s² in
-    each, half of the units in each, (z + z_power)² · 4s² / d² units find it. Users who see two
-    rankers side by side may prefer one by more than a metric moves: then the test takes more.
+    The variants of the A/B test are assumed to differ as the rankers do. If a unit has m actions on
+    average, their means are (1 - value) · m and (1 + value) · m, so the difference is d = 2 · value
+    · m. With variance s² and half of the units in each variant, the test needs (z + z_power)² · 4s²
+    / d² units. Users who see two rankers side by side may prefer one by more than a metric moves;
+    then the test needs more units.
 
     Args:
-        actions: What each unit did, shape (units,), credited or not.
+        actions: Sum of each unit's actions, shape (units,), credited or not.
         value: The preference.
         alpha: Two-sided level of the test.
-        power: Wanted probability of finding it.
+        power: Wanted probability of detecting the difference.
 
     Source: Kohavi, Tang & Xu (2020), chapter 17, for the size; d follows from what is assumed.
 

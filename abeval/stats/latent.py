@@ -1,8 +1,8 @@
-"""Correlation and slope of true effects on two metrics, when both are seen with noise.
+"""Estimate correlation and slope of true effects that are seen with noise.
 
-Errors have known sizes. Nothing
-is assumed of how true effects are distributed: variances and covariance are those of the estimates
-less the noise, and intervals follow from how much the products of single experiments vary.
+The standard errors are known. The distribution of the true effects may be any. Their variances and
+covariance are those of the estimates minus those of the noise. Intervals follow from how much the
+products of single experiments vary.
 """
 
 import math
@@ -17,16 +17,16 @@ from abeval.stats.distributions import two_sided, two_sided_quantile
 from abeval.stats.records import Floats, Refusal, finite
 from abeval.stats.shrinkage import FEWEST, spreads
 
+# Values of a coefficient that are tested for its interval.
 _ANGLES = 401
-"""Values of a coefficient that are tested for its interval."""
 
 _ROUNDING = 1e-12
 
 
 class Association(NamedTuple):
-    """A coefficient of true effects: of the estimates as they are, and corrected for noise.
+    """A coefficient of true effects, naive and corrected for noise.
 
-    `p_value` is of no association, two-sided.
+    `p_value` is the two-sided p-value of no association.
     """
 
     naive: float
@@ -37,11 +37,11 @@ class Association(NamedTuple):
 
 
 class HeldOut(NamedTuple):
-    """Predictions of each true effect on `y` from a fit without its group, shape (pairs,) each.
+    """Predictions of effects on `y` without their own group, shape (pairs,).
 
-    `without` is from the other groups alone, `predicted` from `x` too; `precision` is one over the
-    variance of an estimate around the mean of true effects; `gain` by how much `x` makes the
-    squared error of a prediction of the true effect smaller, times it: unbiased for true effects.
+    `without` uses the other groups alone, `predicted` uses `x` too. `precision` is one over the
+    variance of an estimate around the mean of the true effects. `gain` is how much `x` reduces the
+    squared prediction error, weighted by `precision`; it is unbiased for true effects.
     """
 
     predicted: Floats
@@ -51,7 +51,7 @@ class HeldOut(NamedTuple):
 
 
 class Moments(NamedTuple):
-    """Variances on both metrics and covariance of true effects, or what single groups add."""
+    """Variances and covariance of true effects, or one group's part of them."""
 
     xx: Floats
     xy: Floats
@@ -59,12 +59,12 @@ class Moments(NamedTuple):
 
 
 class Fit(NamedTuple):
-    """Pairs of effects with their standard errors, and the moments of the true effects behind them.
+    """Pairs of effects with errors, and the moments of the true effects.
 
-    `groups` has the experiment of each pair, from
-    0: variants of one are left out together. Weights of pairs in means (`weight`) and in moments
-    (`share`) sum to 1. Noise can make `total` negative, to which each group adds its `parts`;
-    `least` are the variances that noise alone feigns, as their errors without true effects.
+    `groups` has the number of each pair's experiment, from 0; variants of one experiment are left
+    out together. The weights of pairs in means (`weight`) and in moments (`share`) sum to 1. The
+    groups' `parts` add up to `total`, which noise can make negative. `least` are the standard
+    errors of the variances if there are no true effects: noise alone makes variances of this size.
     """
 
     x: Floats
@@ -96,7 +96,7 @@ class Fit(NamedTuple):
 
 
 class _Coefficient(NamedTuple):
-    """A correlation or a slope: times a weighted sum of both variances, it is the covariance.
+    """A correlation or slope, and the variance that it multiplies.
 
     `spreads` tells whether effects on `y` spread the more, the higher it is.
     """
@@ -174,11 +174,11 @@ def slope(fitted: Fit, alpha: float = 0.05) -> Association:
     """Estimate how much the true effect on `y` grows with that on `x`.
 
     A value is in the interval if the covariance that it leaves unexplained is within its error. The
-    error is of what single experiments leave when the others set the value, and no smaller than of
-    normal effects. Its t distribution has as many degrees of freedom, less one, as there are normal
-    experiments that would carry as much. Zero is in the interval unless a t-test of the products of
-    both metrics' effects refutes it too. An end without a bound is infinite. Source: Fieller (1954)
-    for ends without a bound; MacKinnon and White (1985), each left out.
+    error comes from what each experiment leaves unexplained when the others set the value. It is at
+    least the error that normal effects would have. The degrees of freedom of its t distribution are
+    the effective number of experiments minus one. Zero is in the interval unless a t-test of the
+    products of both metrics' effects refutes it too. An end without a bound is infinite. Source:
+    Fieller (1954) for ends without a bound; MacKinnon and White (1985), each left out.
 
     Example:
         >>> x = [0.01, 0.02, -0.01, 0.00, 0.03, -0.02]
@@ -200,7 +200,7 @@ def slope(fitted: Fit, alpha: float = 0.05) -> Association:
 
 
 def chance_positive(fitted: Fit, x: float, x_se: float) -> float:
-    """Return the probability of a true effect on `y` above zero, given a new estimate on `x`.
+    """Return P(true effect on `y` > 0), given a new estimate on `x`.
 
     Example:
         >>> x = [0.01, 0.02, -0.01, 0.00, 0.03, -0.02]
@@ -211,6 +211,7 @@ def chance_positive(fitted: Fit, x: float, x_se: float) -> float:
     plain, parts = fitted.plain, fitted.parts
     straight = float(_sloped(plain).value)
     between, seen = straight * plain.xx, plain.xx + x_se**2
+    # Regression to the mean, by the reliability of the new estimate.
     pull, away = between / seen, x - fitted.weight @ fitted.x
     errors = fitted.y_se**2 + (pull * fitted.x_se) ** 2
     unsure = np.sum((parts.xy - straight * parts.xx) ** 2) / seen**2
@@ -221,7 +222,7 @@ def chance_positive(fitted: Fit, x: float, x_se: float) -> float:
 
 
 def held_out(fitted: Fit) -> HeldOut:
-    """Predict the effects of each experiment on `y` from a fit to the others.
+    """Predict each experiment's effects on `y` from the other experiments.
 
     Example:
         >>> x = [0.01, 0.02, -0.01, 0.00, 0.03, -0.02]
@@ -267,7 +268,7 @@ def _tested(
     values: Floats,
     alpha: float,
 ) -> tuple[float, float, float, float]:
-    """Return a coefficient, the angles between which no value is refuted, and its p-value."""
+    """Estimate a coefficient, with its interval in angles and its p-value."""
     plain, parts = fitted.plain, fitted.parts
     own, apart = coefficient(plain), coefficient(fitted.others)
     single = parts.xy - apart.value * apart.variance(parts)
@@ -295,7 +296,7 @@ def _tested(
 
 
 def _if_normal(fitted: Fit, own: _Coefficient, values: Floats) -> Floats:
-    """Return the variance of what each value leaves of the covariance of normal effects."""
+    """Return the variance of the unexplained covariance, for normal effects."""
     plain = fitted.plain
     between = (values * own.variance(plain))[:, None]
     steeper = np.maximum(values**2 - own.value**2, 0.0)[:, None] if own.spreads else 0.0
@@ -311,7 +312,7 @@ def _if_normal(fitted: Fit, own: _Coefficient, values: Floats) -> Floats:
 
 
 def _crossing(at: Floats, curve: Floats) -> float:
-    """Return where a curve first falls below zero; its beginning or end if always or never."""
+    """Return where a curve first falls below zero, or an end of its range."""
     above = int(np.argmin(np.append(curve, -1.0) > 0))
     if above in (0, len(at)):
         return float(at[min(above, len(at) - 1)])

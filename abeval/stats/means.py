@@ -1,4 +1,4 @@
-"""Means and ratios over units, and smooth functions of them, by Welch and the delta method."""
+"""Estimate means, ratios and smooth functions of means, and compare them."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -9,11 +9,11 @@ from abeval.stats import effects
 from abeval.stats.moments import Moments, are_heavy
 from abeval.stats.records import Effect, Estimate, Floats, Refusal
 
+# A variance below this share of its terms is an exact zero plus rounding.
 _ROUNDING = 1e-13
-"""A variance below this share of its terms is an exact zero plus rounding."""
 
 Smooth = Callable[[Floats], tuple[float, Floats]]
-"""A smooth function of the means: returns its value and its derivative by every mean."""
+"""A smooth function of the means: returns its value and its gradient."""
 
 
 def estimate_mean(moments: Moments) -> Estimate:
@@ -29,7 +29,7 @@ def estimate_mean(moments: Moments) -> Estimate:
 
 
 def estimate_ratio(moments: Moments) -> Estimate:
-    """Estimate the ratio of the means of variables 0 and 1, variance by the delta method.
+    """Estimate the ratio of variables 0 and 1, by the delta method.
 
     Var(R) = (s_y² − 2R s_xy + R² s_x²) / (n x̄²), divisor n − 1 in the covariances (Deng, Knoblich
     and Lu 2018), with `correct_leverage`. Clicks over impressions have this form, and so has GAUC
@@ -46,19 +46,19 @@ def estimate_ratio(moments: Moments) -> Estimate:
 def correct_leverage(
     moments: Moments, divisor: float | None = None, blocks: Sequence[Sequence[int]] = ((0, 1),)
 ) -> Moments:
-    """Correct the spread of ratios for heavy units, which pull the ratio to themselves.
+    """Correct the variance of ratios for heavy units, as HC3 does.
 
-    A heavy unit counts with its residual from the ratio of all others, y − R x over 1 − g, as in
-    the jackknife (Miller 1974) and in HC3 (MacKinnon and White 1985); g is what the denominator
-    loses without it, by its share. Degrees of freedom are those of the units that count, (Σx)² /
-    Σx² − 1 (Kish 1965). Where all denominators are equal, nothing changes. Refusals:
-    `too_few_units` where one unit holds all of a denominator.
+    The residual of a heavy unit becomes its residual from the ratio of all others, (y − R x) / (1 −
+    g), as in the jackknife (Miller 1974) and in HC3 (MacKinnon and White 1985). g is the unit's
+    share of the denominator. The degrees of freedom are those of the effective number of units,
+    (Σx)² / Σx² − 1 (Kish 1965). If all denominators are equal, nothing changes. Refusals:
+    `too_few_units` if one unit holds all of a denominator.
 
     Args:
-        moments: Of numerator, denominator and other variables.
-        divisor: What the denominator's mean is compared with; of strata, that of all units over
-            the stratum's share.
-        blocks: Variables that are divided by one denominator, which stands second.
+        moments: Moments of numerator, denominator and other variables.
+        divisor: Mean of the denominator from which shares follow; for strata, the mean over all
+            units divided by the stratum's share.
+        blocks: Groups of variables that share one denominator, which is the second of each group.
 
     Example:
         >>> m = Moments.of([1, 0, 2, 1, 9], [4, 5, 6, 5, 30])
@@ -71,6 +71,7 @@ def correct_leverage(
     square = float(moments.comoment[np.ix_(below, below)].sum())
     if n < 2 or mean == 0:
         return moments
+    # Kish's effective number of units, (Σx)² / Σx².
     effective = min(moments.df, max(n / (1 + square / n / mean / mean) - 1, 1.0)) + 1
     comoment, heavy = moments.comoment, moments.heavy
     if len(heavy):
@@ -87,7 +88,7 @@ def correct_leverage(
 
 
 def estimate_smooth(moments: Moments, function: Smooth) -> Estimate:
-    """Estimate a smooth function of means over units, variance by the delta method.
+    """Estimate a smooth function of means, by the delta method.
 
     Var(g(x̄)) = ∇g' Σ ∇g / n, Σ with divisor n − 1 (Deng, Knoblich and Lu 2018). Refusals:
     `too_few_units`, `zero_denominator`.
@@ -98,7 +99,7 @@ def estimate_smooth(moments: Moments, function: Smooth) -> Estimate:
 
 
 def welch(control: Moments, treatment: Moments, alpha: float = 0.05) -> Effect:
-    """Compare means of variable 0 with unequal variances, by t with estimated df (Welch 1947).
+    """Compare means of variable 0 by Welch's t (1947).
 
     Refusals: `too_few_units`, `zero_variance`.
 
@@ -111,7 +112,9 @@ def welch(control: Moments, treatment: Moments, alpha: float = 0.05) -> Effect:
 
 
 def delta(control: Moments, treatment: Moments, alpha: float = 0.05) -> Effect:
-    """Compare two ratios, of variables 0 and 1, by the delta method (Deng, Knoblich and Lu 2018).
+    """Compare two ratios of variables 0 and 1, by the delta method.
+
+    Source: Deng, Knoblich and Lu (2018).
 
     Against t with the degrees of freedom of Welch and Satterthwaite, which keeps the error rate
     with few units. Refusals: `too_few_units`, `zero_denominator`, `zero_variance`.
@@ -127,7 +130,7 @@ def delta(control: Moments, treatment: Moments, alpha: float = 0.05) -> Effect:
 
 
 def method_of_ratio(*arms: Moments) -> str:
-    """Return the id of the test of ratios: `jackknife_t` with heavy units, else `delta_t`."""
+    """Return the id of a ratio's test: `jackknife_t` with heavy units."""
     return "jackknife_t" if any(len(m.heavy) for m in arms) else "delta_t"
 
 
@@ -170,7 +173,7 @@ def ratio(numerator: int, denominator: int) -> Smooth:
 
 
 def gradient(mean: Floats, numerator: int = 0, denominator: int = 1) -> Floats:
-    """Return the derivative of mean[numerator] / mean[denominator] by all means, shape (k,).
+    """Return the gradient of mean[numerator] / mean[denominator], shape (k,).
 
     Refusals: `zero_denominator`.
     """

@@ -1,4 +1,4 @@
-"""Keep moments of several variables over units: sufficient statistics of nearly every test."""
+"""Keep moments over units, the sufficient statistics of most tests."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ HEAVY = 0.01
 
 @dataclass(frozen=True, eq=False)
 class Moments:
-    """Count, mean and centred co-moment of k variables over the units of one variant.
+    """Count, mean and centred co-moment of k variables over units.
 
     By convention variable 0 is y (the value, or the numerator), variable 1 the denominator of a
     ratio, and covariates follow. Centred sums stay precise where Σx² − (Σx)²/n would lose digits
@@ -29,12 +29,12 @@ class Moments:
     Attributes:
         mean: Means, shape (k,).
         comoment: Σ (x − mean)(x − mean)', shape (k, k).
-        effective: So many units know the variance as well; n where None. Fewer, where units of
-            small strata have large weights.
-        third: Σ of the products of three centred variables, shape (k, k, k), from which the
-            skewness of any weighted sum of them follows; None where it is not known.
+        effective: Number of units that would estimate the variance as precisely; n if None. It is
+            below n if units of small strata have large weights.
+        third: Σ of the products of three centred variables, shape (k, k, k). The skewness of any
+            weighted sum of the variables follows from it. None if not known.
         heavy: Centred variables of the units that hold more than `HEAVY` of variable 1, or of all
-            where units are few, shape (heavy, k); none where single units are not known.
+            units if they are few, shape (heavy, k). Empty if single units are not known.
 
     Example:
         >>> m = Moments.of([1, 2, 3, 4], [2, 4, 6, 9])
@@ -73,7 +73,7 @@ class Moments:
 
         Args:
             columns: k arrays of shape (n,); n may be 0.
-            below: Which of them, where there are so many, are denominators.
+            below: Positions of the columns that are denominators; positions beyond k are ignored.
 
         Example:
             >>> Moments.of([1e9, 1e9 + 1, 1e9 + 2]).covariance.tolist()
@@ -198,7 +198,7 @@ class Moments:
     def merge(self, other: Moments) -> Moments:
         """Merge moments of two disjoint sets of units (Chan, Golub and LeVeque 1983).
 
-        Third moments by Pébay (2008); None where those of either are not known.
+        Third moments by Pébay (2008); None if the third moments of one set are not known.
 
         Example:
             >>> whole = Moments.of([1, 2]).merge(Moments.of([3, 4]))
@@ -213,6 +213,7 @@ class Moments:
         effective = None if both == (None, None) else self.df + other.df + 2
         with np.errstate(over="ignore", invalid="ignore"):
             step = other.mean - self.mean
+            # n₁·n₂/n · step·step': what varies between the two sets.
             between = np.outer(step, step) * (self.n * (other.n / n))
             return Moments(
                 n,
@@ -243,7 +244,7 @@ class Moments:
 
 
 def are_heavy(values: Floats, units: int, total: float) -> Bools:
-    """Tell which units, among so many, hold much of a total; all do where units are few.
+    """Tell which units hold much of a total; all if units are few.
 
     Example:
         >>> are_heavy(np.array([5.0, 1.0]), 200, 200.0).tolist()
@@ -253,7 +254,9 @@ def are_heavy(values: Floats, units: int, total: float) -> Bools:
 
 
 def stratified(strata: Sequence[Moments], shares: Sequence[float]) -> Moments:
-    """Weigh strata by the sizes `shares` (post-stratification: Miratrix, Sekhon & Yu 2013).
+    """Combine strata with weights `shares` (post-stratification).
+
+    Source: Miratrix, Sekhon & Yu (2013).
 
     The mean is the weighted mean, and `covariance / n` the covariance of that mean, so that every
     test on moments becomes post-stratified. Without it, an experiment whose split changes compares
@@ -284,7 +287,7 @@ def stratified(strata: Sequence[Moments], shares: Sequence[float]) -> Moments:
 def _third(
     n: int, sums: Sequence[int], products: Sequence[Sequence[int]], triples: Sequence[int]
 ) -> Floats:
-    """Σ of products of three centred variables: in whole numbers, and rounded once."""
+    """Return third central moments: exact in integers, rounded once."""
     k = len(sums)
     places = list(combinations_with_replacement(range(k), 3))
     if len(triples) != len(places):
@@ -300,7 +303,7 @@ def _third(
 
 
 def _merged_third(one: Moments, other: Moments, step: Floats) -> Floats | None:
-    """Return the third moments of two sets of units together, `step` their difference in means."""
+    """Return the third moments of two merged sets; `step` is mean₂ − mean₁."""
     if one.third is None or other.third is None:
         return None
     n = one.n + other.n
@@ -313,7 +316,7 @@ def _merged_third(one: Moments, other: Moments, step: Floats) -> Floats | None:
 
 
 def _merged_heavy(one: Moments, other: Moments, step: Floats) -> Floats:
-    """Return those that are heavy of two sets of units together."""
+    """Return the heavy units of two merged sets."""
     n = one.n + other.n
     apart, rest = step * (other.n / n), step * (one.n / n)
     heavy, mean = np.concatenate([one.heavy - apart, other.heavy + rest]), one.mean + apart

@@ -1,4 +1,4 @@
-"""Families of tests: adjusted p-values, and intervals that fit them; Dunnett's test."""
+"""Adjust p-values and intervals for families of tests; Dunnett's test."""
 
 import math
 from typing import Literal, get_args
@@ -55,7 +55,7 @@ def adjust(p_values: ArrayLike, method: Method = "holm") -> Floats:
 
 
 def weighted(p_values: ArrayLike, weights: ArrayLike) -> Floats:
-    """Adjust by Bonferroni with a share of alpha per test, in any scale, such as by metric role.
+    """Adjust by Bonferroni with a weight per test.
 
     Returns `min(1, p / share)`; 1 for a share of zero. Source: Rosenthal & Rubin (1983); Genovese,
     Roeder & Wasserman (2006). Refusals: `not_finite`; `not_applicable` for lengths that differ or
@@ -80,12 +80,15 @@ def interval_levels(
     alpha: float = 0.05,
     weights: ArrayLike | None = None,
 ) -> list[float | None]:
-    """Return the error rate of each interval that fits the adjusted p-values; None for no interval.
+    """Return the error rate of each interval that matches the adjusted p-values.
+
+    None for a test that has no interval.
 
     Bonferroni and its weights: each test's share of alpha. Holm, Hochberg and Hommel reject all
     that Bonferroni does: a test that they leave open although its p-value is below alpha has
     Bonferroni's interval. Benjamini and Hochberg: intervals of the selected effects only, at false
-    coverage rate alpha. Weights are those of `weighted`. Source: Benjamini & Yekutieli (JASA 2005).
+    coverage rate alpha. Weights are the ones that `weighted` takes. Source: Benjamini & Yekutieli
+    (JASA 2005).
 
     Example:
         >>> interval_levels([0.01, 0.4, 0.02, 0.3], "bh")
@@ -118,12 +121,12 @@ def _checked(p_values: ArrayLike) -> Floats:
     return p
 
 
+# From these degrees of freedom on, t equals the normal in these integrals.
 _LARGE = 1e6
-"""Degrees of freedom from which t is the normal to double precision of these integrals."""
 
 
 def dunnett_p_values(p_values: ArrayLike, loadings: ArrayLike, df: float = math.inf) -> Floats:
-    """Adjust two-sided p-values of several treatments for their number; they share a control.
+    """Adjust two-sided p-values of treatments that share one control.
 
     A loading is the correlation of a difference with control's value, √(control's variance / the
     difference's), so that two differences correlate by the product. Source: Dunnett (JASA 1955),
@@ -146,7 +149,7 @@ def dunnett_p_values(p_values: ArrayLike, loadings: ArrayLike, df: float = math.
 
 
 def dunnett_level(alpha: float, loadings: ArrayLike, df: float = math.inf) -> float:
-    """Return the error rate of each interval such that all hold together at 1 - alpha.
+    """Return the error rate of each interval for joint coverage of 1 − alpha.
 
     Example:
         >>> round(dunnett_level(0.05, [0.7071, 0.7071]), 4)
@@ -179,7 +182,7 @@ def _p_value(statistic: float, loadings: Floats, df: float) -> float:
 
 
 def _pooled_scale(df: float) -> tuple[Floats, Floats]:
-    """Return nodes and weights for s/sigma of the pooled variance, even in the logarithm."""
+    """Return quadrature nodes and weights of s / σ, even in the logarithm."""
     half = df / 2
     low, high = special.gammaincinv(half, 1e-17), special.gammainccinv(half, 1e-17)
     u, weight = legendre(160)

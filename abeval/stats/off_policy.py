@@ -1,4 +1,4 @@
-"""Value of a policy from the log of another policy: importance weighting, and models of the reward.
+"""Estimate a policy's value from the log of another policy.
 
 The weight w of a row is the probability of its action under the evaluated policy, over that under
 the logging policy. The value is a mean reward per row. `estimate` has all estimators by name;
@@ -20,10 +20,10 @@ from abeval.stats.distributions import check_alpha, two_sided_quantile
 from abeval.stats.records import Bools, Floats, Integers, Interval, Refusal, RefusalReason, finite
 
 MIN_ESS = 100.0
-"""Least effective sample size for an estimate: below, intervals cover too little."""
+"""Smallest effective sample size: below it, intervals cover too little."""
 
 MAX_UNSUPPORTED = 0.05
-"""Largest share of evaluation probability on actions never taken: their rewards are missed."""
+"""Largest share of evaluation probability on actions never taken."""
 
 MEAN_WEIGHT_ALPHA, MEAN_WEIGHT_SLACK = 1e-4, 0.05
 """Propensities are wrong if the mean weight differs from 1 at this level and by more than this.
@@ -31,10 +31,10 @@ MEAN_WEIGHT_ALPHA, MEAN_WEIGHT_SLACK = 1e-4, 0.05
 The mean of skewed weights is below 1 more often than a t-test assumes."""
 
 MIN_REWARDS = 5.0
-"""Least effective number of rewarded rows for an interval."""
+"""Smallest effective number of rewarded rows for an interval."""
 
 PRIOR_ROWS = 50.0
-"""Rows with the overall mean reward that are added to the rows of every action."""
+"""Prior rows with the overall mean reward, added to each action."""
 
 WEIGHTED = ("replay", "ips", "clipped_ips", "snips")
 """Estimators without a model of the reward."""
@@ -43,11 +43,11 @@ MODELLED = ("dm", "dr", "sndr", "switch_dr", "dros")
 """Estimators that need predictions."""
 
 Refit = Callable[[Floats], Floats]
-"""Influence of each row through the predictions, from the coefficient of each row's residual."""
+"""Each row's influence through the predictions, from the residuals' coefficients."""
 
 
 class Spread(NamedTuple):
-    """Standard error, skewness of the influence of a cluster, and number of clusters (or rows)."""
+    """Standard error and skewness of an estimate, and its number of units."""
 
     se: float
     skewness: float
@@ -80,7 +80,9 @@ class Diagnostics(NamedTuple):
 
 
 def importance_weights(logging: ArrayLike, evaluation: ArrayLike) -> Floats:
-    """Return the weights evaluation / logging of the logged actions (Horvitz and Thompson 1952).
+    """Return evaluation / logging probabilities of the logged actions.
+
+    Source: Horvitz and Thompson (1952).
 
     Refusals: `too_few_units` without rows; `inconsistent` when lengths differ; `invalid_propensity`
     for a logging probability outside (0, 1] or another outside [0, 1].
@@ -124,7 +126,7 @@ def columns(*arrays: ArrayLike) -> tuple[Floats, ...]:
 
 
 def by_cluster(values: Floats, clusters: ArrayLike | None) -> Floats:
-    """Return sums of values per cluster; the values themselves without clusters.
+    """Sum values by cluster; without clusters return the values.
 
     Refusals: `inconsistent` for ids that are missing, not integers, or not one per value.
     """
@@ -139,13 +141,13 @@ def by_cluster(values: Floats, clusters: ArrayLike | None) -> Floats:
 
 
 def spread(value: float, influence: Floats, clusters: ArrayLike | None = None) -> Spread:
-    """Return standard error and skewness from the influence of each row on a mean over rows.
+    """Return standard error and skewness from the rows' influence on a mean.
 
     The influence ψ is such that value − truth ≈ Σψ/n. For independent rows this is the delta
-    method, sd(ψ)/√n with divisor n − 1. With clusters the variance is that of sums per cluster, so
-    rows of one unit may be correlated in any way (Huber 1967; Liang and Zeger 1986). A standard
-    error below the value's rounding error counts as zero. Refusals: `too_few_units` below two
-    clusters; `not_finite`.
+    method, sd(ψ)/√n with divisor n − 1. With clusters the variance is computed from sums per
+    cluster, so rows of one unit may be correlated in any way (Huber 1967; Liang and Zeger 1986). A
+    standard error below the value's rounding error counts as zero. Refusals: `too_few_units` below
+    two clusters; `not_finite`.
 
     Example:
         >>> rewards = np.array([1.0, 0.0, 1.0, 0.0])
@@ -168,7 +170,9 @@ def spread(value: float, influence: Floats, clusters: ArrayLike | None = None) -
 
 
 def effective_size(weights: ArrayLike, clusters: ArrayLike | None = None) -> float:
-    """Return the effective sample size (Σw)²/Σw² (Kong 1992), of sums per cluster if there are any.
+    """Return the effective sample size (Σw)² / Σw² (Kong 1992).
+
+    If there are clusters, w are the sums of weights per cluster.
 
     It is n for equal weights, about 1 if one weight dominates, and 0 if all weights are 0.
 
@@ -193,7 +197,7 @@ def require_size(size: float, total: str, minimum: float = MIN_ESS) -> None:
 
 
 def unsupported_share(probability: Floats, taken: Floats, context_share: Floats) -> float:
-    """Return the share of evaluation probability on actions never taken in their context.
+    """Return the share of evaluation probability on actions never logged.
 
     Also the share by which the mean weight is too small (Sachdeva, Su and Joachims 2020). Arguments
     are of each context and action, shape (m,); `context_share` is the context's share of the log's
@@ -212,7 +216,7 @@ def diagnose(
     clusters: ArrayLike | None = None,
     unsupported: float | None = None,
 ) -> Diagnostics:
-    """Return all diagnostics of a log for an evaluated policy; refuses as `columns` and `spread`.
+    """Return how well a log supports a policy; refuses as `columns` and `spread`.
 
     The mean weight is tested against t with clusters − 1 degrees of freedom (Saito et al. 2020; Li
     et al. 2015); without variance its p-value is 1 for a mean of 1, else 0. `unsupported` is None
@@ -274,7 +278,7 @@ def check_support(diagnostics: Diagnostics, min_ess: float = MIN_ESS) -> None:
 
 
 class Rows(NamedTuple):
-    """A log, and what the evaluated policy would do there, one entry per row, shape (n,) each.
+    """A log, and the evaluated policy's probabilities, shape (n,) each.
 
     Attributes:
         logging: Probability of the logged action under the logging policy, in (0, 1].
@@ -295,7 +299,7 @@ class Rows(NamedTuple):
 
 
 class PolicyValue(NamedTuple):
-    """An estimated value of a policy: its mean reward per row, in the unit of the reward.
+    """A policy's estimated mean reward per row, with its interval.
 
     Standard error and interval are None where there is none; `reason` says why there is no
     interval, `method` is its id.
@@ -394,7 +398,7 @@ def _predictions(rows: Rows) -> tuple[Floats, Floats]:
 def _valued(
     name: str, r: Floats, w: Floats, q: Floats, e: Floats, option: float
 ) -> tuple[float, Floats, Floats]:
-    """Return a value, the influence of each row with known predictions, and its coefficient.
+    """Return the value, each row's influence, and each residual's coefficient.
 
     Without a model, all predictions are 0.
     """
@@ -420,7 +424,7 @@ def _valued(
 def from_influence(
     value: float, influence: Floats, clusters: ArrayLike | None, alpha: float, rewards: float
 ) -> PolicyValue:
-    """Return a value with its standard error and interval, from the influence of each row.
+    """Build a value with its interval from the influence of each row.
 
     There is no interval if nothing varies (`zero_variance`: a log without a click does not prove a
     rate of zero), or fewer than `MIN_REWARDS` rewarded rows are effectively behind the value.
@@ -441,7 +445,7 @@ def from_influence(
 
 
 def skewed_interval(value: float, varied: Spread, alpha: float = 0.05) -> Interval:
-    """Return the delta method's interval, corrected for skewness by a cubic map (Hall 1992).
+    """Return the delta-method interval, corrected for skewness (Hall 1992).
 
     Rare rewards and large weights make estimates skewed (docs/methods.md). Without skewness, or
     with many units, it is the t interval.
@@ -465,7 +469,7 @@ def _unskewed(t: float, a: float) -> float:
 
 
 class Policy(NamedTuple):
-    """Probabilities of actions by context, both as codes from 0, where they are positive."""
+    """Positive probabilities of actions by context, as codes from 0."""
 
     context: Integers
     action: Integers
@@ -495,7 +499,7 @@ def check_policy(policy: Policy, context: Integers) -> None:
 
 
 class CrossFit(NamedTuple):
-    """Predictions for a log: of fold and action, shape (folds, actions), and by row, shape (n,).
+    """Cross-fitted reward predictions, by fold and action and by row.
 
     Attributes:
         q: Predicted reward, fitted outside the fold.
@@ -520,7 +524,7 @@ def cross_fit(
     policy: Policy,
     prior_rows: float = PRIOR_ROWS,
 ) -> CrossFit:
-    """Fit the mean reward per action, shrunk to the overall mean, on the other folds.
+    """Fit the mean reward per action on the other folds, with shrinkage.
 
     q(a) = (Σ r of a + k·mean) / (rows of a + k), k = `prior_rows`; the context is ignored. James
     and Stein (1961) for shrinkage; Chernozhukov et al. (2018) for cross-fitting. Actions, contexts

@@ -1,4 +1,4 @@
-"""Proportions from counts: two by Fisher's exact test and its mid-p, one by its interval."""
+"""Test proportions: two by Fisher's mid-p, one by its interval."""
 
 import math
 from collections.abc import Callable
@@ -15,11 +15,13 @@ from abeval.stats.records import Effect, Floats, Interval, Lift, Refusal
 _HALF = math.log(2)
 _ANGLES = np.linspace(0, np.pi / 2, 65)
 Measure = Callable[[float, float], float]
-"""An effect as a function of control's and treatment's share."""
+"""An effect as a function of both shares, control's first."""
 
 
 def fisher(x_c: int, n_c: int, x_t: int, n_t: int) -> float:
-    """Return the two-sided mid-p of the exact test, twice the smaller tail (Lancaster 1961).
+    """Return the two-sided mid-p of Fisher's exact test.
+
+    Twice the smaller tail (Lancaster 1961).
 
     Example:
         >>> round(fisher(3, 40, 11, 41), 6)
@@ -57,7 +59,7 @@ def odds_ratio(x_c: int, n_c: int, x_t: int, n_t: int, alpha: float = 0.05) -> I
 def exact_interval(
     x_c: int, n_c: int, x_t: int, n_t: int, measure: Measure, alpha: float = 0.05
 ) -> Interval:
-    """Bound a difference or lift; zero is outside exactly where the test rejects.
+    """Bound a difference or lift, consistently with Fisher's test.
 
     The ends of the odds ratio are turned into shares with the observed number of successes. That
     number has an error of its own (Clopper and Pearson 1934). The two errors are independent, so an
@@ -94,7 +96,7 @@ def clopper_pearson(successes: int, units: int, alpha: float = 0.05) -> Interval
 
 
 def _table(x_c: int, n_c: int, x_t: int, n_t: int) -> tuple[Floats, Floats, int]:
-    """Return possible successes of the treatment, their log weights, the place of the observed."""
+    """Return the possible successes of treatment, log weights and observed index."""
     total = x_c + x_t
     counts = np.arange(max(0, total - n_c), min(total, n_t) + 1, dtype=np.float64)
     before = counts[:-1]
@@ -119,7 +121,7 @@ def _root(rising: Callable[[float], float]) -> float:
 
 
 def _shares(odds: float, successes: float, n_c: int, n_t: int) -> tuple[float, float]:
-    """Return both shares with this odds ratio and so many successes in all."""
+    """Return both shares, given the odds ratio and the total of successes."""
     if odds == 0:
         control = min(1.0, successes / n_c)
         return control, max(0.0, successes - n_c * control) / n_t
@@ -137,6 +139,7 @@ def _highest(ends: list[float], estimate: float) -> float:
     end, *others = ends
     if end == 0 or math.isinf(end):
         return end
+    # The total's error multiplies the end, so it moves by ratios.
     ratios = [1.0, *(other / end for other in others)]
     factor = max(ratios) if end > 0 else min(ratios)
     effects = (estimate + np.cos(_ANGLES) * (end - estimate)) * factor ** np.sin(_ANGLES)
@@ -154,10 +157,12 @@ class Count(NamedTuple):
 
 
 def exact(control: Count, treatment: Count, alpha: float = 0.05) -> Effect:
-    """Test two proportions by Fisher's mid-p, with the interval that agrees (Lancaster 1961).
+    """Test two proportions by Fisher's mid-p, with its interval.
+
+    Source: Lancaster (1961).
 
     Two-sided as twice the smaller tail. Its error rate is near `alpha` or below at any rate and any
-    split. The standard error is that of one common rate. Refusals: `too_few_units`; `zero_variance`
+    split. The standard error assumes one common rate. Refusals: `too_few_units`; `zero_variance`
     when nobody or everybody succeeds.
 
     Example:
@@ -175,11 +180,11 @@ def exact(control: Count, treatment: Count, alpha: float = 0.05) -> Effect:
 
 
 def unchanged(control: Count, treatment: Count, alpha: float = 0.05) -> Effect:
-    """Bound the difference where nobody, or everybody, succeeds in both variants.
+    """Bound the difference if nobody, or everybody, succeeds in both variants.
 
     If nobody succeeds, the ends are treatment's largest share by Clopper and Pearson (1934), and
-    minus control's. The standard error is that of a normal interval as wide. Refusals:
-    `not_applicable` where somebody succeeds and somebody does not.
+    minus control's. The standard error is that of a normal interval of the same width. Refusals:
+    `not_applicable` if somebody succeeds and somebody else does not.
 
     Example:
         >>> e = unchanged(Count(0, 6000), Count(0, 3000))

@@ -1,4 +1,4 @@
-"""Quantiles of the mid-distribution, with errors that allow for ties and clusters."""
+"""Estimate quantiles of the mid-distribution, with ties and clusters."""
 
 import math
 from collections.abc import Sequence
@@ -13,11 +13,11 @@ from abeval.stats.moments import Moments
 from abeval.stats.records import Estimate, Floats, Integers, Interval, Refusal
 
 PARTS = 2_000_000
-"""Weight of a value below the quantile; the two values beside the quantile have a part of it."""
+"""Weight of a value below the quantile; the two neighbours get a part of it."""
 
 
 class Step(NamedTuple):
-    """Two neighbouring values, with twice the values below each plus those that are it.
+    """Two neighbouring values and their middles.
 
     A middle is twice the number of values below a value, plus the number of values equal to it.
     """
@@ -28,11 +28,11 @@ class Step(NamedTuple):
     upper_middle: int
 
     def share(self, at: float) -> float:
-        """Return the share of the way from the lower value to the upper, by the middles."""
+        """Return how far `at` lies from the lower value to the upper, 0 to 1."""
         return (at - self.lower_middle) / (self.upper_middle - self.lower_middle)
 
     def value(self, at: float) -> float:
-        """Return the value at a place, on the line between the two.
+        """Interpolate the value at a position between the two.
 
         Example:
             >>> Step(7.0, 90, 8.0, 110).value(100)
@@ -41,7 +41,7 @@ class Step(NamedTuple):
         return self.lower + (self.upper - self.lower) * self.share(at)
 
     def weights(self, at: float) -> tuple[int, int]:
-        """Return how far the lower and the upper value count as below a place, in parts of `PARTS`.
+        """Return how much each value counts as below a position, in `PARTS`.
 
         Example:
             >>> Step(7.0, 90, 8.0, 110).weights(100)
@@ -52,7 +52,7 @@ class Step(NamedTuple):
 
 
 def place(n: int, level: float) -> float:
-    """Return where the quantile of n values is on the scale of `Step`: 2·n·level."""
+    """Return a quantile's position on the scale of `Step`: 2·n·level."""
     if not 0 < level < 1:
         raise ValueError(f"a quantile level lies between 0 and 1, got {level}")
     return 2 * n * level
@@ -65,7 +65,7 @@ class Distribution(NamedTuple):
     middles: Integers
 
     def step(self, at: float) -> Step | None:
-        """Return the neighbours of a place, None beyond the middle of the first or last value."""
+        """Return the neighbours of a position; None beyond the outer middles."""
         i = int(np.searchsorted(self.middles, at, side="right")) - 1
         if i < 0 or i + 1 >= self.middles.size:
             return None
@@ -74,7 +74,7 @@ class Distribution(NamedTuple):
 
 
 def distribution_of(values: Floats, times: NDArray[np.integer] | None = None) -> Distribution:
-    """Return the distribution of some values, shape (n,), of which each may be there many times.
+    """Build the distribution of values, each with a count, shape (n,).
 
     Example:
         >>> distribution_of(np.array([5.0, 3.0]), np.array([2, 1])).middles.tolist()
@@ -87,14 +87,14 @@ def distribution_of(values: Floats, times: NDArray[np.integer] | None = None) ->
 
 
 MIN_TAIL = 10
-"""Independent values beyond a quantile: with fewer, its interval ends among the last values."""
+"""With fewer independent values beyond a quantile, its interval ends among the last."""
 
+# Standard errors always come from the ends of a 95 % interval.
 _Z = two_sided_quantile(0.05)
-"""The ends that give the standard errors are those of a 95 % interval, whatever the level."""
 
 
 class SidedEstimate(NamedTuple):
-    """A quantile of one variant, with a standard error towards lower (`below`) and higher values.
+    """A quantile with one standard error downwards and one upwards.
 
     Values are thinner on one side than on the other, at the 90th percentile of a skewed value, or
     where it jumps from one tied value to the next.
@@ -111,7 +111,7 @@ class SidedEstimate(NamedTuple):
 
 
 def design_effect(counts: Moments, level: float) -> float:
-    """Divide the variance of clustered values by that of independent ones.
+    """Return the variance with clustered values over the variance with independent ones.
 
     The variance, between units, of the share of values below the quantile (delta method) over the
     ν(1 − ν)/n of independent values without ties (Deng, Knoblich and Lu 2018). Moments over units
@@ -129,7 +129,7 @@ def design_effect(counts: Moments, level: float) -> float:
 
 
 def pooled(own: Sequence[float], units: Sequence[int]) -> list[float]:
-    """Choose the design effect of each variant: its own, or that of all variants if larger.
+    """Choose each variant's design effect: its own, or the pooled one if larger.
 
     In a small variant, it is an estimate with much noise; where it is too small by chance, the test
     would be too eager. Units weigh variants.
@@ -143,7 +143,7 @@ def pooled(own: Sequence[float], units: Sequence[int]) -> list[float]:
 
 
 def ends(n: int, level: float, effect: float = 1.0) -> Interval:
-    """Return levels whose quantiles enclose the quantile in 95 % of samples (Woodruff 1952).
+    """Return levels whose quantiles form the 95 % interval (Woodruff 1952).
 
     ν ∓ z·√(D·ν(1 − ν)/n), of n values with the design effect D. Refusals: `too_few_units` where
     fewer than `MIN_TAIL` independent values are expected beyond the quantile; `zero_variance` for a
@@ -160,12 +160,13 @@ def ends(n: int, level: float, effect: float = 1.0) -> Interval:
     if tail < MIN_TAIL:
         few = f"{tail:.1f} independent values are expected beyond the quantile {level:g}"
         raise Refusal("too_few_units", f"{few}, fewer than {MIN_TAIL}")
+    # ν ∓ z·√(D·ν(1 − ν)/n).
     half = _Z * math.sqrt(effect * level * (1 - level) / n)
     return Interval(level - half, level + half)
 
 
 def tail_of(n: int, level: float, effect: float = 1.0) -> float:
-    """Return the independent values expected beyond a quantile, on its shorter side.
+    """Return the expected independent values beyond a quantile.
 
     A design effect below 1, as ties give it, does not make them more.
     """
@@ -173,7 +174,7 @@ def tail_of(n: int, level: float, effect: float = 1.0) -> float:
 
 
 def from_ends(value: float, low: float, high: float, units: int) -> SidedEstimate:
-    """Return a quantile with the standard errors that its ends, the quantiles at `ends`, say.
+    """Build a sided estimate from a quantile and the ends of its interval.
 
     Refusals: `zero_variance` where neither end differs from the quantile; `not_finite`.
 
@@ -190,7 +191,7 @@ def from_ends(value: float, low: float, high: float, units: int) -> SidedEstimat
 
 
 def beyond(n: int, level: float) -> Refusal:
-    """Explain why a quantile, or an end of its interval, is not between two values that occur."""
+    """Explain why a quantile does not lie between two observed values."""
     if tail_of(n, level) < MIN_TAIL:
         return Refusal("too_few_units", f"{n} values are too few for the quantile {level:g}")
     message = f"so many values are the lowest or the highest that the quantile {level:g} is not"
@@ -201,7 +202,7 @@ Pair = tuple[Estimate, Estimate]
 
 
 def sides(control: SidedEstimate, treatment: SidedEstimate) -> tuple[Pair, Pair]:
-    """Pair the estimates that give the lower and those that give the higher end of a difference."""
+    """Pair the estimates for the lower and for the upper end of a difference."""
     return (
         (control.towards(control.above), treatment.towards(treatment.below)),
         (control.towards(control.below), treatment.towards(treatment.above)),

@@ -1,4 +1,4 @@
-"""Test two ratios of sums by drawing the assignment again, as the design drew it.
+"""Test two ratios of sums by re-randomising, as the design did.
 
 Few clusters, stores or slots of time have no large-sample test, but the draw is known: under no
 effect every other assignment would have shown the same values. So the test is exact whatever the
@@ -19,24 +19,24 @@ from numpy.typing import ArrayLike
 from abeval.stats.records import Bools, Floats, Integers, Interval, Lift, Refusal
 
 MOST = 20_000
-"""So many assignments are all listed; of more, some are drawn."""
+"""Up to this many assignments all are listed; of more, some are drawn."""
 
 DRAWS, SEED = 9_999, 0
-"""Assignments that are drawn, and their seed, where a caller names none."""
+"""Default number of drawn assignments, and their seed."""
 
+# Statistics this close to the observed one count as equal, for rounding.
 _ALIKE = 1 - 1e-9
-"""A statistic as large as the observed one, up to rounding."""
 
+# Smaller weights of groups with both arms are rounding.
 _NONE = 1e-9
-"""Of the weight that groups with both arms have together, up to rounding."""
 
 _STEPS = 40
 
+# A log lift beyond this counts as unbounded.
 _FARTHEST = 20.0
-"""A logarithm of a lift beyond which it has no end."""
 
+# Precision of an end, relative to its distance from the estimate.
 _PRECISION = 1e-4
-"""Of an end of an interval, in shares of its distance from the estimate."""
 
 
 class Assignments(NamedTuple):
@@ -57,7 +57,7 @@ def assignments(
     draws: int = DRAWS,
     seed: int = SEED,
 ) -> Assignments:
-    """Draw again which units are treated: as many as were, in each stratum.
+    """List or draw assignments with as many treated units in each stratum.
 
     Matched pairs are strata of two. Where there are at most `most` assignments, each is listed.
 
@@ -83,9 +83,9 @@ def assignments(
 
 
 def tossed(treated: ArrayLike, coins: ArrayLike, draws: int = DRAWS) -> Assignments:
-    """Draw again by a fair coin for each group of units, which all change or all stay.
+    """Re-randomise by flipping a fair coin per group of units.
 
-    So slots of time are drawn: each by itself, or in pairs of which one is treated.
+    Slots of time are assigned like this: each by itself, or in pairs with one of the two treated.
 
     Example:
         >>> tossed([1, 0, 1], [0, 0, 1]).treated.astype(int).tolist()
@@ -93,6 +93,7 @@ def tossed(treated: ArrayLike, coins: ArrayLike, draws: int = DRAWS) -> Assignme
     """
     observed = np.asarray(treated, dtype=bool)
     known, coin = np.unique(coins, return_inverse=True)
+    # 2^coins assignments are listed if that is at most `MOST`.
     is_exact = len(known) < MOST.bit_length()
     if is_exact:
         sides = np.array([*product((False, True), repeat=len(known))], dtype=bool)
@@ -102,10 +103,10 @@ def tossed(treated: ArrayLike, coins: ArrayLike, draws: int = DRAWS) -> Assignme
 
 
 def fewest(alpha: float, coins: ArrayLike) -> int:
-    """Count the units of each arm that allow a p-value of alpha, with two arms of one size.
+    """Return the units per arm needed for a p-value of alpha.
 
-    `coins` are the groups of units that one coin decides, of which there must then be more; all of
-    one group are drawn together.
+    `coins` has the coin of each unit. Units with the same coin are drawn together, so more units
+    are needed.
 
     Example:
         >>> fewest(0.05, [0, 0, 0, 0]), fewest(0.05, [0, 0, 1, 1])
@@ -119,14 +120,15 @@ def fewest(alpha: float, coins: ArrayLike) -> int:
 
 @dataclass(frozen=True, eq=False)
 class Randomised:
-    """Two ratios Σy / Σx, and the assignments that the design could have drawn.
+    """Two ratios Σy / Σx, and alternative assignments of the design.
 
     Attributes:
-        y: Numerator of each unit of randomisation, shape (units,); so the denominator x.
-        treated: Which are treated.
-        drawn: What else the design could have drawn; of any design.
-        within: Group of each unit, such as an hour of the day, of which what it adds is taken out
-            (Frisch, Waugh and Lovell); it does not depend on the assignment. None for no groups.
+        y: Numerator of each unit of randomisation, shape (units,); `x` is its denominator.
+        treated: Which of the units are treated.
+        drawn: Other assignments that the design could have drawn; any design is allowed.
+        within: Group of each unit, such as an hour of the day, that does not depend on the
+            assignment. The groups' means are taken out (Frisch, Waugh and Lovell). None for no
+            groups.
 
     Example:
         >>> y, x, treated = np.array([1, 2, 3, 7, 8, 9.0]), np.full(6, 10.0), np.arange(6) > 2
@@ -143,7 +145,7 @@ class Randomised:
 
     @property
     def difference(self) -> float:
-        """Return the difference of the ratios, within groups where there are some.
+        """Return the difference of the ratios, within groups if there are any.
 
         Refusals: `zero_denominator`; `too_few_units` where no group has both arms.
         """
@@ -156,7 +158,7 @@ class Randomised:
 
     @property
     def least(self) -> float:
-        """Return the smallest p-value that there can be."""
+        """Return the smallest possible p-value."""
         count = len(self.drawn.treated)
         # Where the variants may be exchanged, the opposite is as extreme.
         is_even = (self.drawn.treated == ~self.treated).all(axis=1).any()
@@ -211,7 +213,7 @@ class Randomised:
     def _ends(
         self, p_value: Callable[[float], float], start: float, step: float, alpha: float
     ) -> Interval:
-        """Seek from the estimate outwards where the test begins to reject."""
+        """Search outwards from the estimate for where the test rejects."""
         ends = []
         for inside, outside in ((start, start - step), (start, start + step)):
             for _ in range(_STEPS if self.least <= alpha else 0):
@@ -229,7 +231,7 @@ class Randomised:
         return Interval(*ends)
 
     def _share(self, statistics: "_Statistics", factor: float) -> float:
-        """Return the share of assignments whose statistic is as large as the observed one."""
+        """Return the share of assignments with a statistic as large as observed."""
         z = statistics.at(factor)
         extreme = int((z[1:] >= z[0] * _ALIKE).sum())
         # Phipson and Smyth 2010.
@@ -237,13 +239,13 @@ class Randomised:
 
     @cached_property
     def _shifted(self) -> "_Statistics":
-        """Return statistics where treatment adds a part of x."""
+        """Return the statistics for an effect that adds a multiple of x."""
         # A common ratio changes no difference, and rounding is less without it.
         return _Statistics.of(self, self.y - self.y.sum() / self.x.sum() * self.x, self.x)
 
     @cached_property
     def _scaled(self) -> "_Statistics":
-        """Return statistics where treatment adds a part of y."""
+        """Return the statistics for an effect that adds a multiple of y."""
         return _Statistics.of(self, self.y, self.y)
 
 
@@ -251,7 +253,7 @@ METHOD = "randomisation"
 
 
 class _Statistics(NamedTuple):
-    """The statistic of each assignment as it moves with a factor f, the observed one first.
+    """The statistic of each assignment as a function of the effect f.
 
     The difference of Σu / Σx of u = y + f·v, where v is of the treated, is d₀ + f·d₁, and its
     variance by the delta method v₀ + 2f·v₁ + f²·v₂. Each has the shape (assignments,).
@@ -265,7 +267,7 @@ class _Statistics(NamedTuple):
 
     @classmethod
     def of(cls, test: Randomised, y: Floats, added: Floats) -> "_Statistics":
-        """Sum y, x and what the observed treated would have less of, in each assignment."""
+        """Sum y, x and the effect on the observed treated, for each assignment."""
         x, v = test.x, np.where(test.treated, added, 0.0)
         if test.within is not None:
             y, v = (one - x * _share_of_group(one, x, test.within) for one in (y, v))
@@ -282,11 +284,11 @@ class _Statistics(NamedTuple):
 
     @property
     def root(self) -> float:
-        """Return the factor at which nothing is left of the observed difference."""
+        """Return the effect at which the observed difference vanishes."""
         return -float(self.d_0[0] / self.d_1[0])
 
     def at(self, factor: float) -> Floats:
-        """Return the sizes of the statistics."""
+        """Return the absolute statistics at an effect."""
         variance = self.v_0 + factor * (2 * self.v_1 + factor * self.v_2)
         with np.errstate(divide="ignore", invalid="ignore"):
             z = np.abs(self.d_0 + factor * self.d_1) / np.sqrt(np.maximum(variance, 0.0))
@@ -300,7 +302,7 @@ def _share_of_group(y: Floats, x: Floats, group: Integers) -> Floats:
 
 
 def _of_arm(sums: Floats, units: Floats) -> Floats:
-    """Return the ratios of y and of v to x, and the sums of products of what they leave over."""
+    """Return one arm's ratios of y and v to x, and their variance terms."""
     y, v, x, yy, yv, vv, yx, vx, xx = sums
     with np.errstate(divide="ignore", invalid="ignore"):
         a, b = y / x, v / x

@@ -1,4 +1,4 @@
-"""Records, array types and the refusal that all statistics share."""
+"""Define records, array types and the refusal that all statistics share."""
 
 from typing import Literal, NamedTuple
 
@@ -24,7 +24,7 @@ RefusalReason = Literal[
 
 
 class Refusal(ValueError):  # noqa: N818 (an expected answer, not an error)
-    """A number that cannot be computed, and why: `reason` is a stable code, for programs.
+    """A number that cannot be computed; `reason` is a stable code.
 
     Example:
         >>> raise Refusal("too_few_units", "a variance needs at least two units, got 1")
@@ -48,7 +48,7 @@ class Estimate(NamedTuple):
     """One variant's value of a metric, in its own unit.
 
     `variance` is the squared standard error, with `df` degrees of freedom, infinite for z; `units`
-    are those of randomisation.
+    counts units of randomisation.
     """
 
     value: float
@@ -58,7 +58,7 @@ class Estimate(NamedTuple):
 
 
 class Effect(NamedTuple):
-    """Difference of treatment and control on the metric's own scale, whatever its good direction.
+    """Difference of treatment and control, on the metric's own scale.
 
     Its interval and p-value, two-sided unless the function says otherwise, are of t with `df`
     degrees of freedom, infinite for z; `statistic` is `difference / se`, `method` an id such as
@@ -78,7 +78,7 @@ class Effect(NamedTuple):
 
 
 class Lift(NamedTuple):
-    """Relative effect `treatment / control - 1` (over `abs(control)`), as a fraction: 0.02 is +2 %.
+    """Relative effect, treatment / control − 1, as a fraction: 0.02 is +2 %.
 
     Its ends are infinite where it is not `bounded`.
     """
@@ -98,7 +98,7 @@ class Adjusted(NamedTuple):
         variance_removed: Share of the variance of the difference that the adjustment removed;
             may be negative.
         control: Denominator of a relative effect: as observed for CUPED and regression,
-            post-stratified for post-stratification; and so the treatment.
+            post-stratified for post-stratification. `treatment` is computed in the same way.
         covariance: Covariance of `effect.difference` and `control.value`.
     """
 

@@ -1,4 +1,4 @@
-"""A/A replay: thousands of tests without a true difference, from sums per sub-bucket."""
+"""Replay A/A tests thousands of times, from sums per sub-bucket."""
 
 import math
 from collections.abc import Sequence
@@ -14,11 +14,11 @@ from abeval.stats.records import Bools, Floats, Refusal, finite
 from abeval.stats.skewed import as_normal
 
 THIN = 16
-"""Splits of one product of matrices: BLAS computes so few rows in one thread, without spinning."""
+"""Splits per matrix product: for so few rows BLAS uses one thread, without spinning."""
 
 
 class AAReplay(NamedTuple):
-    """Statistics and two-sided p-values of random splits, shape (resplits, metrics) each."""
+    """Statistics and p-values of random splits, shape (resplits, metrics)."""
 
     z: Floats
     p_values: Floats
@@ -49,16 +49,18 @@ def aa_replay(
     skewness: ArrayLike = math.nan,
     heavy: Sequence[Floats] | None = None,
 ) -> AAReplay:
-    """Replay A/A tests of ratio metrics from sums per sub-bucket; of means, over 1.
+    """Replay A/A tests of metrics from sums per sub-bucket.
 
-    t tests as of ratios (`means.correct_leverage`; Kohavi, Tang & Xu 2020, chapter 19); of metrics
-    with a skewness, the permutation test by its moments (`skewed.py`).
+    Metrics are ratios; a mean is a ratio over 1. The tests are t tests of ratios
+    (`means.correct_leverage`; Kohavi, Tang & Xu 2020, chapter 19). Metrics with a skewness get the
+    permutation test by its moments (`skewed.py`).
     Refusals: `too_few_units` below eight buckets or when a re-split leaves a variant nearly empty;
-    `zero_variance` for a metric that is the same for every unit; `zero_denominator`; `not_finite`.
-    Units per bucket are of all variants together, shape (buckets,); sums over them of y, x, y^2, y
-    x and x^2, with y the numerator and x the denominator, shape (buckets, metrics, 5); `share` is
-    that of treatment; `skewness` that of each metric between units, NaN for those that the test of
-    skewed values does not judge; `heavy` has bucket, y and x of the heavy units of each metric.
+        `zero_variance` for a metric that is the same for every unit; `zero_denominator`;
+        `not_finite`. Units per bucket cover all variants together, shape (buckets,). Sums per
+        bucket are of y, x, y^2, y x and x^2, with numerator y and denominator x, shape (buckets,
+        metrics, 5). `share` is the share of the treatment. `skewness` is the skewness between units
+        of each metric, NaN for metrics that do not get the test of skewed values. `heavy` has
+        bucket, y and x of the heavy units of each metric.
 
     Example:
         >>> rng = np.random.default_rng(0)
@@ -87,6 +89,7 @@ def aa_replay(
     if np.any(variance <= 1e-20 * (value_t**2 + value_c**2)):
         raise Refusal("zero_variance", "a metric is the same for every unit")
     z = (value_t - value_c) / np.sqrt(variance)
+    # Welch and Satterthwaite.
     df = variance**2 / (variance_t**2 / df_t + variance_c**2 / df_c)
     p_values = np.asarray(2 * special.stdtr(df, -np.abs(z)))
     known = np.broadcast_to(np.asarray(skewness, dtype=float), len(means))
@@ -121,7 +124,7 @@ def _checked(units: ArrayLike, sums: ArrayLike, share: float) -> tuple[Floats, F
 def _treated_sums(
     table: Floats, share: float, resplits: int, seed: int, rows: NDArray[np.intp]
 ) -> tuple[Floats, Bools]:
-    """Add up the buckets that each split assigns to treatment, shape (resplits, columns).
+    """Sum the treated buckets of each split, shape (resplits, columns).
 
     Also tell whether it assigns each of some rows, shape (resplits, rows).
     """
@@ -136,7 +139,7 @@ def _treated_sums(
 
 
 def aa_summary(p_values: ArrayLike, alpha: float = 0.05) -> AASummary:
-    """Test the rejection rate of A/A tests at `alpha`, and the uniformity of their p-values.
+    """Summarise the rejection rate and uniformity of A/A p-values.
 
     Clopper-Pearson interval (1934) at 95 % and Kolmogorov-Smirnov test (Kohavi, Tang & Xu 2020,
     chapter 19). Refusals: `too_few_units` without p-values; `not_finite`.
@@ -164,7 +167,7 @@ def aa_summary(p_values: ArrayLike, alpha: float = 0.05) -> AASummary:
 
 
 def _centred(n: Floats, s: Floats, means: Floats) -> Floats:
-    """Centre sums at the overall means, so that variances of a split lose no digits."""
+    """Centre sums at the overall means, so that variances keep their digits."""
     y, x = means.T
     units = n[:, None]
     sum_y, sum_x = s[:, :, 0], s[:, :, 1]
@@ -183,9 +186,9 @@ def _centred(n: Floats, s: Floats, means: Floats) -> Floats:
 def _delta(
     table: Floats, means: Floats, heavy: Sequence[Floats] = (), chosen: Sequence[Bools] = ()
 ) -> tuple[Floats, Floats, Floats]:
-    """Return ratio, its variance and degrees of freedom per split and metric, from centred sums.
+    """Return ratio, variance and df by split and metric, from centred sums.
 
-    Of each metric, heavy units as of `aa_replay`, and which of them each split has chosen.
+    For each metric, the heavy units come as in `aa_replay`, with a mark for those in each split.
     """
     units = table[:, :1]
     if np.any(units < 2):

@@ -1,4 +1,4 @@
-"""Resampling of sub-buckets: standard errors and p-values for any function of aggregates.
+"""Resample sub-buckets: errors and p-values of any function of sums.
 
 A variant is an array of sums, one row per sub-bucket and one column per additive aggregate (units,
 clicks, impressions, ...). A statistic maps sums of shape (..., aggregates) to values of shape
@@ -15,10 +15,10 @@ from abeval.stats import effects
 from abeval.stats.records import Adjusted, Effect, Estimate, Floats, Refusal, finite
 
 DRAWS, SEED = 2000, 0
-"""Draws of a bootstrap or a permutation test, and their seed, where a caller names none."""
+"""Default number of draws of bootstrap and permutation test, and their seed."""
 
 MIN_BUCKETS, MIN_DAYS = 8, 7
-"""Fewer sub-buckets, or days in their place, have no standard error to be trusted."""
+"""With fewer sub-buckets, or days instead, no standard error is reliable."""
 
 Statistic = Callable[[Floats], Floats]
 
@@ -48,7 +48,7 @@ def bootstrap(
     draws: int = DRAWS,
     seed: int = SEED,
 ) -> Adjusted:
-    """Test by the Poisson bootstrap: a replicate counts every sub-bucket Poisson(1) times.
+    """Test by the Poisson bootstrap of sub-buckets.
 
     Interval and p-value by t with buckets - 1 degrees of freedom (Hanley & MacGibbon 2006; Chamandy
     et al. 2012, "Estimating Uncertainty for Massive Data Streams"). The standard error is good to
@@ -73,7 +73,7 @@ def bootstrap(
 def jackknife(
     control: ArrayLike, treatment: ArrayLike, statistic: Statistic, alpha: float = 0.05
 ) -> Adjusted:
-    """Test by the jackknife: each sub-bucket is left out of both variants in turn.
+    """Test by the jackknife: leave out each sub-bucket of both variants.
 
     By t with buckets - 1 degrees of freedom (Efron & Stein 1981; Chamandy et al. 2012). Refuses as
     `bootstrap`, but below seven buckets (the days of a week), and `not_applicable` if the buckets
@@ -88,12 +88,13 @@ def jackknife(
     arms = _pair(control, treatment, MIN_DAYS)
     left_out = [_apply(statistic, arm.sum(axis=0) - arm) for arm in arms]
     count = len(arms[0])
+    # (B − 1) / B · Σ(θᵢ − θ̄)², from NumPy's divisor B − 1.
     spread = np.cov(left_out) * (count - 1) ** 2 / count
     return _joint(arms, statistic, spread, alpha, "bucket_jackknife")
 
 
 def jackknife_se(without: Floats) -> float:
-    """Return the standard error of a value from those without each group, shape (groups,).
+    """Return the jackknife standard error of leave-one-out values, (groups,).
 
     The delete-a-group jackknife (Efron & Stein 1981).
 
@@ -113,11 +114,12 @@ def permutation(
     permutations: int = DRAWS,
     seed: int = SEED,
 ) -> Adjusted:
-    """Test by permutation: pooled sub-buckets are assigned anew to the variants, at random.
+    """Test by permutation: reassign pooled sub-buckets at random.
 
     Control's and treatment's sums of a bucket are pooled and never swapped, because they differ in
-    size at a 90/10 split. The interval is that of `jackknife`. The null differences are scaled as
-    in `scaled_null`. Sums have units first; the p-value is no smaller than 1 / (permutations + 1).
+    size at a 90/10 split. The interval is the one that `jackknife` gives. The null differences are
+    scaled as in `scaled_null`. Sums have units first; the p-value is no smaller than 1 /
+    (permutations + 1).
     Refusals: As `jackknife`; `too_few_units` if the smaller variant has fewer units than two
     sub-buckets.
 
@@ -135,7 +137,7 @@ def permutation(
 
 
 def permuted(effect: Effect, null: Floats, method: str) -> Effect:
-    """Put the p-value of differences under the null into an effect, whose interval is kept.
+    """Replace the p-value of an effect by the p-value from null differences.
 
     Example:
         >>> observed = effects.from_difference(0.0, 1.0, 1.0, 0.1)
@@ -147,19 +149,22 @@ def permuted(effect: Effect, null: Floats, method: str) -> Effect:
 
 
 def permutation_p_value(null: Floats, observed: float) -> float:
-    """Return the two-sided (1 + b) / (1 + B) of a permutation test (Phipson & Smyth 2010)."""
+    """Return the two-sided permutation p-value, (1 + b) / (1 + B).
+
+    Source: Phipson & Smyth (2010).
+    """
     return (1 + int(np.count_nonzero(np.abs(null) >= abs(observed)))) / (1 + len(null))
 
 
 def scaled_null(
     null: Floats, units: Floats, buckets: int, sizes: tuple[int, int], rng: np.random.Generator
 ) -> Floats:
-    """Scale null differences of a permutation test to the variance of the observed one.
+    """Scale null differences to the variance of the observed difference.
 
-    A permuted difference has the variance of the units in its two sets of buckets (`sizes`), the
-    observed one that of the two variants (`units`). Permuted differences are also divided by
-    sqrt(chi2/df), because the variance is estimated from finitely many buckets: the step from z to
-    t.
+    The variance of a permuted difference depends on the units in its two sets of buckets (`sizes`).
+    The variance of the observed one depends on the units of the two variants (`units`). Permuted
+    differences are also divided by sqrt(chi2/df), because the variance is estimated from finitely
+    many buckets: the step from z to t.
     """
     permuted_variance = buckets / units.sum() * (1 / sizes[0] + 1 / sizes[1])
     scale = np.sqrt(np.sum(1 / units) / permuted_variance)
@@ -192,7 +197,7 @@ def _apply(statistic: Statistic, sums: Floats) -> Floats:
 def _joint(
     arms: tuple[Floats, Floats], statistic: Statistic, spread: Floats, alpha: float, method: str
 ) -> Adjusted:
-    """Return the effect, from the covariance of the two values."""
+    """Build the effect from the covariance of the two values."""
     control, treatment = (float(_apply(statistic, arm.sum(axis=0))) for arm in arms)
     se = float(np.sqrt(max(spread[0, 0] + spread[1, 1] - 2 * spread[0, 1], 0.0)))
     if se <= 1e-12 * (abs(control) + abs(treatment)):

@@ -1,4 +1,4 @@
-"""Many looks: confidence sequences at any time, and spending bounds of planned looks."""
+"""Test repeatedly: confidence sequences, and bounds of planned looks."""
 
 import math
 from typing import Literal, NamedTuple, get_args
@@ -12,7 +12,7 @@ from abeval.stats.records import Floats, Refusal, finite
 
 
 class AlwaysValid(NamedTuple):
-    """One look at a confidence sequence; p is at most alpha iff 0 is outside the interval."""
+    """One look at a confidence sequence, with its always-valid p-value."""
 
     low: float
     high: float
@@ -42,7 +42,7 @@ def information(ses: ArrayLike, scale: ArrayLike = 1.0) -> Floats:
 def confidence_sequence(
     difference: float, se: float, fraction: float, alpha: float = 0.05
 ) -> AlwaysValid:
-    """Look at an asymptotic confidence sequence, which is tightest where the plan ends.
+    """Return this look at a confidence sequence, tuned to the planned end.
 
     `fraction` is information now over information planned, positive, or on a count clock units over
     units planned; it may pass 1. The plan must not depend on the effect seen. Start once each
@@ -59,16 +59,17 @@ def confidence_sequence(
     if fraction <= 0:
         raise Refusal("too_few_units", "a look needs information")
     clock = tuning(alpha) ** 2 * fraction
+    # p = 1 / likelihood ratio of the normal mixture.
     log_p = 0.5 * np.log1p(clock) - clock / (clock + 1) * (z * z) / 2
     return _look(difference, se * critical_of_sequence(fraction, alpha), log_p)
 
 
 def from_start(difference: float, se: float, growth: float, alpha: float = 0.05) -> AlwaysValid:
-    """Look at a confidence sequence without a plan.
+    """Return this look at a confidence sequence without a plan.
 
     |z| crosses sqrt(a² + ln growth) at some look with probability alpha, where a² is the upper
-    alpha quantile of chi-square with 3 degrees of freedom. `growth` is information now over
-    information where the looks began, at least 1; where they began must not depend on the effect.
+    alpha quantile of chi-square with 3 degrees of freedom. `growth` is the information now over the
+    information at the start of the looks, at least 1. The start must not depend on the effect.
     Source: Robbins (Annals of Mathematical Statistics 1970), section 3, as the delayed start of
     Waudby-Smith et al. (arXiv:2103.06476) and Bibaut, Kallus & Lindon (arXiv:2212.14411). Refusals:
     `before_first_look` for a growth below 1; `zero_variance`; `not_finite`.
@@ -123,15 +124,15 @@ def _look(difference: float, width: float, log_p: float) -> AlwaysValid:
 
 Spending = Literal["obrien_fleming", "obrien_fleming_total", "pocock", "power"]
 
+# Beyond these standard deviations the path's density is 0 in double precision.
 _REACH = 9.0
-"""Standard deviations beyond which the density of the path is below double precision."""
 
 
 class Bounds(NamedTuple):
     """Two-sided bounds of planned looks.
 
-    Reject at a look where the absolute z reaches `z`, infinite where too little is spent to reject
-    at all; `spent` is cumulative, both sides together.
+    A look rejects if the absolute z reaches `z`, which is infinite if too little alpha is spent to
+    reject at all. `spent` is cumulative, for both sides together.
     """
 
     z: tuple[float, ...]
@@ -139,7 +140,7 @@ class Bounds(NamedTuple):
 
 
 def spent(fraction: float, alpha: float = 0.05, spending: Spending = "obrien_fleming") -> float:
-    """Return the two-sided alpha spent by an information fraction; from 1 on all of it.
+    """Return the two-sided alpha spent by an information fraction.
 
     `obrien_fleming` is one function of alpha / 2 per side (as gsDesign and ldbounds),
     `obrien_fleming_total` one of the total alpha; `pocock`; `power` is the fraction's square (Lan &
@@ -171,15 +172,16 @@ def bounds(
     spending: Spending = "obrien_fleming",
     spent_at: ArrayLike | None = None,
 ) -> Bounds:
-    """Compute bounds on z for looks at any information fractions, equal or not.
+    """Compute bounds on z for looks at any information fractions.
 
     Exact to about 1e-10, by quadrature from look to look. Source: Armitage, McPherson & Rowe
     (1969); Lan & DeMets (Biometrika 1983); Lan & DeMets (Biometrics 1989) for spending by the
     calendar. Refusals: As `spent`; `not_applicable` for fractions, or shares of the plan, that do
-    not increase within (0, 1]. Fractions increase within (0, 1]; looks not yet held may be left
-    out: later looks do not move earlier bounds. `alpha` is over all looks together, `spent_at` the
-    share of the plan at which each look spends it, where that is another clock than information,
-    such as the calendar: then only the ratios of `fractions` matter.
+    not increase within (0, 1]. Fractions increase within (0, 1]. Looks not yet held may be left
+    out, because later looks do not move earlier bounds. `alpha` is the error rate of all looks
+    together. `spent_at` gives the share of the plan at which each look spends it, if that follows
+    another clock than information, such as the calendar. Then only the ratios of `fractions`
+    matter.
 
     Example:
         >>> [round(z, 3) for z in bounds([0.2, 0.4, 0.6, 0.8, 1.0]).z]
@@ -223,9 +225,11 @@ def repeated_p_value(
     spending: Spending = "obrien_fleming",
     spent_at: ArrayLike | None = None,
 ) -> RepeatedPValue:
-    """Return the p-value of one look that holds over all looks so far (Jennison & Turnbull 1989).
+    """Return a p-value that holds over all looks so far.
 
-    `z` is the statistic of the last look; looks are those of `bounds`, which refuses alike.
+    Source: Jennison & Turnbull (1989).
+
+    `z` is the statistic of the last look. Looks are given as for `bounds`, with the same refusals.
 
     Example:
         >>> fractions = [0.5, 1.0]
@@ -250,7 +254,7 @@ def repeated_p_value(
 
 
 def _edge(nodes: Floats, mass: Floats, sd: float, share: float) -> float:
-    """Find the c at which the path, continued by one step, leaves (-c, c) with this probability."""
+    """Find c so that the next step of the path leaves (−c, c) with this chance."""
 
     def leaves(c: float) -> float:
         # Nodes and masses are the same on both sides of zero, and so is what leaves.
@@ -267,7 +271,7 @@ def _edge(nodes: Floats, mass: Floats, sd: float, share: float) -> float:
 def _carry(
     nodes: Floats, mass: Floats, edge: float, time: float, sd: float
 ) -> tuple[Floats, Floats]:
-    """Return nodes and masses of the path inside (-edge, edge) after one more step.
+    """Advance the path's density inside (−edge, edge) by one step.
 
     By Gauss-Legendre quadrature: a grid of step .05 is off in the fifth digit.
     """

@@ -1,4 +1,4 @@
-"""Effects by window: their covariance, contrasts and shapes over time."""
+"""Model effects by window: covariance, contrasts and shapes over time."""
 
 import math
 from collections.abc import Sequence
@@ -19,7 +19,7 @@ from abeval.stats.resampling import permutation_p_value
 Scale = Literal["relative", "absolute"]
 
 STEADY = 4.0
-"""Standard errors that every window's value must be above zero for a relative effect."""
+"""Effects are relative if every value is this many standard errors above zero."""
 
 
 _NOT_FINITE = "effects and covariances must be finite"
@@ -41,7 +41,9 @@ class Windows(NamedTuple):
 
 
 def window_effects(control: Moments, treatment: Moments) -> Windows:
-    """Compare windows, with their covariance, by the delta method (Deng, Knoblich & Lu 2018).
+    """Estimate effects by window and their covariance, by the delta method.
+
+    Source: Deng, Knoblich & Lu (2018).
 
     Moments over units are of D numerators, then D denominators, one of each per window; a unit that
     is absent from a window has zeros there. Effects are relative if every value is `STEADY`
@@ -74,7 +76,7 @@ def _values(moments: Moments) -> Floats:
 
 
 def _covariance(moments: Moments, values: Floats, relative: bool) -> Floats:
-    """Covariance of the values, or of their logarithms if relative."""
+    """Return the covariance of the values, or of their logs if relative."""
     days = len(values)
     denominator = moments.mean[days:] * (values if relative else 1.0)
     covariance, of_y, of_x = moments.covariance / moments.n, 1 / denominator, -values / denominator
@@ -83,7 +85,10 @@ def _covariance(moments: Moments, values: Floats, relative: bool) -> Floats:
 
 
 def _df(parts: Sequence[Floats], dfs: Sequence[float]) -> float:
-    """Degrees of freedom of a sum of independent covariances (Krishnamoorthy and Yu 2004)."""
+    """Return the df of a sum of independent covariance matrices.
+
+    Source: Krishnamoorthy and Yu (2004).
+    """
     total = np.asarray(sum(parts))
     size = np.sqrt(np.maximum(np.diag(total), np.finfo(float).tiny))
     inverse = np.linalg.pinv(total / np.outer(size, size), hermitian=True)
@@ -144,7 +149,7 @@ class Shape(NamedTuple):
 
 
 class Match(NamedTuple):
-    """One shape, fitted with the nuisance columns; `z` is the normal score of coefficient / se."""
+    """One fitted shape; `z` is the normal score of coefficient / se."""
 
     shape: Shape
     coefficient: float
@@ -153,7 +158,7 @@ class Match(NamedTuple):
 
 
 class Search(NamedTuple):
-    """Result of a search: the shapes that are not linear functions of the nuisance columns.
+    """The matches of all shapes that the nuisance columns do not explain.
 
     The best has the largest absolute z; its p-value is adjusted for all of them.
     """
@@ -184,7 +189,7 @@ def trend(times: ArrayLike) -> Shape:
 
 
 def decays(times: ArrayLike, longest: float) -> tuple[Shape, ...]:
-    """Draw decays exp(-t / tau) for the candidate time constants tau up to `longest` days."""
+    """Draw decays exp(−t / tau), for tau up to `longest` days."""
     t = np.asarray(times, dtype=float)
     return tuple(
         Shape("decay", tau, tuple(np.exp(-t / tau).tolist())) for tau in DECAYS if tau <= longest
@@ -207,7 +212,9 @@ def rhythm(times: ArrayLike) -> Floats:
 def fit(
     effects: ArrayLike, covariance: ArrayLike, design: ArrayLike, free: float = math.inf
 ) -> Fit:
-    """Fit by generalised least squares (Aitken 1935), with an estimated covariance (Rao 1967).
+    """Fit by generalised least squares with an estimated covariance.
+
+    Source: Aitken (1935); Rao (1967).
 
     Effects have the shape (times,), the design (times, columns). The covariance of effects has
     `free` degrees of freedom, infinitely many if it is known. Refusals: `too_few_units` for fewer
@@ -233,13 +240,16 @@ def fit(
 
 
 def added_p_value(without: Fit, added: Fit, free: float = math.inf) -> float:
-    """Test columns, from the fits without and with them (Rao 1973, section 8c.4)."""
+    """Test added columns, from the fits without and with them.
+
+    Source: Rao (1973), section 8c.4.
+    """
     gain = max(without.q - added.q, 0.0)
     return _more(gain, added.q, without.df - added.df, without.df, free)
 
 
 def _more(gain: float, rest: float, columns: int, df: int, free: float) -> float:
-    """Test a gain in T² by some of its `df` contrasts, beyond the `rest` of the others.
+    """Test a gain in T² by some of `df` contrasts, given the other contrasts.
 
     The covariance of the contrasts has `free` degrees of freedom; Hotelling (1931) without a rest.
     """
@@ -252,9 +262,10 @@ def _more(gain: float, rest: float, columns: int, df: int, free: float) -> float
 
 
 def _inflation(q: float, df: int, free: float) -> float:
-    """Factor of the coefficients' variance, as their weights are estimated (Rao 1967).
+    """Return the variance factor for estimated weights (Rao 1967).
 
-    `q` is that of the `df` contrasts which are orthogonal to the coefficients' columns.
+    `q` is the weighted sum of squares of the `df` contrasts orthogonal to the coefficients'
+    columns.
     """
     return 1.0 if math.isinf(free) else (free + q) / max(free - df, 1.0)
 
@@ -307,7 +318,7 @@ def search(
 
 
 def _match(shape: Shape, size: float, z: float, rest: float, df: int, free: float) -> Match:
-    """Match a shape by its whitened size, its z there, and q of the `df` contrasts beside it."""
+    """Fit one whitened shape, given its size, its z and the residual q."""
     wider = math.sqrt(_inflation(max(rest, 0.0), df, free))
     return Match(shape, z / size, wider / size, _normal_score(z / wider, free - df))
 
@@ -327,7 +338,7 @@ def _draws(times: int) -> Floats:
 def _whitened(
     effects: ArrayLike, covariance: ArrayLike, columns: ArrayLike
 ) -> tuple[Floats, Floats]:
-    """Effects and columns, transformed so that the noise is independent with variance 1."""
+    """Whiten effects and columns, so that the noise has variance 1."""
     y, sigma = finite(effects, _NOT_FINITE), finite(covariance, _NOT_FINITE)
     x = np.asarray(columns, dtype=float)
     scale = np.sqrt(np.maximum(np.diag(sigma), 0.0))

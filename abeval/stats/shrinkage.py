@@ -1,4 +1,4 @@
-"""Effects shrunk by the spread of past effects (empirical Bayes): what was really gained.
+"""Shrink effects by the spread of past effects (empirical Bayes).
 
 Estimated effects are true effects plus noise of known size, and true effects are normal. What is
 shrunk can be selected and added up: if the largest are chosen, their sum is not too large.
@@ -15,18 +15,18 @@ from abeval.stats.distributions import brentq, check_alpha
 from abeval.stats.records import Floats, Interval, Refusal, finite
 
 FEWEST = 5
-"""Effects below which no spread is estimated."""
+"""With fewer effects no spread is estimated."""
 
 _NODES = 200
+# Range of log(variance of true effects / noise).
 _REACH = -14.0, 28.0
-"""Of the log of the variance of true effects over that of the noise."""
 
+# Variances whose log-density is lower by this much are dropped.
 _NEGLIGIBLE = 14.0
-"""How far a log-density falls where a variance does not count any more."""
 
 
 class Spreads(NamedTuple):
-    """Possible variances of the true effects, and how likely each is, shape (nodes,) each.
+    """Possible variances of the true effects and their weights, (nodes,).
 
     Weights sum to 1; `mean` of true effects is by generalised least squares at each variance;
     `noise` is its share in the variance of an estimate with a typical error, falling.
@@ -45,7 +45,7 @@ class Spreads(NamedTuple):
 
 
 class FittedPrior(NamedTuple):
-    """The normal distribution of the true effect of the next experiment, with intervals.
+    """The normal prior of the next experiment's true effect, with intervals.
 
     `sd` includes what is not known of the mean; `effects` says how many it was fitted to.
     """
@@ -60,7 +60,7 @@ class FittedPrior(NamedTuple):
 
 
 class Shrunk(NamedTuple):
-    """Posterior of every true effect: means, central intervals, chance to be above zero."""
+    """Posterior of each true effect: mean, central interval, P(> 0)."""
 
     value: Floats
     low: Floats
@@ -79,7 +79,7 @@ class Total(NamedTuple):
 
 
 def prior(effects: ArrayLike, ses: ArrayLike, alpha: float = 0.05) -> FittedPrior:
-    """Fit the normal distribution of true effects to estimates of disjoint experiments with noise.
+    """Fit a normal prior of true effects to noisy estimates.
 
     Source: Morris (1983); Daniels (1999) for the prior of the variance: the share of the noise in
     the whole variance is uniform. Refusals: `too_few_units` for fewer than `FEWEST` effects;
@@ -102,7 +102,7 @@ def prior(effects: ArrayLike, ses: ArrayLike, alpha: float = 0.05) -> FittedPrio
 
 
 def shrink(effects: ArrayLike, ses: ArrayLike, alpha: float = 0.05) -> Shrunk:
-    """Estimate every true effect, given its own estimate and the spread of all; refuses as `prior`.
+    """Estimate each true effect from its estimate and the spread of all.
 
     Example:
         >>> shrunk = shrink([0.02, -0.01, 0.03, 0.00, 0.01, -0.02], [0.01] * 6)
@@ -122,9 +122,9 @@ def shrink(effects: ArrayLike, ses: ArrayLike, alpha: float = 0.05) -> Shrunk:
 
 
 def total(effects: ArrayLike, ses: ArrayLike, chosen: ArrayLike, alpha: float = 0.05) -> Total:
-    """Add up the true effects of experiments, however they were chosen by their effects.
+    """Sum the true effects of experiments that were chosen by their estimates.
 
-    Effects are those of all experiments, chosen or not: their spread says how much is noise.
+    Effects of all experiments are needed, chosen or not: their spread says how much is noise.
     Source: Efron (2011), "Tweedie's formula and selection bias"; Lee and Shen (KDD 2018), "Winner's
     curse: bias estimation for total effects of features in online controlled experiments".
     Refusals: As `prior`; `inconsistent` if `chosen` has another shape.
@@ -148,7 +148,7 @@ def total(effects: ArrayLike, ses: ArrayLike, chosen: ArrayLike, alpha: float = 
 
 
 def spreads(effects: Floats, ses: Floats) -> Spreads:
-    """Return the posterior of the variance of true effects, at many variances.
+    """Return the posterior of the variance of true effects, on a grid.
 
     The variance is s² (1 / w − 1), with the share w of noise uniform on (0, 1) beforehand, and s²
     the harmonic mean of the squared errors.
@@ -166,7 +166,7 @@ def spreads(effects: Floats, ses: Floats) -> Spreads:
 def _log_posterior(
     ratio: Floats, effects: Floats, ses: Floats
 ) -> tuple[Floats, Floats, Floats, Floats]:
-    """Return log-density of the log of variance over noise; variances; means, their variances."""
+    """Return log-density, variances, means and variances of the means."""
     noise = ses**2
     variance = np.exp(ratio) / np.mean(1 / noise)
     precision = 1 / (variance[:, None] + noise)
@@ -191,8 +191,9 @@ def _checked(effects: ArrayLike, ses: ArrayLike) -> tuple[Floats, Floats]:
 
 
 def _sum(fit: Spreads, values: Floats, errors: Floats) -> tuple[Floats, Floats, Floats]:
-    """Return mean and sd of a sum of true effects at each variance, and each one's weight."""
+    """Return mean and sd of a sum of true effects, and the weight of each variance."""
     noise = errors**2
+    # Reliability: the share of an estimate that is kept.
     kept = fit.variance[:, None] / (fit.variance[:, None] + noise)
     pulled = (1 - kept).sum(1)
     mean = np.sum(kept * values, axis=1) + pulled * fit.mean

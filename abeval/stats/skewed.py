@@ -1,4 +1,4 @@
-"""Two variants with skewed values: a test by three moments of their units, and its interval.
+"""Test two variants with skewed values, by three moments of their units.
 
 If the variants do not differ, every split of all units into two groups of these sizes is as likely
 as the one at hand, and Pearson's type III distribution with the moments of the difference over
@@ -29,27 +29,27 @@ METHOD = "permutation_moments"
 """Id of the test."""
 
 TINY = 1e-5
-"""Below this skewness a distribution is the normal."""
+"""Below this skewness a distribution is taken as normal."""
 
 _ROUNDING = 1e-9
+# Largest log ratio tried: a lift that is not rejected there is unbounded.
 _FAR = math.log(1e4)
-"""Logarithm of the largest ratio tried: a lift not rejected there has no end on its side."""
 
+# Lowest log10 of a p-value: brentq needs finite numbers.
 _FLOOR = -400.0
-"""Of the logarithm of a p-value that is compared with a level."""
 
+# Distances from the difference, in standard errors, at which its end is sought.
 _STEPS = tuple(3.0 * 2**k for k in range(12))
-"""Standard errors from the difference at which its end is looked for."""
 
 FINDABLE = 2.8
-"""Standard errors of an effect that four of five experiments find at 5 %."""
+"""Standard errors of an effect that has a power of 80 % at 5 %."""
 
+# Largest loss looked at: without values there is no spread.
 _MOST_LOSS = 0.9
-"""A loss that is looked at takes no more than this share: without values there is no spread."""
 
 
 class Spread(NamedTuple):
-    """How the units of a variant vary: their number, Σd² and Σd³ of distances d from its value."""
+    """A variant's units, and Σd² and Σd³ of deviations d from its value."""
 
     units: int
     square: float
@@ -57,7 +57,7 @@ class Spread(NamedTuple):
 
 
 class Stratum(NamedTuple):
-    """Units that are compared with each other: the stratum's share, and both spreads."""
+    """Units that are compared with each other: a share, and both spreads."""
 
     share: float
     control: Spread
@@ -84,7 +84,7 @@ class Skewed(NamedTuple):
 
 
 class Own(NamedTuple):
-    """A difference with its standard error and skewness by each variant's own moments."""
+    """A difference with standard error and skewness from separate moments."""
 
     difference: float
     se: float
@@ -92,7 +92,7 @@ class Own(NamedTuple):
 
 
 class At(NamedTuple):
-    """The test of one hypothesis: a difference beside those of all splits, and by its own moments.
+    """The test of one hypothesis: against all splits, and by separate moments.
 
     `z` is the difference over its standard error `se` if the variants do not differ; `skewness` is
     that over all splits.
@@ -104,7 +104,7 @@ class At(NamedTuple):
     own: Own
 
     def tail(self, side: int) -> distributions.Tail:
-        """Return the p-value of a higher value of the treatment (side 1), or a lower one (−1)."""
+        """Return the one-sided p-value: higher treatment (1), or lower (−1)."""
         hall_z = hall(self.own.difference / self.own.se, self.own.skewness)
         of_splits = distributions.skewed_tail(side * self.z, side * self.skewness)
         return max(of_splits, distributions.upper_tail(side * hall_z), key=lambda one: one.log10)
@@ -116,7 +116,7 @@ class At(NamedTuple):
 
 
 def at(compared: Skewed, effect: float) -> At:
-    """Test that treatment is `effect` times control, or more than control by it.
+    """Test that treatment equals control × `effect`, or control + `effect`.
 
     Refusals: `zero_variance`.
 
@@ -143,7 +143,7 @@ def at(compared: Skewed, effect: float) -> At:
 
 
 def as_normal(t: ArrayLike, df: ArrayLike) -> Floats:
-    """Return the z of about the same p-value as t (Wallace 1959): to .01 up to 3, from 3 df on.
+    """Return the z with about the p-value of t (Wallace 1959).
 
     Example:
         >>> as_normal([2.0, 2.228], [np.inf, 10]).round(3).tolist()
@@ -162,9 +162,9 @@ def _without_effect(compared: Skewed) -> At:
 def _moments_of_splits(compared: Skewed, ratio: float) -> tuple[float, float]:
     """Return the variance of the difference over all splits, and its third moment.
 
-    The treatment has higher values, or more units with one: of the two, what makes the difference
-    less certain. Equal sizes make both as uncertain; higher values count then, which covers as well
-    as both together, and refuses less.
+    A lift is either higher values in the treatment, or more units with a value. The test assumes
+    the one that makes the difference less certain. With equal sizes both are as uncertain; then it
+    assumes higher values, which covers as well and refuses less.
     """
     variance = cube = 0.0
     for stratum in compared.strata:
@@ -178,9 +178,9 @@ def _moments_of_splits(compared: Skewed, ratio: float) -> tuple[float, float]:
 
 
 def _split_moments(stratum: Stratum, ratio: float, times: float) -> tuple[float, float]:
-    """Return the second and third moment of treatment / ratio less control over all splits.
+    """Return second and third moments of treatment / ratio − control over splits.
 
-    Control's variance is so many `times` that of the treatment over ratio².
+    Control's variance is `times` times the treatment's variance divided by ratio².
     """
     _, control, treatment = stratum
     n, m = control.units, treatment.units
@@ -195,7 +195,7 @@ def _split_moments(stratum: Stratum, ratio: float, times: float) -> tuple[float,
 
 
 def _own(compared: Skewed, ratio: float, difference: float) -> Own:
-    """Return the difference of treatment / ratio and control by the moments of each."""
+    """Return treatment / ratio − control, with the moments of each variant."""
     variance = cube = 0.0
     for share, control, treatment in compared.strata:
         n, m = control.units, treatment.units
@@ -207,7 +207,7 @@ def _own(compared: Skewed, ratio: float, difference: float) -> Own:
 
 
 def skewness_if_times(compared: Skewed, ratio: float) -> float:
-    """Return the difference's skewness if both have all units' spread, treatment's × `ratio`.
+    """Return the difference's skewness if treatment is `ratio` times control.
 
     Example:
         >>> arm = Spread(500, 2_000.0, 20_000.0)
@@ -226,7 +226,7 @@ def skewness_if_times(compared: Skewed, ratio: float) -> float:
 
 
 def hall(t: float, skewness: float) -> float:
-    """Free a studentised statistic from the skewness of what it is of (Hall 1992).
+    """Transform a studentised statistic to remove its skewness (Hall 1992).
 
     Example:
         >>> hall(2.0, 0.0), round(hall(2.0, 0.3), 3)
@@ -263,7 +263,7 @@ def ends(compared: Skewed, alpha: float) -> Interval:
 
 
 def _excess(compared: Skewed, alpha: float, side: int) -> Callable[[float], float]:
-    """Return a function, above 0 at shifts, or logs of ratios, that a side does not reject."""
+    """Return a function that is positive at effects a side does not reject."""
     half = math.log10(alpha / 2)
 
     def excess(effect: float) -> float:
@@ -284,24 +284,25 @@ def _end_of_shift(compared: Skewed, excess: Callable[[float], float], side: int)
 
 
 def _last(excess: Callable[[float], float], inside: float, outside: float) -> float:
-    """Find the effect that is just not rejected, on the side of no effect."""
+    """Find the effect that is just not rejected, on this side of no effect."""
     if min(inside, outside) < 0 < max(inside, outside):
         inside, outside = (0.0, outside) if excess(0.0) > 0 else (inside, 0.0)
     return distributions.brentq(excess, inside, outside, xtol=_ROUNDING * abs(outside - inside))
 
 
 def _most_without_any(compared: Skewed, alpha: float) -> float:
-    """Return the ratio from which no value in treatment is as rare as half of alpha.
+    """Return the largest ratio if no treated unit has a value.
 
     At least E[y]² / E[y²] of the units have one, in control and times the ratio in treatment.
     """
     units = sum(s.treatment.units for s in compared.strata)
+    # At least E[y]² / E[y²] of the units have a value (Cauchy-Schwarz).
     square = sum(s.share * s.control.square / s.control.units for s in compared.strata)
     return -math.log(alpha / 2) * (1 + square / compared.control**2) / units
 
 
 def difference_at(compared: Skewed, ratio: float, reach: float) -> float:
-    """Return the end of the difference where that of the lift is at a ratio.
+    """Convert an end of the lift's interval to an end of the difference.
 
     Control's value is uncertain too, and independent of the test of a ratio. Its error never
     carries the end past zero, so that the two intervals agree. `ratio` is the end of the interval
@@ -316,7 +317,7 @@ def difference_at(compared: Skewed, ratio: float, reach: float) -> float:
 
 
 def baseline(compared: Skewed, ratio: float) -> tuple[float, float]:
-    """Estimate control's value by both variants' units if treatment is so many times it."""
+    """Estimate control's value from both variants, given their ratio."""
     variance = 0.0
     for share, control, treatment in compared.strata:
         square, units = control.square, control.units
@@ -367,7 +368,7 @@ def strata(
     is_ratio: bool = False,
     theta: Sequence[float] = (),
 ) -> Skewed:
-    """Compare two variants by strata of units, each with its share; the split may differ.
+    """Compare two variants by strata, each with its share.
 
     Example:
         >>> first = Moments.with_third([0, 1]), Moments.with_third([2, 4])
@@ -401,7 +402,7 @@ def _df(arms: Sequence[Moments], spreads: Sequence[Spread], shares: Sequence[flo
 def _arm(
     cells: Sequence[Moments], shares: Sequence[float], is_ratio: bool, theta: Sequence[float]
 ) -> tuple[float, float, list[Spread]]:
-    """Return a variant's value, what covariates explain of it, and the spread of each stratum."""
+    """Return a variant's value, the covariates' part of it, and its spreads."""
     terms, coefficients = 2 if is_ratio else 1, np.asarray(theta, dtype=np.float64)
     means = np.array([m.mean[: terms + coefficients.size] for m in cells])
     centre = np.asarray(shares) @ means
@@ -422,7 +423,10 @@ def _arm(
 
 
 def _never_negative(moments: Moments) -> bool:
-    """Decide whether variable 0 may be: E[y]·E[y³] ≥ E[y²]² holds if no value is negative."""
+    """Tell whether variable 0 may be non-negative.
+
+    Then E[y]·E[y³] ≥ E[y²]² holds.
+    """
     if moments.third is None or moments.n == 0:
         return False
     mean, n = float(moments.mean[0]), moments.n
@@ -433,7 +437,7 @@ def _never_negative(moments: Moments) -> bool:
 
 
 def skewness(compared: Skewed) -> float:
-    """Return the skewness of the difference over all splits, if the variants do not differ.
+    """Return the skewness of the difference over all splits, under no effect.
 
     Zero at even splits. Welch's test rejects too often on one side and too seldom on the other, by
     about 8.5 points times it.
@@ -447,7 +451,7 @@ def skewness(compared: Skewed) -> float:
 
 
 def skewness_at_effects(compared: Skewed) -> float:
-    """Return the larger skewness of the difference at a gain and a loss that can be found.
+    """Return the larger skewness at a gain and a loss that can be found.
 
     An effect of 2.8 standard errors is found in four of five experiments. If it is a multiple of
     values, one variant's values are larger and their skewness no longer cancels the other's, at an
@@ -471,7 +475,7 @@ def skewness_at_effects(compared: Skewed) -> float:
 
 
 def normal_score(compared: Skewed) -> float:
-    """Return the z of a normal test with the same p-value, for tests of repeated looks.
+    """Return the z of a normal test with the same p-value.
 
     Example:
         >>> arm = Moments.with_third([1.0, 2.0, 3.0, 4.0, 9.0])
@@ -486,7 +490,7 @@ def normal_score(compared: Skewed) -> float:
 
 
 def variances(compared: Skewed) -> tuple[float, float]:
-    """Return sampling variances of both values if the variants do not differ.
+    """Return the sampling variances of both values, under no effect.
 
     Example:
         >>> arm = Moments.with_third([1.0, 2.0, 3.0, 4.0, 9.0])
@@ -523,7 +527,8 @@ def effect(compared: Skewed, alpha: float = 0.05) -> Effect:
 def interval(compared: Skewed, alpha: float = 0.05) -> Interval:
     """Return the differences that the test does not reject.
 
-    Where the lift has no upper end, that of the difference is of values that are added to.
+    If the lift has no upper end, the difference's upper end assumes that the treatment adds to
+    values.
     Refusals: As `effect`.
 
     Example:

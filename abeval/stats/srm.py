@@ -1,4 +1,4 @@
-"""Test units against promised shares: once, over strata, while units arrive, by segment.
+"""Test units against planned shares: once, by strata, over time, by segment.
 
 Where few units are expected, tests are exact: the units of an arm are binomial, and over strata
 with different splits a sum of binomials, whose distribution is a convolution.
@@ -16,13 +16,13 @@ from abeval.stats.multiplicity import adjust
 from abeval.stats.records import Floats, Refusal, finite
 
 CHI_SQUARE_MINIMUM = 5.0
-"""Smallest expected count at which chi-square is believed (Cochran 1954)."""
+"""Smallest expected count for a chi-square test (Cochran 1954)."""
 
 MANY = 1000.0
-"""From so many expected units of an arm on, their sum over strata is normal."""
+"""From this many expected units of an arm on, their sum over strata is taken as normal."""
 
 CHANGED = 1e-6
-"""P-value, for one day or one cut, below which the split is not the same throughout."""
+"""Below this p-value of one day or one cut, the split has changed."""
 
 APART = 1e-3
 """P-value below which two stretches are apart, once the split is known to have changed.
@@ -30,18 +30,18 @@ APART = 1e-3
 A change that is missed biases, one too many costs hardly anything.
 """
 
+# Prior units that arrived as planned: tuned to mismatches of about one percent.
 _PRIOR = 10_000.0
-"""Units that arrived as promised before the first: tuned to mismatches of about one percent."""
 
+# Outcomes this close in probability to the observed one count as equally likely.
 _ALIKE = 1 + 1e-7
-"""Outcomes are as likely as the observed one up to the rounding of their probabilities."""
 
 
 class SRM(NamedTuple):
     """A goodness-of-fit test of unit counts against weights.
 
     The statistic is Pearson's, `df` arms with a positive weight less one; alert at p below .001. If
-    `is_exact`, few units are expected and the p-value is not that of the statistic.
+    `is_exact`, few units are expected, and the p-value does not come from the statistic.
     """
 
     statistic: float
@@ -69,7 +69,7 @@ def chi_square(observed: ArrayLike, weights: ArrayLike) -> SRM:
 
 
 def believable(observed: ArrayLike, weights: ArrayLike) -> SRM:
-    """Test counts, as `chi_square` does, or exactly where an expected count is below five.
+    """Test counts by chi-square, or exactly if an expected count is below 5.
 
     With more than two arms the exact test is of each against the others: the smallest p-value is
     multiplied by the number of arms, which is valid and conservative. Source: Cochran (1954) for
@@ -90,17 +90,17 @@ def believable(observed: ArrayLike, weights: ArrayLike) -> SRM:
 
 
 def of_split(counts: Floats, shares: Floats) -> float:
-    """Return the binomial p-value of one split, Bonferroni over more than two arms."""
+    """Return the binomial p-value of a split (Bonferroni over arms)."""
     return of_strata(counts[None], shares[None], many=np.inf)
 
 
 def stratified(observed: ArrayLike, weights: ArrayLike) -> SRM:
-    """Test counts against splits that differ between strata, such as stretches of a ramp.
+    """Test counts in strata with different splits, such as ramp periods.
 
-    The excess of units over those promised, summed over strata, by its covariance: a loss that acts
-    alike in all strata shows as plainly as in one large stratum. Where an expected count is below
-    five, and few units are expected of an arm in all, the test is exact (as `believable`).
-    Counts and weights have the shape (strata, arms).
+    The test sums the excess of units over the expected ones over strata, and weighs it by its
+    covariance. So a loss that is the same in all strata shows as clearly as in one large stratum.
+    If an expected count is below five, and few units are expected in an arm overall, the test is
+    exact (as in `believable`). Counts and weights have the shape (strata, arms).
 
     Example:
         >>> round(stratified([[900, 100], [460, 540]], [[9, 1], [1, 1]]).p_value, 4)
@@ -118,6 +118,7 @@ def stratified(observed: ArrayLike, weights: ArrayLike) -> SRM:
         covariance += units * (np.diag(share) - np.outer(share, share))
     inverse = np.linalg.pinv(covariance, rcond=1e-10, hermitian=True)
     df = int(np.linalg.matrix_rank(covariance, tol=1e-10 * table.sum(), hermitian=True))
+    # The covariance is singular, for the excesses of all arms sum to 0.
     statistic = max(float(excess @ inverse @ excess), 0.0)
     shares = planned / planned.sum(axis=1, keepdims=True)
     if are_few(table, shares):
@@ -126,7 +127,7 @@ def stratified(observed: ArrayLike, weights: ArrayLike) -> SRM:
 
 
 def check_split(observed: ArrayLike, weights: ArrayLike) -> SRM:
-    """Test counts by `believable` in one stratum, else by `stratified`; nobody raises no doubt.
+    """Test counts of one stratum or several; without units p is 1.
 
     Counts and weights have the shape (strata, arms).
 
@@ -141,7 +142,7 @@ def check_split(observed: ArrayLike, weights: ArrayLike) -> SRM:
 
 
 def are_few(table: Floats, shares: Floats) -> bool:
-    """Return whether a chi-square of units over strata, shape (strata, arms), is not believable."""
+    """Tell whether expected counts are too few for a chi-square over strata."""
     expected = table.sum(axis=1, keepdims=True) * shares
     if expected[expected > 0].min() >= CHI_SQUARE_MINIMUM:
         return False
@@ -149,9 +150,10 @@ def are_few(table: Floats, shares: Floats) -> bool:
 
 
 def of_strata(table: Floats, shares: Floats, many: float = MANY) -> float:
-    """Return the p-value of each arm over strata, Bonferroni over more than two arms.
+    """Return the p-value over strata, Bonferroni over more than two arms.
 
-    An arm of so many expected units is tested as normal against all others.
+    An arm with at least `many` expected units is tested against all others with the normal
+    distribution.
     """
     units, few, tests = table.sum(axis=1), _fewer(table, shares), []
     for arm in np.flatnonzero((shares > 0).any(axis=0)):
@@ -165,13 +167,13 @@ def of_strata(table: Floats, shares: Floats, many: float = MANY) -> float:
 
 
 def _fewer(table: Floats, shares: Floats) -> Floats:
-    """Return expected units of each arm, or of all others where these are fewer, over strata."""
+    """Return the expected units of each arm, or of all others if fewer."""
     units = table.sum(axis=1, keepdims=True)
     return np.asarray((units * np.minimum(shares, 1 - shares)).sum(axis=0))
 
 
 def two_sided(observed: int, units: Sequence[int], shares: Sequence[float]) -> float:
-    """Return the p-value of a sum of independent binomials: all sums that are at most as likely.
+    """Return the exact two-sided p-value of a sum of independent binomials.
 
     The work grows with the square of the units on the smaller side, summed over the binomials: it
     is meant for up to thousands. `units` and `shares` are the trials of each binomial and the
@@ -193,7 +195,8 @@ def two_sided(observed: int, units: Sequence[int], shares: Sequence[float]) -> f
 
 
 def _binomial(units: int, share: float) -> tuple[int, Floats]:
-    """Return the first count, and the probabilities from it on, up to tails below 1e-300."""
+    """Return the first count and the probabilities from it on."""
+    # Count on the rarer side, where the array is shorter.
     few = min(share, 1 - share)
     mean = units * few
     most = min(units, int(mean + 40 * np.sqrt(mean) + 300))
@@ -206,7 +209,7 @@ def _binomial(units: int, share: float) -> tuple[int, Floats]:
 
 
 def sequential(counts: ArrayLike, weights: Sequence[float]) -> tuple[float, ...]:
-    """Watch the split while units arrive; looking at any moment, and often, is allowed.
+    """Test the split at every look; valid however often it is read.
 
     Bayes factor of a Dirichlet-multinomial against the promised multinomial: the always-valid
     p-value at every look, which never rises, and is 1 without units. Counts must be of distinct
@@ -228,6 +231,7 @@ def sequential(counts: ArrayLike, weights: Sequence[float]) -> tuple[float, ...]
     promised = np.sum(path * np.log(shares), axis=1)
     mixture = np.sum(special.gammaln(prior + path) - special.gammaln(prior), axis=1)
     normaliser = special.gammaln(prior.sum()) - special.gammaln(prior.sum() + path.sum(axis=1))
+    # Dirichlet-multinomial over multinomial; evidence for the plan counts as none.
     log_factors = np.maximum(normaliser + mixture - promised, 0.0)
     return tuple(np.exp(-np.maximum.accumulate(log_factors)).tolist())
 
@@ -235,8 +239,8 @@ def sequential(counts: ArrayLike, weights: Sequence[float]) -> tuple[float, ...]
 class SegmentSRM(NamedTuple):
     """One segment's share in a mismatch; `p_adjusted` is by Holm over the segments.
 
-    A mismatch that is gone without the segment comes from it: `p_value_without` is that of all
-    other segments together.
+    A mismatch that is gone without the segment comes from it: `p_value_without` is the p-value of
+    all other segments together.
     """
 
     segment: str
@@ -249,9 +253,9 @@ class SegmentedSRM(NamedTuple):
     """Where in one dimension the mismatch sits.
 
     Attributes:
-        homogeneity: Whether the split differs between segments, whatever it is overall; segments
-            with an expected count below five are taken as one.
-        segments: The most suspicious first.
+        homogeneity: Test of the same split in all segments, whatever it is overall. Segments with
+            an expected count below five are merged into one.
+        segments: Tests of the segments, the most suspicious first.
     """
 
     homogeneity: SRM
@@ -273,11 +277,12 @@ class DimensionSRM(NamedTuple):
 
 
 def by_segment(segments: Sequence[str], observed: ArrayLike, weights: ArrayLike) -> SegmentedSRM:
-    """Test every segment's split, and whether the split is the same in all.
+    """Test each segment's split, and whether all segments have the same.
 
-    Counts have the shape (segments, arms), weights (arms,); of strata with other splits (segments,
-    strata, arms) and (strata, arms). A segment without units has p-value 1. Source: Fabijan et al.
-    (KDD 2019); Holm (1979). Refusals: As `chi_square`, for the segments together.
+    Counts have the shape (segments, arms) and weights (arms,). For strata with different splits,
+    the shapes are (segments, strata, arms) and (strata, arms). A segment without units has p-value
+    1. Source: Fabijan et al. (KDD 2019); Holm (1979). Refusals: As `chi_square`, for the segments
+    together.
 
     Example:
         >>> split = by_segment(["web", "ios"], [[2988, 3031], [2095, 2684]], [1, 1])
@@ -307,7 +312,7 @@ def by_segment(segments: Sequence[str], observed: ArrayLike, weights: ArrayLike)
 
 
 def homogeneity(table: Floats, least: float = 0.0) -> SRM:
-    """Test rows by columns of counts by Pearson (1900), without Yates.
+    """Test a table of counts for homogeneity (Pearson 1900).
 
     Rows with an expected count below `least` are taken together. Refusals: `too_few_units` without
     counts.
@@ -328,9 +333,10 @@ def homogeneity(table: Floats, least: float = 0.0) -> SRM:
 def rank_dimensions(
     dimensions: Sequence[str], tables: Sequence[SegmentedSRM]
 ) -> tuple[DimensionSRM, ...]:
-    """Rank dimensions by how plainly the mismatch shows in them, by the homogeneity p-value.
+    """Rank dimensions by how strongly the split differs within them.
 
-    Tables are those of `by_segment`. Source: Fabijan et al. (KDD 2019), section 5; Holm (1979).
+    Tables are results of `by_segment`, one per dimension. Source: Fabijan et al. (KDD 2019),
+    section 5; Holm (1979).
 
     Example:
         >>> device = by_segment(["web", "ios"], [[2988, 3031], [2095, 2684]], [1, 1])
@@ -375,7 +381,7 @@ def _pearson(counts: Floats, expected: Floats, df: int) -> SRM:
 
 
 def stretches(counts: ArrayLike) -> tuple[range, ...]:
-    """Find stretches of days of one split; a single one where nothing says that it changed.
+    """Split the days wherever the traffic split changed.
 
     The split has changed if the days before some cut, or one day, differ from all others by the
     likelihood ratio of multinomial counts (p < `CHANGED`). The cuts are then those that maximise
@@ -398,6 +404,7 @@ def stretches(counts: ArrayLike) -> tuple[range, ...]:
     sums = np.vstack([np.zeros(df + 1), np.cumsum(table, axis=0)])
     best, start = np.zeros(days + 1), np.zeros(days + 1, dtype=int)
     for end in range(1, days + 1):
+        # Best partition of the first `end` days, by the start of its last period.
         values = best[:end] + 2 * _fit(sums[end] - sums[:end]) - penalty
         start[end] = int(np.argmax(values))
         best[end] = values[start[end]]
@@ -408,14 +415,15 @@ def stretches(counts: ArrayLike) -> tuple[range, ...]:
 
 
 def _has_changed(table: Floats) -> bool:
-    """Return whether a day, or the days up to some day, have another split than all others."""
+    """Tell whether any day, or the days up to one, differ from the rest."""
     total, before = table.sum(axis=0), np.cumsum(table, axis=0)[:-1]
     parts = np.concatenate([before, table])
+    # Likelihood ratio of two splits against one.
     ratio = 2 * (_fit(parts) + _fit(total - parts) - _fit(total))
     return bool(np.any(ratio > float(special.chdtri(table.shape[1] - 1, CHANGED))))
 
 
 def _fit(counts: Floats) -> Floats:
-    """Return the log-likelihood of counts at their own shares, over the last axis."""
+    """Return the log-likelihood of counts at their own shares (last axis)."""
     total = counts.sum(axis=-1)
     return np.asarray(special.xlogy(counts, counts).sum(axis=-1) - special.xlogy(total, total))

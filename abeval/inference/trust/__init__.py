@@ -1,1 +1,1 @@
-"""Check whether the numbers can be read at all: `checks.py` has the table of all checks."""
+"""Check whether the numbers can be trusted; `checks.py` lists all checks."""

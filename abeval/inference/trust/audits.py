@@ -1,9 +1,9 @@
-"""Compare shares of rows between variants: nulls, holes in lists, repeats, clicks, bots.
+"""Compare shares of rows between variants: nulls, list holes, repeats, bots.
 
-All in one form. Each unit has a share of its own rows that is counted (of a bot, all of them).
-Where the means of these differ for sure, with a chance of an error of 1e-6 over all cells of the
-check, its value is by how much the shares of all rows differ. More rows of a unit change no unit's
-share, and a few heavy units are few. So these checks need no part of the budget of false alarms.
+All checks have one form. Each unit has a share of its rows that is counted (for a bot, all of
+them). If the means of these shares surely differ, with a chance of an error of 1e-6 over all cells
+of the check, its value is the difference of the shares of all rows. Heavy units do not matter,
+because each unit counts once. These checks need no part of the budget of false alarms.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -23,11 +23,11 @@ Cells = Mapping[str, Mapping[str, Audited]]
 """Cell → variant → what an audit counts there."""
 
 SHOWN = 3
-"""So many cells are listed in a message."""
+"""Cells that a message lists at most."""
 
 
 class Uneven(NamedTuple):
-    """A share that differs for sure between control and another variant, by `sure`."""
+    """A share that differs between control and a variant by at least `sure`."""
 
     cell: str
     variant: str
@@ -37,12 +37,12 @@ class Uneven(NamedTuple):
 
     @property
     def lacking(self) -> float:
-        """Return how much the smaller share lacks, as a part of the larger one."""
+        """Return how much smaller the smaller share is, relative to the larger."""
         return 1 - min(self.control, self.treatment) / max(self.control, self.treatment)
 
 
 def by_cell(rows: Iterable[Audited]) -> dict[str, dict[str, Audited]]:
-    """Find the rows of an audit by cell and variant."""
+    """Index the rows of an audit by cell and variant."""
     cells: dict[str, dict[str, Audited]] = {}
     for row in rows:
         cells.setdefault(row.cell, {})[row.variant] = row
@@ -50,14 +50,14 @@ def by_cell(rows: Iterable[Audited]) -> dict[str, dict[str, Audited]]:
 
 
 def compared(analysis: Analysis) -> list[str]:
-    """Return the variants that are compared with control: none where control has too few units."""
+    """List the variants that can be compared with control."""
     experiment, units_of = analysis.experiment, analysis.aggregates.units_of
     names = experiment.treatments if units_of(experiment.control) >= MIN_UNITS else []
     return [variant for variant in names if units_of(variant) >= MIN_UNITS]
 
 
 def without_few(analysis: Analysis, finding: Finding) -> Finding:
-    """Name the variants with too few units, or skip a check that has none to compare."""
+    """Name variants with too few units, or skip a check without any pair."""
     counts = {v: analysis.aggregates.units_of(v) for v in analysis.experiment.variants}
     few = [f"{variant} has {n:,} units" for variant, n in counts.items() if n < MIN_UNITS]
     if not few or finding.value is None:
@@ -71,11 +71,12 @@ def without_few(analysis: Analysis, finding: Finding) -> Finding:
 
 
 def uneven(analysis: Analysis, cells: Cells[Audited], chance: float = SURE) -> list[Uneven]:
-    """Return every cell whose share differs from control's for sure, the most different first.
+    """Find the cells whose shares surely differ from control, largest first.
 
-    `chance` is that any of them is called different although it is not.
+    `chance` is the probability that any cell is wrongly called different.
     """
     control = analysis.experiment.control
+    # The chance of an error is divided among all comparisons.
     several = max(1, len(cells) * len(analysis.experiment.treatments))
     differ = [
         Uneven(cell, variant, rows[control].share, rows[variant].share, sure)
@@ -88,7 +89,7 @@ def uneven(analysis: Analysis, cells: Cells[Audited], chance: float = SURE) -> l
 
 
 def _apart(control: Audited, treatment: Audited, cells: int, chance: float) -> float | None:
-    """Return by how much shares differ, so far as that is sure; None if it may be chance."""
+    """Return the difference that is sure; None if it may be chance."""
     if isinstance(control, AuditSums) and isinstance(treatment, AuditSums):
         found = difference(control.own, treatment.own, cells, chance)
         return found.sure if found and found.sure > 0 else None
@@ -97,12 +98,12 @@ def _apart(control: Audited, treatment: Audited, cells: int, chance: float) -> f
 
 
 def counted(aggregates: Aggregates, audit: str) -> dict[str, dict[str, UnitShares]]:
-    """Return the rows that an audit counts, by cell; empty if these logs lack it."""
+    """Return the counts of an audit by cell; empty if the logs lack it."""
     return by_cell(aggregates.shares.get(audit, ()))
 
 
 def by_segment(aggregates: Aggregates, audit: str) -> dict[str, Mapping[str, UnitShares]]:
-    """Return the same in every cell of each segment, named such as `device = 'phone'`."""
+    """Return the counts of an audit by cell of each segment."""
     segments = (name for name in aggregates.shares if name.startswith(f"{audit}:"))
     return {
         f"{name.partition(':')[2]} = {cell!r}": sums
@@ -117,7 +118,7 @@ def most(differing: Iterable[Uneven]) -> float:
 
 
 def shares(cells: Cells[UnitShares]) -> dict[str, float]:
-    """Return the share of each variant over all cells."""
+    """Return each variant's share over all cells."""
     sums: dict[str, list[UnitShares]] = {}
     for variant, one in ((variant, one) for own in cells.values() for variant, one in own.items()):
         sums.setdefault(variant, []).append(one)
@@ -126,7 +127,7 @@ def shares(cells: Cells[UnitShares]) -> dict[str, float]:
 
 
 def described(experiment: Experiment, differing: Sequence[Uneven]) -> str:
-    """Return cells with both shares, such as `score (control 0.1 %, new 30.2 %)`."""
+    """Describe cells with both shares, as in `score (control 0.1 %, new 30.2 %)`."""
     listed = [
         f"{one.cell} ({experiment.control} {percent(one.control)}, "
         f"{one.variant} {percent(one.treatment)})"
@@ -137,7 +138,7 @@ def described(experiment: Experiment, differing: Sequence[Uneven]) -> str:
 
 
 def percent(value: float) -> str:
-    """Return a share in percent, with a digit more where it is small."""
+    """Write a share in percent, with one more digit if it is small."""
     return f"{value:.2%}" if value < 0.0995 else f"{value:.1%}"
 
 
@@ -146,18 +147,18 @@ def _percents(shares: Mapping[str, float]) -> str:
 
 
 class Shares(NamedTuple):
-    """Shares of an audit that are alike in all variants, unless there is a fault.
+    """A check of shares that should be equal in all variants.
 
     Attributes:
-        row: The check, in whose words and limits they are judged.
-        cells: Cells of the audit → what they are, in words; all cells by their name without any.
-        segments: Whether shares are also compared in each cell of a segment.
-        tells: Whether the share of every variant is told in any case.
-        level: From which share of a variant that is told on it warns as well.
-        natural: A share from which on rows are so by design, if it has that in every variant.
+        row: The check, with its messages and limits.
+        cells: Cells of the audit → their description; empty for all cells, by name.
+        segments: Whether shares are also compared within each cell of a segment.
+        tells: Whether the message always gives every variant's share.
+        level: Share of a variant from which the check warns, if `tells`.
+        natural: If every variant has at least this share, it is by design: never fail.
         others: Cells that are not compared.
-        columns: Whether the cells are columns, whose metrics a difference touches.
-        lacks: Whether the value is which part of the larger share the smaller one lacks.
+        columns: Whether cells are columns, so that metrics that read them are affected.
+        lacks: Whether the value is the share that the smaller one lacks of the larger.
     """
 
     row: Row
@@ -172,7 +173,7 @@ class Shares(NamedTuple):
     lacks: bool = False
 
     def find(self, analysis: Analysis) -> list[Finding] | None:
-        """Compare the shares, where these logs have what is counted."""
+        """Compare the shares, if the logs have what is counted."""
         options, aggregates = analysis.experiment.trust, analysis.aggregates
         whole = counted(aggregates, self.audit)
         # Nothing is counted as well where no row is repeated, or lost.
@@ -209,7 +210,7 @@ class Shares(NamedTuple):
 
 
 def _reading(analysis: Analysis, columns: Sequence[Uneven]) -> tuple[str, ...] | None:
-    """Return the metrics that read columns, named as the log does, or by the canonical name."""
+    """Return the metrics that read the columns of these cells."""
     experiment, names = analysis.experiment, {one.cell.lower() for one in columns}
     own = {"unit_id": experiment.unit, **experiment.logs.rows.columns}
     canonical = {name for name, text in own.items() if text.lower() in names}
@@ -220,7 +221,7 @@ _SERVED = {"timeout": "a timeout", "fallback": "a fallback", "stale": "a stale m
 
 
 def served(analysis: Analysis) -> list[Finding]:
-    """Tell timeouts, fallbacks and stale models of each variant, where the log has them."""
+    """Report timeouts, fallbacks and stale models of each variant."""
     experiment = analysis.experiment
     cells = counted(analysis.aggregates, "served")
     if not cells:

@@ -49,7 +49,7 @@ _FIND: Mapping[str, Find] = {
 
 
 def _row(name: str, own: dict[str, Any]) -> Row:
-    """Make the row of a check; the function of a share, or of rows set aside, follows from it."""
+    """Build the definition of a check from its table in `checks.toml`."""
     share, aside = own.pop("share", None), own.pop("aside", "")
     row = Row(name, **own)
     if share is not None:
@@ -68,7 +68,7 @@ ROWS = tuple(_row(name, own) for name, own in _TABLE.items())
 
 
 def trust_checks(analysis: Analysis, aa: AAResult | None = None) -> tuple[Check, ...]:
-    """Return every check, in the order of how much it can spoil."""
+    """Run every check, in the order of how much each can spoil."""
     kinds = ("units", "both") if analysis.experiment.of_units else ("log", "both")
     found: list[Finding] = []
     for row in ROWS:
@@ -87,7 +87,7 @@ def trust_checks(analysis: Analysis, aa: AAResult | None = None) -> tuple[Check,
 def untrusted(
     analysis: Analysis, checks: Sequence[Check], aa: AAResult | None
 ) -> dict[str, Reason]:
-    """Return metrics whose numbers a failed check, or A/A, touches, and which of the two."""
+    """Find metrics touched by a failed check or failing A/A, and which of the two."""
     replays = next((check for check in checks if check.name == groups.AA), None)
     doubted = groups.doubted(aa, replays, analysis.experiment.trust)
     failed = [check for check in checks if check.status == "fail"]
@@ -98,7 +98,7 @@ def untrusted(
 
 
 def checked_metrics(experiment: Experiment) -> list[Metric]:
-    """Return the metrics of the one pass over the log, whose sums the checks need.
+    """List the metrics whose sums the checks need.
 
     Without any, the impressions per unit, which every log has.
     """
@@ -107,13 +107,13 @@ def checked_metrics(experiment: Experiment) -> list[Metric]:
 
 
 def without_replays(experiment: Experiment) -> Experiment:
-    """Return the experiment without A/A replays, which cost most of a check of metrics."""
+    """Disable A/A replays, which take most of the time of a check."""
     trust = experiment.trust.model_copy(update={"aa_runs": 0})
     return experiment.model_copy(update={"trust": trust})
 
 
 def check(experiment: Experiment, metrics: Sequence[Metric], aggregates: Aggregates) -> CheckResult:
-    """Return what the checks say without a scorecard; they name all metrics that they touch."""
+    """Run the checks alone, without a scorecard."""
     experiment = context.add_questions(experiment, aggregates)
     names = {metric.name for metric in metrics}
     others = [m for m in named_metrics(experiment) if m.name not in names]

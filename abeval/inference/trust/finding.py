@@ -1,9 +1,9 @@
-"""Turn what checks find into checks: numbers by their limits, tests by one budget of false alarms.
+"""Turn findings into checks: numbers by limits, tests by an error budget.
 
-All tests share two budgets, one of warnings and one of failures: a quarter goes to the split as a
-whole, each other family of tests that could run gets the same part of the rest, and within a family
-p-values are adjusted (Holm). So the chance of any false alarm is at most the budget, however tests
-depend on each other; at a level of its own, each further test would raise it.
+All tests share two error budgets, one for warnings and one for failures. A quarter goes to the
+overall split; the families of other tests share the rest equally; within a family p-values are
+adjusted (Holm). The chance of any false alarm is therefore at most the budget, however tests depend
+on each other. With a fixed level each, every further test would raise it.
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -19,15 +19,15 @@ from abeval.results import Check, CheckStatus
 from abeval.stats import multiplicity
 
 ROW_COLUMNS = frozenset({"unit_id", "variant", "ts", "request_id", "impression_id"})
-"""What decides which rows there are, and whose: all metrics depend on it."""
+"""Columns that decide which rows exist and whose they are: all metrics need them."""
 
 SRM = "srm"
 SRM_PART = 0.25
-"""The split as a whole is tested at a quarter of the budgets: .01 and .001, as is customary."""
+"""The overall split gets a quarter of the budgets: 0.01 and 0.001, as is customary."""
 
 
 class Limits(NamedTuple):
-    """Values from which on a check warns and fails (None: never); if `beyond`, above which."""
+    """Values at which a check warns and fails; above which if `beyond`."""
 
     warn: float | None
     fail: float | None
@@ -35,19 +35,19 @@ class Limits(NamedTuple):
 
 
 class Finding(NamedTuple):
-    """What a check found.
+    """The raw outcome of a check, before thresholds.
 
     Attributes:
-        value: A number, or the p-value of a test; None where the check cannot be made.
-        calm: What it says where it passes, or why it cannot be made; else as `checks.toml` has it.
-        alarm: What it says where it does not pass, if that is something else.
-        limits: Of a number, where they are not those of its row; a test has a part of the budget.
-        metrics: Whose rows it touches, None for all.
-        worst: `warn` for a test that may find an effect of the treatment.
-        name: Where it is not that of its row; also the family of a test, up to ":".
-        family: Of a test, where its name does not say it.
-        slots: What the sentences of its row name.
-        state: Which of the row's states it found.
+        value: A number, or the p-value of a test; None if the check cannot be made.
+        calm: Message if it passes, or why it cannot be made; by default that of `checks.toml`.
+        alarm: Message if it does not pass; by default that of `checks.toml`.
+        limits: Limits of a number, if not those of its definition; a test has none.
+        metrics: Metrics that are affected; None for all.
+        worst: `warn` for a test that may react to a treatment effect.
+        name: Name, if not that of the definition; the part before ":" is a test's family.
+        family: Override of the family derived from the name.
+        slots: Fields of the message templates.
+        state: Name of the state that was found, see `states` of `checks.toml`.
     """
 
     value: float | None
@@ -66,26 +66,26 @@ class Finding(NamedTuple):
 
     @property
     def group(self) -> str:
-        """Return the family that a test shares its part of the budget with, empty for no test."""
+        """Return the test's family, which shares a budget; empty if no test."""
         if self.value is None or self.limits is not None:
             return ""
         return self.family or self.name.partition(":")[0]
 
 
 def skipped(why: str, name: str = "", remedy: str = "") -> Finding:
-    """Return the finding of a check that these logs, or this plan, cannot make.
+    """Build the finding of a check that cannot be made here.
 
-    The remedy says what somebody can do to have it made; without one, it does not apply here.
+    `remedy` says how to have it made; without one, the check does not apply here.
     """
     return Finding(None, why, least="skipped", name=name, remedy=remedy)
 
 
 Find = Callable[[Analysis], Finding | list[Finding] | None]
-"""What a check counts or tests: one finding, one for each of its parts, or None without data."""
+"""Runs a check: one finding, a list of findings, or None without data."""
 
 
 class Row(NamedTuple):
-    """A check as `checks.toml` has it, which says what each key is."""
+    """The definition of a check; `checks.toml` explains each key."""
 
     name: str
     find: Find = lambda _: None
@@ -104,7 +104,7 @@ class Row(NamedTuple):
     states: Mapping[str, Mapping[str, Any]] = {}
 
     def findings(self, analysis: Analysis) -> list[Finding]:
-        """Return what it finds, by its name and in its words."""
+        """Run the check, and fill in its name and messages."""
         answer = self.find(analysis)
         several = [skipped(self.absent)] if answer is None else answer
         several = [several] if isinstance(several, Finding) else several
@@ -113,7 +113,7 @@ class Row(NamedTuple):
         ]
 
     def _said(self, analysis: Analysis, one: Finding) -> Finding:
-        """Fill in what the row says: its sentences, limits, and whose metrics it touches."""
+        """Fill in the messages, limits and metrics from the definition."""
         name, limits, metrics = one.name or self.check or self.name, one.limits, one.metrics
         if one.least == "skipped":
             return one._replace(name=name, limits=None, reason="")
@@ -138,7 +138,7 @@ _LARGE = 10
 
 
 def of_difference(options: TrustOptions, kind: str) -> tuple[Limits, str]:
-    """Return from which sure difference on a check warns and fails, and why."""
+    """Return the limits of a sure difference, and their reason."""
     sure = "the difference of the shares, where units differ for sure (chance of an error 1e-6)"
     warn, fail = options.difference_warn, options.difference_fail
     if kind == "warn":
@@ -149,7 +149,7 @@ def of_difference(options: TrustOptions, kind: str) -> tuple[Limits, str]:
 
 
 def decided(findings: Sequence[Finding], options: TrustOptions) -> tuple[Check, ...]:
-    """Return every finding as a check, in their order.
+    """Turn all findings into checks, in their order.
 
     Example:
         >>> tests = [Finding(0.002, "even", name="srm"), Finding(0.002, "alike", name="hours")]
@@ -160,6 +160,7 @@ def decided(findings: Sequence[Finding], options: TrustOptions) -> tuple[Check, 
     for place, one in enumerate(findings):
         if one.group:
             families.setdefault(one.group, []).append(place)
+    # Only families with a test that ran get a share of the budgets.
     shares = _shares(families)
     checks = [_check(one, one.limits or Limits(None, None)) for one in findings]
     for family, places in families.items():
@@ -175,7 +176,7 @@ _ORDER: Sequence[CheckStatus] = ("fail", "warn", "pass", "skipped")
 
 
 def _whole(parts: Sequence[Check]) -> Check:
-    """Return the worst part of a check, with the words of all that are as bad, or that warn."""
+    """Merge the parts of a check: the worst status, with all messages as bad."""
     worst = min(parts, key=lambda part: (_ORDER.index(part.status), -_nearness(part)))
     told = [one for one in parts if one.status in (worst.status, "warn")]
     same = [one.metrics for one in told if one.status == worst.status]
@@ -188,13 +189,13 @@ def _whole(parts: Sequence[Check]) -> Check:
 
 
 def _shares(families: Collection[str]) -> dict[str, float]:
-    """Return the share of both budgets that each family of tests has."""
+    """Return each test family's share of the error budgets."""
     others = {*families} - {SRM}
     return {SRM: SRM_PART} | {name: (1 - SRM_PART) / len(others) for name in others}
 
 
 def _part(share: float, options: TrustOptions) -> tuple[Limits, str]:
-    """Return the p-values from which on tests of a share of the budgets warn and fail, and why."""
+    """Return the p-value limits for a share of the budgets, and their reason."""
     # Without the last digits of floating point, which nobody should have to read.
     warn, fail = (float(f"{a * share:.6g}") for a in (options.alpha_warn, options.alpha_fail))
     return Limits(warn, fail), (
@@ -225,7 +226,7 @@ def _check(one: Finding, limits: Limits) -> Check:
 
 
 def _nearness(check: Check) -> float:
-    """Return how near a number is to the value from which on it warns."""
+    """Return a number relative to the value at which it warns."""
     return (check.value or 0.0) / (check.warn_threshold or 1.0)
 
 
@@ -238,8 +239,8 @@ def _reaches(one: Finding, limit: float | None, beyond: bool) -> bool:
 
 
 def touched(metrics: Sequence[Metric], columns: Collection[str]) -> tuple[str, ...] | None:
-    """Return the metrics that a fault of these columns touches; None for all, as of key columns.
+    """Return the metrics that read these columns; None if all do.
 
-    Columns have their canonical names, or the log's own, in lower case.
+    Columns have canonical names or those of the log, in lower case.
     """
     return None if ROW_COLUMNS.intersection(columns) else reading(metrics, columns)

@@ -1,4 +1,4 @@
-"""Test the groups: alike before the experiment, by what ratios divide by, and in A/A replays."""
+"""Check groups: pre-period balance, denominators, A/A replays."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -21,11 +21,11 @@ from abeval.results.trust import AAResult
 
 DENOMINATORS, AA = "denominators", "aa"
 
+# Metrics with a smaller p-value are named in the message.
 _NAMED = 0.01
-"""Metrics with a smaller p-value are named in the message."""
 
+# Reasons that stop the denominator's test but not the ratio's.
 _NO_TEST = ("too_skewed", "split_changed")
-"""Reasons that stop the denominator's test but not the ratio's."""
 
 
 def balance(
@@ -33,9 +33,9 @@ def balance(
     metrics: Sequence[Metric],
     before: Mapping[str, ByStretch],
 ) -> tuple[Balance, ...]:
-    """Compare the groups before the period: every metric and variant, Holm over all of them.
+    """Compare the groups before the period, Holm over metrics × variants.
 
-    `before` has moments of (y, x) over the analysed units, zeros for units not seen then.
+    `before` has pre-period moments of (y, x) over the analysed units; absent units are zeros.
     """
     rule = Rule(experiment.alpha)
     comparisons = {
@@ -60,7 +60,7 @@ def balance(
 
 
 def before_checks(analysis: Analysis) -> list[Finding]:
-    """Test whether the groups were equal before, in every metric with values from then."""
+    """Test pre-period balance, in every metric with values from then."""
     experiment, before = analysis.experiment, _before(analysis)
     own = analysis.metrics if experiment.pre_period else ()
     rows = balance(experiment, [*own, *covariate_means(experiment)], before)
@@ -73,9 +73,9 @@ def before_checks(analysis: Analysis) -> list[Finding]:
 
 
 def _before(analysis: Analysis) -> dict[str, ByStretch]:
-    """Return moments by variant from before of every metric and covariate that has any.
+    """Return pre-period moments of every metric and covariate that has any.
 
-    A score is that of the model that a variant serves, so it differs before if the models do.
+    Scores are left out if variants serve different models: their scores always differ.
     """
     experiment, aggregates = analysis.experiment, analysis.aggregates
     models = {variant.model for variant in experiment.variants.values()}
@@ -95,7 +95,7 @@ def _before(analysis: Analysis) -> dict[str, ByStretch]:
 
 
 def _picked(moments: ByStretch, *places: int) -> ByStretch:
-    """Return the variables at these places."""
+    """Pick some variables of the moments, by index."""
     return [{name: one.pick(*places) for name, one in arm.items()} for arm in moments]
 
 
@@ -107,16 +107,16 @@ def _of_balance(row: Balance) -> Finding:
 
 
 class Beside(NamedTuple):
-    """The total per unit of a ratio whose denominator moved, and how far both did, in words."""
+    """A ratio with a moved denominator: its per-unit total, and both moves as text."""
 
     total: Comparison
     words: str
 
 
 def denominator_checks(analysis: Analysis) -> list[Finding]:
-    """Test whether a treatment moves what a goal or a guardrail divides by.
+    """Test whether a treatment moves the denominator of a goal or guardrail.
 
-    Then the ratio compares other impressions than control's.
+    If it does, the ratio compares different impressions in the two variants.
     """
     bottoms = _bottoms(analysis)
     p_values = adjusted_p_values(bottoms)
@@ -143,13 +143,13 @@ def denominator_checks(analysis: Analysis) -> list[Finding]:
 
 
 def moved_denominators(analysis: Analysis, checks: Sequence[Check]) -> dict[Key, Beside]:
-    """Return the ratios that the check names where it warns, with what stands beside each."""
+    """Return the ratios whose denominator moved, if the check warns."""
     warns = any(check.name == DENOMINATORS and check.status == "warn" for check in checks)
     return _moved(analysis, _bottoms(analysis)) if warns else {}
 
 
 def _bottoms(analysis: Analysis) -> dict[Key, Comparison]:
-    """Compare the denominators of goals and guardrails that are not zero."""
+    """Compare the denominators of goals and guardrails, except zeros."""
     experiment, aggregates = analysis.experiment, analysis.aggregates
     rule, bottoms = Rule(experiment.alpha), dict[Key, Comparison]()
     for metric, variant in analysis.rows:
@@ -168,7 +168,7 @@ def _bottoms(analysis: Analysis) -> dict[Key, Comparison]:
 
 
 def _moved(analysis: Analysis, bottoms: Mapping[Key, Comparison]) -> dict[Key, Beside]:
-    """Return the denominators with a small p-value, and the one with the smallest."""
+    """Return denominators with small p-values; at least the smallest."""
     p_values = adjusted_p_values(bottoms)
     limit = max(_NAMED, min(p_values.values()))
     metrics = {metric.name: metric for metric in analysis.metrics}
@@ -190,16 +190,16 @@ def _beside(analysis: Analysis, metric: Metric, variant: str, bottom: Comparison
 
 
 def compare_bottoms(metric: Metric, moments: ByStretch, arms: Arms, rule: Rule) -> Comparison:
-    """Compare what a ratio divides by between two variants, as any mean per unit."""
+    """Compare the denominators of a ratio, as means per unit."""
     mean = replace(metric, kind="mean", value=metric.per, per=None, covariates=())
     bottoms = [{name: per_unit(one.pick(1, 0)) for name, one in arm.items()} for arm in moments]
     return compare_within(mean, bottoms, arms, rule)
 
 
 def known_checks(analysis: Analysis) -> list[Finding]:
-    """Test whether as many units have a value in all variants, where those without do not count.
+    """Test whether as many units have a value in each variant.
 
-    Otherwise other units than control's are compared.
+    If not, different units are compared in the two variants.
     """
     control, rule = analysis.experiment.control, Rule(analysis.experiment.alpha)
     found = []
@@ -223,9 +223,9 @@ def known_checks(analysis: Analysis) -> list[Finding]:
 
 
 def aa_check(analysis: Analysis, aa: AAResult | None) -> Finding:
-    """Tell whether each metric's test keeps its level in A/A replays of these logs.
+    """Report whether each metric's test keeps its level in A/A replays.
 
-    It never fails as a whole; the rows of a metric that fails are untrusted.
+    The check never fails as a whole, but rows of a failing metric are untrusted.
     """
     if aa is None or not aa.metrics:
         return skipped(f"no A/A replays: {_no_replays(analysis, aa)}")
@@ -254,18 +254,19 @@ def aa_check(analysis: Analysis, aa: AAResult | None) -> Finding:
 
 
 def doubted(aa: AAResult | None, check: Check | None, options: TrustOptions) -> list[str]:
-    """Return metrics whose own test is off by so much that their rows are not to be trusted.
+    """Find metrics whose test fails in A/A replays.
 
-    The family of the check of the replays has its part of the budget.
+    The limit is this check's part of the budget for failures.
     """
     if aa is None or check is None or check.warn_threshold is None:
         return []
+    # The check itself never fails; its limit scales as the budgets do.
     fail = check.warn_threshold * options.alpha_fail / options.alpha_warn
     return [name for name, p_value in aa.doubts().items() if p_value < fail]
 
 
 def _no_replays(analysis: Analysis, aa: AAResult | None) -> str:
-    """Return why no metric was replayed."""
+    """Say why no metric was replayed."""
     experiment, aggregates = analysis.experiment, analysis.aggregates
     if aa is not None:
         return ", ".join(f"{name}: {why}" for name, why in aa.refused.items())

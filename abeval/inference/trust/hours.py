@@ -1,6 +1,6 @@
-"""Compare time by variant: hours or days that one variant lacks, clocks that are off, late data.
+"""Compare time by variant: missing hours or days, shifted clocks, late data.
 
-Also the slots of a switchback: balanced over time, and free of the variant before.
+Also check the slots of a switchback, for balance over time and for carry-over.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -22,7 +22,7 @@ from abeval.stats import faults
 from abeval.stats.records import Floats
 
 MOST_HOURS = 24 * 400
-"""Of a longer log, as one time of 1970 makes it, hours are not compared; a [period] cuts it."""
+"""Longer logs are not compared by hour: a single time of 1970 makes one."""
 
 _NO_HOURS = "no times, over 400 days, no audit, or variants in turn: hours cannot be compared"
 _DAY_CHANCE = 1e-4
@@ -33,14 +33,14 @@ _LITTLE = 1e-9
 
 
 def _span(aggregates: Aggregates) -> range:
-    """Return the hours since 1970 that the log spans; none without times, or of too many."""
+    """Return the hours (since 1970) that the log spans; none without times."""
     hours = [int(row.cell) for row in aggregates.audits.get("hour", ())]
     span = range(min(hours), max(hours) + 1) if hours else range(0)
     return span if len(span) <= MOST_HOURS else range(0)
 
 
 def _hours(aggregates: Aggregates, span: range, audit: str = "hour") -> dict[str, faults.Hours]:
-    """Return the rows of each variant by hour, and how they are shared by units."""
+    """Return each variant's rows by hour, and how units share them."""
     hours: dict[str, faults.Hours] = {}
     for row in aggregates.audits.get(audit, ()):
         if row.variant not in hours:
@@ -52,21 +52,21 @@ def _hours(aggregates: Aggregates, span: range, audit: str = "hour") -> dict[str
 
 
 def _unknown(analysis: Analysis, what: str) -> str:
-    """Return why days or hours cannot be compared; empty where they can."""
+    """Say why days or hours cannot be compared; empty if they can."""
     if not _span(analysis.aggregates) or analysis.experiment.switchback is not None:
         return _NO_HOURS
     return f"a clock is off, so {what} cannot be compared" if _shifts(analysis) else ""
 
 
 def _shifts(analysis: Analysis) -> list[tuple[str, faults.Shift]]:
-    """Return whose rhythm is control's some hours later; by segment if not everywhere."""
+    """Find variants whose daily rhythm is shifted; by segment if not overall."""
     everywhere = _shifts_of(analysis)
     names = () if everywhere else analysis.experiment.segments
     return everywhere or [one for name in names for one in _shifts_of(analysis, name)]
 
 
 def _shifts_of(analysis: Analysis, segment: str = "") -> list[tuple[str, faults.Shift]]:
-    """Return the shifts in all, or in cells of a segment, among units of one stretch."""
+    """Find shifted rhythms in all units, or in the cells of a segment."""
     rhythms: dict[tuple[str, str], dict[str, dict[str, faults.Sums]]] = {}
     for row in analysis.aggregates.audits.get(f"rhythm:{segment}" if segment else "rhythm", ()):
         part, _, own_cell = row.cell.partition(" ")
@@ -93,7 +93,7 @@ def _rhythm(parts: Mapping[str, faults.Sums]) -> faults.Rhythm:
 
 
 def clock(analysis: Analysis) -> Finding | None:
-    """Find a variant whose rhythm of the day is that of other hours."""
+    """Find a variant whose daily rhythm is shifted by whole hours."""
     if not _span(analysis.aggregates) or analysis.experiment.switchback is not None:
         return None
     shifts = _shifts(analysis)
@@ -108,9 +108,9 @@ def clock(analysis: Analysis) -> Finding | None:
 
 
 def short_days(analysis: Analysis) -> Finding | None:
-    """Find days on which one variant lacks rows against the days before, and against those after.
+    """Find days on which one variant lacks rows.
 
-    The other variant and the days around tell how many rows to expect.
+    The expected rows come from the other variant and from the seven days before and after.
     """
     aggregates = analysis.aggregates
     if why := _unknown(analysis, "days"):
@@ -131,7 +131,7 @@ def short_days(analysis: Analysis) -> Finding | None:
 def _shortest(
     analysis: Analysis, before: Cells[AuditSums], after: Cells[AuditSums]
 ) -> Iterator[tuple[float, str, str]]:
-    """Yield the share of the expected rows, the variant and the day."""
+    """Yield the share of expected rows, the variant and the day."""
     # The last day is the one that most often lacks rows: half of the chance is for it.
     last = max(before)
     earlier = {day: cells for day, cells in before.items() if day != last}
@@ -152,7 +152,7 @@ def _shortest(
 
 
 def missing_hours(analysis: Analysis) -> Finding:
-    """Find hours in which one variant has less than half of what the others make expect."""
+    """Find hours with less than half of the rows expected of a variant."""
     if why := _unknown(analysis, "hours"):
         return skipped(why)
     span = _span(analysis.aggregates)
@@ -173,7 +173,7 @@ def _gaps(
     shares: Mapping[str, Floats],
     variant: str,
 ) -> list[int]:
-    """Return the places of hours that a variant lacks beside each that it is compared with."""
+    """Return the indices of the hours that a variant lacks."""
     others = experiment.treatments if variant == experiment.control else [experiment.control]
     pairs = [
         set(faults.gaps(hours[other], hours[variant], CLUSTERS, shares[variant] / shares[other]))
@@ -185,10 +185,10 @@ def _gaps(
 
 
 def _shares(analysis: Analysis, span: range) -> dict[str, Floats]:
-    """Return the share of the rows of each hour that its units make expect of each variant.
+    """Return the share of each hour's rows expected of each variant.
 
-    Units keep the variant that they entered with: those of each stretch are split by its weights.
-    An hour without rows has the mean of the stretches.
+    Units keep the variant they entered with, so the units of each split period are divided by its
+    weights. An hour without rows has the mean of the periods.
     """
     expected = np.zeros((len(analysis.experiment.variants), len(span)))
     for number, weights in enumerate(stretch_weights(analysis)):
@@ -199,7 +199,7 @@ def _shares(analysis: Analysis, span: range) -> dict[str, Floats]:
 
 
 def _listed(hours: Sequence[int]) -> str:
-    """Return runs of hours in local time, such as `2026-09-16 10:00 to 13:00`."""
+    """Format runs of hours in local time, as in `2026-09-16 10:00 to 13:00`."""
     runs: list[tuple[datetime, datetime]] = []
     for hour in hours:
         start = datetime(1970, 1, 1) + timedelta(hours=hour)
@@ -217,7 +217,7 @@ def _listed(hours: Sequence[int]) -> str:
 
 
 def late_data(analysis: Analysis) -> Finding | None:
-    """Find last hours with less than half of the rows of these hours on any day before."""
+    """Find last hours with less than half of their usual rows."""
     span = _span(analysis.aggregates)
     if not span:
         return None
@@ -235,7 +235,7 @@ def late_data(analysis: Analysis) -> Finding | None:
 
 
 def slot_hours(analysis: Analysis) -> list[Finding]:
-    """Test whether hours of the day and weekdays have as many slots of both variants."""
+    """Test whether treated slots are balanced over hours and weekdays."""
     plan, own = analysis.experiment.switchback, analysis.aggregates.clusters
     if plan is None or own is None or own.turns is None:
         return []
@@ -244,7 +244,7 @@ def slot_hours(analysis: Analysis) -> list[Finding]:
 
 
 def carry_over(analysis: Analysis) -> list[Finding]:
-    """Test by goal and guardrail whether what a slot shows first depends on the slot before."""
+    """Test goals and guardrails for carry-over from the previous slot."""
     if analysis.experiment.switchback is None:
         return []
     judged = [m for m in analysis.metrics if m.role != "diagnostic"] or analysis.metrics

@@ -1,4 +1,4 @@
-"""Find units that no person can be, or that stand apart from all, and what they make of effects.
+"""Find bots and outlier units, and measure their influence on effects.
 
 Units are counted, never named.
 """
@@ -21,27 +21,27 @@ from abeval.stats import influence
 from abeval.stats.moments import Moments
 
 FEWEST_UNITS = 100
-"""Of fewer units some always make much of the variance."""
+"""Among fewer units, some always make much of the variance."""
 
 FEWEST_APART = 10
-"""Where fewer units have another value than the rest, one of them is all of the variance."""
+"""If fewer units have an unusual value, one of them is all of the variance."""
 
+# Cap on how many times as far out as the next unit.
 _MOST = 1e6
-"""Times as far out as the next, beyond which no more is told."""
 
+# A unit with a smaller share of the variance decides nothing.
 _MUCH = 0.3
-"""Share of a variance, below which one unit decides nothing."""
 
+# Largest outlier group: this many units, and one in so many of its variant.
 _MOST_UNITS, _ONE_IN = 20, 50
-"""A group that stands apart has at most so many units, and one in so many of its variant."""
 
+# Effects are also shown without this many of their most influential units.
 _LEFT_OUT = 10
-"""Each effect is also shown without so many units, those that move it most."""
 
 _ONE_SIDED = 0.001
 
+# If more units than this share act like machines, the product itself is periodic.
 _COMMON = 0.05
-"""If more of all units come by the clock, the product, or the treatment, is so."""
 
 
 _Arm = tuple[Moments, influence.Group]
@@ -49,7 +49,7 @@ _Arm = tuple[Moments, influence.Group]
 
 
 def _arms(analysis: Analysis, metric: Metric) -> dict[str, _Arm]:
-    """Return the variants of a metric whose units are known one by one."""
+    """Return the variants of a metric with their most deviating units."""
     aggregates = analysis.aggregates
     if not (metric.is_mean_or_ratio and any(n == metric.name for n, _ in aggregates.extremes)):
         return {}
@@ -66,7 +66,7 @@ def _arms(analysis: Analysis, metric: Metric) -> dict[str, _Arm]:
 
 
 def influences(analysis: Analysis) -> tuple[Influence, ...]:
-    """Return every effect of a mean or a ratio with and without its ten most influential units."""
+    """Return effects with and without their ten most influential units."""
     arms = {metric.name: _arms(analysis, metric) for metric in analysis.metrics}
     every = (_influence(analysis, m.name, v, arms[m.name]) for m, v in analysis.rows)
     return tuple(one for one in every if one is not None)
@@ -92,9 +92,10 @@ def _influence(
 
 
 class Population(NamedTuple):
-    """The units of a variant, of which some may stand apart, and `everyone` of all variants.
+    """The units of a variant, and what is needed to judge its outliers.
 
-    Of its units, `valued` have another value than the rest; `squares` sums squared deviations.
+    `valued` units have an unusual value, `squares` is the sum of squared deviations, and `everyone`
+    the number of units in all variants.
     """
 
     units: float
@@ -104,14 +105,14 @@ class Population(NamedTuple):
 
 
 class Apart(NamedTuple):
-    """The units of a variant that deviate from a metric's value far more than all others.
+    """A group of units that deviate far more than all others of a variant.
 
     Attributes:
-        share: Of the variance that they make.
+        share: Their share of the variance.
         ratio: How many times as far out as the next unit each of them is.
-        elsewhere: So many units of the other variants are about as far out.
-        times: `ratio`, or its square if chance does not put so many units into one variant; 0 if
-            their share is small.
+        elsewhere: Number of units of other variants that are about as far out.
+        times: Value of the check: `ratio`, squared if chance would not put so many into one
+            variant; 0 if their share is small.
     """
 
     units: int
@@ -122,10 +123,10 @@ class Apart(NamedTuple):
 
 
 def units_apart(moments: Moments, units: Sequence[influence.Unit]) -> float:
-    """Return a number of units that surely have another value than the rest: than 0.
+    """Return a lower bound of the units whose value differs from the usual one.
 
-    Where the value that deviates most is between 0 and 1, as a share is, the rest may have 1: then
-    units with another value than 1 count, if fewer. `units` are those that deviate most, in order.
+    The usual value is 0. If values lie between 0 and 1, it may be 1, and the smaller count is
+    returned. `units` are those that deviate most, in order.
 
     Example:
         >>> one_failure = Moments.of([1.0] * 299 + [0.0], [1.0] * 300)
@@ -147,12 +148,13 @@ def units_apart(moments: Moments, units: Sequence[influence.Unit]) -> float:
 def apart(
     deviations: Sequence[float], others: Sequence[float], population: Population
 ) -> Apart | None:
-    """Return the one unit, or the group, that stands apart most; None where too few have a value.
+    """Find the unit or group that stands out most; None if too few have a value.
 
-    A group counts only if ten other units have another value than the rest: the buyers of a rare
-    product are apart from everybody else, and are no fault.
+    A group counts only if ten other units have an unusual value. The buyers of a rare product stand
+    out from all others, and are no fault.
 
-    Deviations are the largest ones from the metric's value, in order; `others` of other variants.
+    `deviations` are the largest deviations from the metric's value, in order; `others` those of
+    other variants.
 
     Example:
         >>> everyone = Population(2_000, 4_000, 500.0, 2.402e9)
@@ -174,18 +176,19 @@ def apart(
 def _group_of(
     units: int, deviations: Sequence[float], others: Sequence[float], population: Population
 ) -> Apart:
-    """Return so many of the units that deviate most."""
+    """Measure the group of the units that deviate most, of a given size."""
     own, after = (*deviations, 0.0)[units - 1 : units + 1]
     ratio = own / max(after, deviations[0] / _MOST)
     share = min(1.0, sum(value**2 for value in deviations[:units]) / population.squares)
     elsewhere = sum(value * math.sqrt(ratio) >= own for value in others)
+    # A fault puts such units into one variant; chance spreads them by the split.
     chance = influence.one_sided(units, elsewhere, population.units / population.everyone)
     times = ratio**2 if units > 1 and chance < _ONE_SIDED else ratio
     return Apart(units, share, ratio, elsewhere, times if share >= _MUCH else 0.0)
 
 
 def _looks(analysis: Analysis) -> Iterator[tuple[Apart | None, str, str]]:
-    """Yield what stands apart in each metric and variant; None where too few have a value."""
+    """Yield the outlier group of each metric and variant; None if too few values."""
     for metric in analysis.metrics:
         arms = _arms(analysis, metric)
         everyone = sum(moments.n for moments, _ in arms.values())
@@ -202,7 +205,7 @@ def _looks(analysis: Analysis) -> Iterator[tuple[Apart | None, str, str]]:
 
 
 def influence_check(analysis: Analysis) -> Finding | None:
-    """Find the units that make much of a variance, far beyond all others: as bots and faults do."""
+    """Find the units that make much of a variance, far beyond all others."""
     if not analysis.aggregates.extremes:
         return None
     looks, options = [*_looks(analysis)], analysis.experiment.trust
@@ -230,7 +233,7 @@ def influence_check(analysis: Analysis) -> Finding | None:
 
 
 def _owed(analysis: Analysis, group: Apart, name: str, worst: str) -> str:
-    """Return the effect with and without the units that move it most."""
+    """Describe the effect with and without the units that move it most."""
     arms = _arms(analysis, next(metric for metric in analysis.metrics if metric.name == name))
     treatments = analysis.experiment.treatments
     for variant in [worst] if worst in treatments else treatments:
@@ -244,7 +247,7 @@ def _owed(analysis: Analysis, group: Apart, name: str, worst: str) -> str:
 
 
 def bots(analysis: Analysis) -> Finding | None:
-    """Compare how many units of each variant no person can be, and what they make of its rows."""
+    """Compare the share of units that act like machines, and of their rows."""
     cells = counted(analysis.aggregates, "machine")
     if not cells:
         return None

@@ -1,4 +1,4 @@
-"""Check what was read: rows that are set aside, days, variants of units, files and names."""
+"""Check what was read: rows set aside, days, crossovers, variant names."""
 
 from collections.abc import Sequence
 from datetime import date, timedelta
@@ -15,12 +15,12 @@ from abeval.metrics.definition import row_values
 from abeval.results import CheckStatus
 from abeval.results import format as fmt
 
+# If chance would mix this many ids and they are not mixed, whole ids were randomised.
 _PLAIN = 20
-"""So many ids that chance would mix, and that are not, show that they were randomised whole."""
 
 
 def _set_aside(analysis: Analysis, log: str, reason: str, what: str) -> Finding:
-    """Return the share of a log's rows left out, and say it in words; skipped without the log."""
+    """Report the share of a log's rows set aside; skipped without the log."""
     rows = [one for one in analysis.aggregates.accounts if one.log == log]
     read = sum(one.rows for one in rows)
     if read == 0:
@@ -30,7 +30,7 @@ def _set_aside(analysis: Analysis, log: str, reason: str, what: str) -> Finding:
 
 
 def left_out(analysis: Analysis, of: str, reason: str, what: str) -> Finding:
-    """Return the share of rows left out for one reason, of the clicks or of the main log (LOG)."""
+    """Report the share of rows set aside for one reason."""
     log = analysis.experiment.logs.rows_name if of == "LOG" else of
     found = _set_aside(analysis, log, reason, what.format("rows" if log == "units" else log))
     options = analysis.experiment.trust
@@ -43,7 +43,7 @@ def left_out(analysis: Analysis, of: str, reason: str, what: str) -> Finding:
 
 
 def duplicates(analysis: Analysis, of: str, reason: str, what: str) -> Finding:
-    """Tell the share of rows that repeat another, where they were looked for."""
+    """Report the share of duplicate rows, if duplicates were checked."""
     if "duplicates" in analysis.aggregates.facts:
         found = left_out(analysis, of, reason, what)
         unknown = analysis.aggregates.facts.get("unidentified", 0)
@@ -57,7 +57,7 @@ def duplicates(analysis: Analysis, of: str, reason: str, what: str) -> Finding:
 
 
 def before_exposure(analysis: Analysis) -> list[Finding]:
-    """Tell the rows of each outcome log from before exposure, if a shift of hours would mend it."""
+    """Report outcome rows before exposure that a clock shift would explain."""
     found = []
     for log in analysis.experiment.logs.events:
         rows = {one.reason: one.rows for one in analysis.aggregates.accounts if one.log == log}
@@ -75,7 +75,7 @@ def before_exposure(analysis: Analysis) -> list[Finding]:
 
 
 def missing_days(analysis: Analysis) -> Finding:
-    """Find days without an impression, up to the last with any: later ones may be yet to come."""
+    """Find days without impressions, up to the last day that has any."""
     experiment, days = analysis.experiment, [one.day for one in analysis.aggregates.days]
     if not days:
         why = "the log has no timestamps, so days cannot be checked"
@@ -94,7 +94,7 @@ def missing_days(analysis: Analysis) -> Finding:
 
 
 def expected_days(experiment: Experiment, days: Sequence[str]) -> list[str]:
-    """Return the days of the period, or those from the first to the last one of the log."""
+    """List the days of the period; without one, those that the log spans."""
     first, last = date.fromisoformat(days[0]), date.fromisoformat(days[-1])
     if experiment.period is not None:
         start, end = experiment.period.bounds
@@ -103,7 +103,7 @@ def expected_days(experiment: Experiment, days: Sequence[str]) -> list[str]:
 
 
 def outside_period(analysis: Analysis) -> Finding | None:
-    """Tell the share of impressions in neither period: most of them, if times are misread."""
+    """Report the share of impressions outside all periods."""
     experiment = analysis.experiment
     if experiment.period is None:
         return None
@@ -113,7 +113,7 @@ def outside_period(analysis: Analysis) -> Finding | None:
 
 
 def crossover(analysis: Analysis) -> Finding | None:
-    """Tell the share of units seen in more than one variant, and what became of them."""
+    """Report the share of crossover units, and how they were handled."""
     experiment, facts = analysis.experiment, analysis.aggregates.facts
     if "mixed_slots" in facts:
         listed = fmt.listing([name.removeprefix(MIXED) for name in facts if name.startswith(MIXED)])
@@ -140,7 +140,7 @@ def crossover(analysis: Analysis) -> Finding | None:
 
 
 def coarser_unit(analysis: Analysis) -> list[Finding]:
-    """Find ids of several units each that all have one variant, where chance would mix many."""
+    """Find coarser ids that seem to be the real unit of randomisation."""
     found = list[Finding]()
     for column, ids in coarser_counts(analysis.aggregates.facts).items():
         is_one = ids["expected"] >= _PLAIN and 10 * ids["mixed"] <= ids["expected"]
@@ -155,7 +155,7 @@ def coarser_unit(analysis: Analysis) -> list[Finding]:
 
 
 def assignment(analysis: Analysis) -> Finding | None:
-    """Compare the log's variants with those that the experiment's own rule gives."""
+    """Compare logged variants with those of the assignment rule."""
     experiment, facts = analysis.experiment, analysis.aggregates.facts
     if experiment.assignment_rule is None:
         which = "one rule in [assignment] for all units" if experiment.schedule else "[assignment]"
@@ -172,7 +172,7 @@ def assignment(analysis: Analysis) -> Finding | None:
 
 
 def variant_spelling(analysis: Analysis) -> list[Finding]:
-    """Tell the rows of variants that the file spells in another way; nothing without any."""
+    """Report rows of variants that the file spells differently."""
     experiment, aggregates = analysis.experiment, analysis.aggregates
     meant = {
         name: (own, rows)

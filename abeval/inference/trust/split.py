@@ -1,8 +1,8 @@
-"""Check the traffic split: units against weights, overall, by stretch, hour and segment.
+"""Check the traffic split against its weights, overall and by part.
 
-A treatment that sends users to another scene changes who is in the cell of that scene: the split
-of the cell is uneven, and nothing is wrong with the experiment, only with the segment. Where a
-value is known from before, no treatment can change it, and an uneven cell is a fault of the split.
+A treatment that sends users elsewhere changes which units a cell has. The split of that cell is
+then uneven, but only the segment is at fault, not the experiment. If a segment's value is known
+from before the assignment, no treatment can change it, and an uneven cell is a fault of the split.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -27,29 +27,29 @@ from abeval.stats import multiplicity, srm
 from abeval.stats.records import Refusal
 from abeval.stats.srm import CHI_SQUARE_MINIMUM, SRM
 
+# Unknown variants that a message lists at most.
 _LISTED = 5
-"""Variants that the experiment does not name are listed up to these."""
 
+# Periods, dimensions and hours with a smaller p-value are named in the message.
 _NAMED = 0.01
-"""A stretch, a place or an hour is named in the message where its p-value is smaller."""
 
+# Below this p-value of the whole split, an uneven cell is more likely its fault.
 _SOUND = 0.001
-"""With a smaller p-value of the whole split, its fault is the likelier reason of an uneven cell."""
 
+# With more hours only days are tested, for each hour is one more cell.
 _MOST_HOURS = 24 * 62
-"""Of more hours only the days are tested: each is a cell of its own."""
 
 
+# The cell of an entry, by dimension of time.
 _WHEN: dict[str, Callable[[Entered], str]] = {
     "entry day": lambda one: one.entry_day,
     "entry hour": lambda one: f"{one.entry_day} {one.entry_hour:02}:00",
     "hour of the day": lambda one: f"{one.entry_hour:02}:00",
 }
-"""When units entered: the cell of an entry."""
 
 
 def _by_segment(analysis: Analysis, name: str) -> dict[str, list[list[int]]]:
-    """Return the analysed units of each cell, by stretch and by variant in the file's order."""
+    """Count analysed units by cell, split period and variant."""
     experiment, aggregates = analysis.experiment, analysis.aggregates
     rows = [row for row in aggregates.moments if row.slice == SEGMENT + name]
     place = {variant: i for i, variant in enumerate(experiment.variants)}
@@ -63,7 +63,7 @@ def _by_segment(analysis: Analysis, name: str) -> dict[str, list[list[int]]]:
 
 
 def stretch_weights(analysis: Analysis) -> list[list[float]]:
-    """Return the weights in each stretch: the planned ones, or the shares of its own units."""
+    """Return the planned weights of each split period, else its observed shares."""
     stretches, entries = analysis.aggregates.stretches, analysis.aggregates.entered
     if stretches:
         return [list((stretch.weights or stretch.shares).values()) for stretch in stretches]
@@ -73,7 +73,7 @@ def stretch_weights(analysis: Analysis) -> list[list[float]]:
 
 
 def split_days(analysis: Analysis) -> tuple[SplitDay, ...]:
-    """Return units by day of entry, with the test of all until then that may be read on any day."""
+    """Return units by entry day, with the running test of the split."""
     return tuple(
         SplitDay(day, dict(zip(analysis.experiment.variants, units, strict=True)), p_value)
         for day, units, p_value in _running(analysis, "entry day")
@@ -81,7 +81,7 @@ def split_days(analysis: Analysis) -> tuple[SplitDay, ...]:
 
 
 def _running(analysis: Analysis, when: str) -> list[tuple[str, list[int], float]]:
-    """Return cells in the order of time, units by variant, and the p-value of all until then."""
+    """Return cells in time order, with units and the running p-value."""
     counts = _entered(analysis, when)
     if not counts or not _has_one_split(analysis):
         return []
@@ -101,7 +101,7 @@ def _has_one_split(analysis: Analysis) -> bool:
 
 
 def split_places(analysis: Analysis) -> tuple[SplitPlace, ...]:
-    """Return days, hours, segments by how plainly the split differs within them, plainest first."""
+    """Rank days, hours and segments by how strongly the split differs in them."""
     if not _has_one_split(analysis):
         return ()
     (weights,) = stretch_weights(analysis)
@@ -131,9 +131,10 @@ def split_places(analysis: Analysis) -> tuple[SplitPlace, ...]:
 
 
 def _some_hours(counts: Mapping[str, list[int]], weights: np.ndarray) -> dict[str, list[int]]:
-    """Return hours with enough units for a chi-square, and all others as one cell."""
+    """Return hours with enough units for a chi-square; pool the others."""
     if not counts or len(counts) > _MOST_HOURS:
         return {}
+    # The variant with the smallest weight must expect enough units.
     least = CHI_SQUARE_MINIMUM * weights.sum() / weights[weights > 0].min()
     few = [units for units in counts.values() if sum(units) < least]
     many = {cell: units for cell, units in counts.items() if sum(units) >= least}
@@ -141,7 +142,7 @@ def _some_hours(counts: Mapping[str, list[int]], weights: np.ndarray) -> dict[st
 
 
 def _where(analysis: Analysis) -> tuple[str, dict[str, str]]:
-    """Return the state that says where it goes wrong, and its slots; empty without places."""
+    """Return the state that says where the split is off, and its slots."""
     places = split_places(analysis)
     if not places:
         return "", {}
@@ -158,7 +159,7 @@ def _where(analysis: Analysis) -> tuple[str, dict[str, str]]:
 
 
 def _seen(analysis: Analysis) -> str:
-    """Return what the test says that runs along with the hours (Lindon and Malek 2022)."""
+    """Describe the running test of the split (Lindon and Malek 2022)."""
     path = _running(analysis, "entry hour")
     if not path:
         return ""
@@ -172,7 +173,7 @@ def _seen(analysis: Analysis) -> str:
 
 
 class _Split(NamedTuple):
-    """The test whose p-value counts, and its units; of stretches that differ it has no weights."""
+    """The deciding test of the split, with its units and weights."""
 
     test: SRM
     counts: Mapping[str, int]
@@ -182,12 +183,12 @@ class _Split(NamedTuple):
 
     @property
     def listed(self) -> str:
-        """List the units of each variant."""
+        """Format the units of each variant."""
         return ", ".join(f"{name} {n:,}" for name, n in self.counts.items())
 
     @property
     def alarm(self) -> str:
-        """Say which variant is farthest from the units that were expected of it."""
+        """Describe the variant that is farthest from its expected units."""
         total, kind = sum(self.counts.values()), "exact" if self.test.is_exact else "chi-square"
         p = "< 1e-300" if self.test.p_value == 0 else f"= {self.test.p_value:.2g}"
         if not self.weights or not total:
@@ -204,7 +205,7 @@ class _Split(NamedTuple):
 
 
 def srm_check(analysis: Analysis) -> Finding:
-    """Test unit counts against the planned weights, within each period of constant split."""
+    """Test for sample ratio mismatch, within each split period."""
     experiment, aggregates = analysis.experiment, analysis.aggregates
     if aggregates.days_are_units:
         return skipped("days are the units, so the split of what was assigned is not known")
@@ -226,7 +227,7 @@ def srm_check(analysis: Analysis) -> Finding:
 
 
 def _nobody(analysis: Analysis, empty: Sequence[str]) -> tuple[str, dict[str, str]]:
-    """Return the state that says which variants of the log those without a unit may be."""
+    """Return the state that suggests which logged names empty variants have."""
     experiment, aggregates = analysis.experiment, analysis.aggregates
     rows_of = other_variants(aggregates.facts)
     others = {name.removesuffix(NOT_JOINED): rows for name, rows in rows_of.items()}
@@ -246,6 +247,7 @@ def _nobody(analysis: Analysis, empty: Sequence[str]) -> tuple[str, dict[str, st
 def _split(analysis: Analysis) -> _Split:
     experiment, stretches = analysis.experiment, analysis.aggregates.stretches
     totals = {name: analysis.aggregates.units_of(name) for name in experiment.variants}
+    # With one split, all units are one test against its weights.
     if not stretches:
         (weights,) = stretch_weights(analysis)
         return _Split(srm.believable([*totals.values()], weights), totals, weights)
@@ -264,7 +266,7 @@ def _split(analysis: Analysis) -> _Split:
 
 
 def _as_scheduled(stretches: Stretches, weights: Sequence[Sequence[float]]) -> _Split:
-    """Return the worst of all stretches and of all units together, Holm over these tests."""
+    """Return the worst test over split periods and overall (Holm)."""
     units = np.array([list(stretch.units.values()) for stretch in stretches])
     tests = [srm.check_split(units[[i]], [one]) for i, one in enumerate(weights)]
     tests.append(srm.check_split(units, weights))
@@ -286,7 +288,7 @@ def _named(stretch: Stretch) -> str:
 
 
 def change_checks(analysis: Analysis) -> list[Finding]:
-    """Tell whether the split changed, and is known to have; nothing where it did not."""
+    """Report whether the split changed, and whether that was planned."""
     experiment = analysis.experiment
     stretches = placing.entry_stretches(experiment, analysis.aggregates.entered)
     if not stretches:
@@ -309,7 +311,7 @@ def change_checks(analysis: Analysis) -> list[Finding]:
 
 
 def unexplained_words(experiment: Experiment, stretches: Stretches) -> str:
-    """Return what first impressions show, and why that compares nothing."""
+    """Explain why a change of the split by first impressions is ambiguous."""
     return (
         f"by first impressions the split changed {_changes(experiment, stretches)}, and nothing "
         "says when units were assigned: a ramp and a treatment that moves first impressions look "
@@ -318,7 +320,7 @@ def unexplained_words(experiment: Experiment, stretches: Stretches) -> str:
 
 
 def _changes(experiment: Experiment, stretches: Stretches) -> str:
-    """Return when the split changed, with the shares of the treatment whose share moved most."""
+    """Describe when the split changed, by the treatment that moved most."""
     changes = []
     for before, after in pairwise(stretches):
         shares = [(before.shares[name], after.shares[name], name) for name in experiment.treatments]
@@ -328,7 +330,7 @@ def _changes(experiment: Experiment, stretches: Stretches) -> str:
 
 
 def segment_checks(analysis: Analysis) -> list[Finding]:
-    """Test the split in the worst cell of each segment; one that may have moved can only warn."""
+    """Test the split in each segment's worst cell; movable ones only warn."""
     experiment, table = analysis.experiment, analysis.experiment.unit_table
     split = or_none(lambda: _split(analysis)) if experiment.weights != "observed" else None
     sound = split is not None and split.test.p_value >= _SOUND
@@ -358,6 +360,6 @@ def _of_segment(analysis: Analysis, segment: str, *, movable: bool) -> Finding:
 
 
 def moved_segments(experiment: Experiment, checks: Sequence[Check]) -> frozenset[str]:
-    """Return segments that the treatment may have changed: uneven, though the split is not."""
+    """Return segments that the treatment may have moved."""
     warned = {check.name for check in checks if check.status == "warn" and check.metrics == ()}
     return frozenset(name for name in experiment.segment_names if f"srm:{name}" in warned)
