@@ -69,6 +69,7 @@ class LoadedExperiment:
             self.engine.close()
         # What it includes stands in the entries already.
         own = self.experiment.model_dump(exclude_unset=True, exclude={"folder", "include"})
+        # Validated as a whole: a new entry may contradict an old one.
         parsed = parse_experiment({**own, **entries}, self.experiment.folder)
         return LoadedExperiment(parsed, sums=self.sums, is_table=self.is_table)
 
@@ -269,6 +270,7 @@ class LoadedExperiment:
 
             return check(*of_experiment(self.experiment, named_metrics(self.experiment), sums))
         metrics = checked_metrics(self.experiment)
+        # A check has no scorecard whose tests could be replayed.
         with opened(without_replays(self.experiment), inputs) as run:
             aggregates = collect(run, metrics)
             run.step("checks")
@@ -371,6 +373,7 @@ class LoadedExperiment:
 
         choice = PolicyChoice(to, probability, policy)
         options = OffPolicyOptions(tuple(clip), tuple(switch), tuple(shrink), min_ess=min_ess)
+        # The file of a policy is among those that the run may read.
         reads = []
         if isinstance(policy, str | Path):
             reads = [str(real(self.experiment.folder / policy))]
@@ -421,6 +424,7 @@ class LoadedExperiment:
         from abeval.pipeline import judged
 
         options = ReplayOptions(k=k, metrics=OFFLINE if metrics is None else metrics)
+        # Columns of models are read in the same pass as those of metrics.
         extra = offline_columns(self.experiment)
         with opened(self.experiment, inputs) as run:
             metrics_read = named_metrics(self.experiment)

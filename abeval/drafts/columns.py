@@ -33,7 +33,7 @@ class Column:
     """One column of a table.
 
     Attributes:
-        distinct: Different values; where there are many, and they do not seem to be ids, about.
+        distinct: Number of different values; approximate for many values that are not ids.
         low: The smallest number; None unless it holds numbers or booleans.
         values: Each value as text with its rows, most frequent first, where there are few.
         is_whole: Whether it holds numbers without a fraction, whatever its type.

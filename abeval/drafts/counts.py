@@ -53,9 +53,9 @@ class CountTable:
     """A table of counts: its rows as text, and the roles of its columns.
 
     Attributes:
-        parts: Columns whose values part the units of a variant; those of `segments` are shown.
+        parts: Columns whose values divide the units of a variant; `segments` are those to show.
         numbers: Columns of numbers, and what they are by their names.
-        others: Those of which no outcome is made.
+        other_numbers: Columns of numbers that are no outcomes.
     """
 
     rows: Sequence[Row]

@@ -74,7 +74,7 @@ class Guess:
 class Arms(NamedTuple):
     """The values of the variant column with their units, and the control.
 
-    `nulls` may be how none is written; they are no variants until a person says so.
+    `nulls` are values such as NULL; they are no variants until a person says so.
     """
 
     units: Mapping[str, int]

@@ -444,7 +444,10 @@ def casts_of(log: Log, main: Log) -> dict[str, str]:
 def _followed(
     engine: Engine, clicks: Log, main: Log, join: Sequence[str]
 ) -> tuple[float, float, float]:
-    """Measure the shares of clicks with a matching impression: any, before, a day before."""
+    """Measure the shares of clicks that have a matching impression.
+
+    Of any time, of before the click, and of at most a day before it.
+    """
     rows, impressions = (
         f"select {', '.join(f'{_text(log.columns[e])} as k_{i}' for i, e in enumerate(join))}, "
         f"{log.columns['ts'].moment if 'ts' in log.columns else 'cast(null as timestamp)'} as t "

@@ -168,9 +168,9 @@ def _moved(
 
 @dataclass(frozen=True)
 class Period:
-    """The period in which a column has variants, and the time before; ends are exclusive.
+    """The period in which a column has variants, and the time before it.
 
-    `rows` is SQL that chooses the rows since its start.
+    Ends are exclusive. `rows` is SQL that chooses the rows since the start.
     """
 
     variant: str

@@ -137,7 +137,7 @@ _SAME_USERS = "rankers in one list have the same users"
 
 
 def _interleaving(experiment: Experiment) -> Found:
-    """Check an interleaving experiment: how items get their ranker, what it cannot have."""
+    """Check an interleaving experiment: how items get rankers, what it cannot have."""
     own, names, log = experiment.interleaving, [*experiment.variants], experiment.logs.impressions
     if own is None:
         return

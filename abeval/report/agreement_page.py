@@ -331,6 +331,7 @@ def quadrant_figure(rows: Sequence[AgreementRow], place: int) -> fig.Figure:
     for i, name in enumerate(WORDS):
         own = [row for row in known if row.standing == name]
         names = {"text": [fig.label(row.offline) for row in own], "textposition": "top center"}
+        # Filled: both sides moved. Hollow: at least one did not.
         mark = fig.symbol(i) + "-open" * (i > 1)
         points = fig.scatter(
             [f"{row.offline} and {row.online}: {name}" for row in own],
@@ -341,6 +342,7 @@ def quadrant_figure(rows: Sequence[AgreementRow], place: int) -> fig.Figure:
             marker={"color": fig.colour(place), "symbol": mark, "size": 9},
             **(names if is_named and i < 2 else {}),
         )
+        # An empty trace would still have an entry in the legend.
         traces += [points] * bool(own)
     return fig.figure(
         traces,

@@ -172,6 +172,7 @@ def power_part(outlook: PowerOutlook) -> tuple[Block, ...]:
     order = {name: i for i, name in enumerate(dict.fromkeys(v.variant for v in outlook.metrics), 1)}
     for metric, own in fig.group(outlook.metrics, lambda one: one.metric).items():
         said = " ".join(filter(None, (_sentence(one, len(own) > 1) for one in own)))
+        # A single point makes no line.
         drawn = {one.variant: one for one in own if len(one.points) > 1}
         if drawn:
             figure = _outlook_figure(drawn, order)
@@ -231,6 +232,7 @@ def _replays(aa: AAResult, row: AAMetric) -> FigureView:
     ]
     places, widths = [(i + 0.5) * width for i in range(len(counts))], [0.92 * width] * len(counts)
     bars = fig.scatter(said, x=places, y=list(counts), width=widths, marker={"color": fig.GREY})
+    # The height of all bins if p-values are uniform.
     even = fig.line_at("y", sum(counts) / len(counts))
     alpha = fig.line_at("x", aa.alpha, dash="dot")
     at, named = {"x": aa.alpha, "y": 1, "yref": "paper"}, {"text": f"α {aa.alpha:g}"}
@@ -309,7 +311,7 @@ def _harm(row: Row, metric: MetricInfo) -> glyph.Ends:
 class RowView(NamedTuple):
     """A row of the scorecard, or of a segment or cut.
 
-    `of` has its numbers, `absolute` the difference beside a lift.
+    `of` is the row with the numbers; `absolute` is the difference beside a lift.
     """
 
     of: Row | SliceRow
@@ -355,6 +357,7 @@ def row_views(result: Result, rows: Sequence[Row]) -> Rows:
             fmt.mean(row.treatment, metric.unit, decimals) + one.mark,
             effect_of(row, metric.unit),
             row_mark(result.experiment, of, one, metric),
+            # Without a lift the effect itself is the difference.
             absolute.text if absolute and row.lift is not None else "",
             one.reason,
         )

@@ -79,6 +79,7 @@ def take_apart(page: str) -> Packed:
 
 def compress(text: str) -> Markup:
     """Compress text to base64 of gzip, the same on every run."""
+    # Without a time in its header, the same page always has the same bytes.
     data = gzip.compress(text.encode("utf-8", "backslashreplace"), 9, mtime=0)
     return Markup(base64.b64encode(data).decode())  # noqa: S704 (base64 has no markup)
 
@@ -186,6 +187,7 @@ def render_page(template: str, *, draws: bool, **values: object) -> str:
     boot = "".join(text(name) for name in ("choose.js", "long.js", "boot.js"))
     page = render(
         template,
+        # Plotly is large: a page without figures does without it.
         policy=policy((plotly(), boot) if draws else (boot,)),
         style=Markup(text("tokens.css") + text("style.css")),  # noqa: S704 (our own file)
         boot=Markup(boot),  # noqa: S704 (our own files)

@@ -144,6 +144,7 @@ def axis_range(ends: Sequence[float], room: float) -> list[float] | None:
     if not ends:
         return None
     low, high = min(*ends, 0.0), max(*ends, 0.0)
+    # If all ends are zero, the axis still needs a width.
     space = room * (high - low) or 1.0
     return [low - space, high + space]
 
@@ -213,7 +214,7 @@ def forest(names: Sequence[str], series: Mapping[str, Sequence[Spot]], **xaxis: 
 
 
 class Point(NamedTuple):
-    """A point of a line, with the text of its label; `hollow` where it covers only a part."""
+    """A point of a line, with the text of its label; partial days are `hollow`."""
 
     x: float | str
     y: float
@@ -252,6 +253,7 @@ def lines(
         intervals = [ends for _, ends in known]
         bars = {"error_y": error_bars(intervals, tone, 1.4)} if intervals else {}
         if shape == "band" and intervals:
+            # A band replaces the bars.
             bars = {}
             traces.append(band([x for x, _ in known], intervals, tone, f"{name}, interval"))
         marks = [f"{mark}-open" if point.hollow else mark for point in points]

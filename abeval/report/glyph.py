@@ -72,9 +72,9 @@ class Mark(NamedTuple):
     """The content of one glyph.
 
     `low` and `high` are the ends of the interval at `1 - alpha`, `widest` those of the adjusted
-    interval where it decides; an end is None without a bound. `place` is the variant's
-    (`figures.places`): its colour. What is not `decided` is hollow. `harm` are the lifts from which
-    a guardrail's margin is broken, below and above; `detectable` the lift that the test finds.
+    interval if it decides; an unbounded end is None. `place` numbers the variant's colour
+    (`figures.colour_indices`). A mark that is not `decided` is hollow. `harm` has the lifts beyond
+    which a guardrail's margin is broken, `detectable` the lift that the test can detect.
     """
 
     lift: float

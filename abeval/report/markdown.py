@@ -67,6 +67,7 @@ def _analysis(study: Study, result: Result) -> Iterator[str]:
     above, below = [*_decision(study, result)], [*_drifts(study), *_trust(result)]
     yield from above
     if result.trusted:
+        # Three lines are the header, its rule and the count of rows left out.
         room = MOST_LINES - len(above) - sum(block.count("\n") + 1 for block in below) - 3
         yield _scorecard(result, max(room, _FEWEST_ROWS))
     yield from below

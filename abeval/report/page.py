@@ -91,6 +91,7 @@ def _built(study: Study) -> Iterator[Part]:
     }
     for part in PARTS:
         source = getattr(study, part.of) if part.of else study
+        # A part without blocks is not on the page.
         if source is not None and (blocks := tuple(view(f"abeval.report.{part.build}")(source))):
             yield part._replace(lead=part.lead.format(**words), blocks=blocks)
 

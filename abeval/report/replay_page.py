@@ -376,6 +376,7 @@ def calibration_figure(bins: Sequence[CalibrationBin]) -> fig.Figure:
     end = max((max(b.mean_score, b.clicks / b.rows) for b in filled), default=1.0)
     diagonal = [fig.dashed((0, end), (0, end))]
     drawn = fig.lines(series, "mean score", "clicks / rows", yaxis=_PLAIN, shapes=diagonal)
+    # Traces have the order of the series, one for each model.
     for trace, size in zip(drawn["data"], sizes.values(), strict=True):
         trace["marker"]["size"] = size
     return drawn

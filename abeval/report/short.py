@@ -62,6 +62,7 @@ def tabulate_aa(result: "AAResult", whole: bool) -> Tables:
 
 def tabulate_plans(result: "Plans", whole: bool) -> Tables:
     """Tabulate effect, size and days of each plan, and how often it decides."""
+    # With unequal weights control has a number of units of its own.
     units = "variant units" if any(one.units_control for one in result.plans) else "units"
     plans = table(
         "Plan",

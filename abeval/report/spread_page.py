@@ -40,6 +40,7 @@ def moved_sentences(result: Result) -> Iterator[tuple[str, str]]:
     for value, effects in fig.group(result.quantile_effects, lambda one: one.value).items():
         if any(map(tables.excludes_zero, effects)):
             yield f"Quantiles of {value}", _moved(effects)
+    # Who is left out matters only if GAUC decides.
     if any(row.metric == "gauc" and row.role != "diagnostic" for row in result.scorecard):
         yield from (("GAUC", _kept(result.unit_aucs)) for _ in result.unit_aucs[:1])
 

@@ -128,6 +128,7 @@ Column = str | tuple[str, Filling[Record]] | tuple[str, Filling[Record], Kind]
 
 def table(title: str, lead: str, records: Iterable[Record], *columns: Column[Record]) -> TextTable:
     """Make a table with one row per record."""
+    # A name alone is a field of text.
     named = [(one, attrgetter(one)) if isinstance(one, str) else one for one in columns]
     rows = tuple(tuple(one[1](record) for one in named) for record in records)
     kinds = tuple(one[2] if len(one) > 2 else "name" for one in named)
@@ -207,9 +208,9 @@ def could_see(row: Row) -> str:
 class Printed(NamedTuple):
     """A row for display: consistent numbers and the interval that decides.
 
-    `row` has the treatment that control and an adjusted difference make, and the interval that the
-    status follows. `mark` is behind the treatment, if it is not the observed one. `reason` names
-    the level of the interval if it is another one, and a guardrail's margin.
+    `row` has the treatment that fits control and the adjusted difference, and the interval that
+    decides the status. `mark` follows a treatment that is not the observed one. `reason` has the
+    level of an adjusted interval, and a guardrail's margin.
     """
 
     row: Row
@@ -436,6 +437,7 @@ def _cells(result: Result) -> TextTable:
     judged = {metric.name for metric in result.metrics if metric.role != "diagnostic"}
     rows = [row for row in result.cuts if row.metric in judged]
     by_key: dict[tuple[str, str, str], list[CutRow]] = {}
+    # Largest cells first; equal ones by name, so that the order is always the same.
     for row in sorted(rows, key=lambda row: (-row.units - row.units_control, row.cell)):
         by_key.setdefault((row.cut, row.metric, row.variant), []).append(row)
     keys = dict.fromkeys((row.cut, row.metric, row.variant) for row in rows)

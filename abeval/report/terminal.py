@@ -97,7 +97,7 @@ def print_tables(shown: Tables, console: Console, whole: bool) -> tuple[str, ...
 def print_result(
     result: Result, console: Console, whole: bool = True, outlook: "PowerOutlook | None" = None
 ) -> None:
-    """Print verdicts, checks that did not pass, the scorecard by role, and the accounting.
+    """Print the result of an analysis: verdicts, checks, scorecard, accounting.
 
     Without `show_all` it is a first screen: goals, guardrails, the next step, what else there is.
     """
@@ -304,6 +304,7 @@ def lay_out(
         return
     yield _indented(_grid(table, rows, kept, titles or {}))
     notes = [i for i in filled if kinds[i] == "note" and i not in kept]
+    # Metric and variant tell which row a note belongs to.
     names = [i for i in kept if kinds[i] == "name"][:2]
     for row in rows:
         if said := ", ".join(row[i].plain for i in notes if row[i].plain):
@@ -326,6 +327,7 @@ def _that_fit(
         widest = max((row[i].cell_len for row in rows), default=0)
         most = _SENTENCE if table.kinds[i] in ("words", "note") else widest
         needs[i] = max(min(widest, most), len(table.headers[i]))
+    # Columns leave from the right: spare ones first, notes last.
     leaving = [i for of in (("note",), spare) for i in filled if table.kinds[i] in of]
     while sum(needs[i] + _GAP for i in kept) - _GAP > width - _INDENT:
         if not leaving:

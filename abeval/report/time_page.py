@@ -117,6 +117,7 @@ def cells(study: Study) -> tuple[Cell, ...]:
     order = {name: place for place, name in enumerate(dict.fromkeys(v for _, v in rows), 1)}
     several = len(order) > 1
     if study.analysis is not None:
+        # Variants have the same colours on all of the page.
         order = fig.places(study.analysis.experiment)
     return tuple(
         Cell(m, v, info_of(study, m), several, order.get(v, 1), own, looks.get((m, v), ()))
@@ -346,6 +347,7 @@ def _takeaway(rows: Sequence[SliceRow]) -> str:
     """Count, for each variant, the full days above control and clear of zero."""
     said = []
     for variant, own in fig.group(rows, lambda row: row.variant).items():
+        # A partial day has only some of its hours, often with other users.
         full = [row for row in own if not row.partial and row.difference is not None]
         above, clear = (
             sum((row.difference or 0.0) > 0 for row in full),

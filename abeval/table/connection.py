@@ -25,7 +25,7 @@ class Warehouse(NamedTuple):
         catalog: A query of the names and types of a table's columns, with `{name}` for its name,
             or `{schema}` and `{table}`.
         ask: Runs a query whose columns are texts.
-        materializes: Whether a CTE that is read several times may be said to be computed once.
+        materializes: Whether the SQL may mark a CTE as computed once.
     """
 
     dialect: str

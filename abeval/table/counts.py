@@ -33,7 +33,7 @@ class Summary(NamedTuple):
 
     `day` is the day whose values are summed, over the units active in it; None for the period.
     `segment` is the segment and value whose units are summed; None for all. `steps` are what whole
-    sums of y, x and c count, where the table says so.
+    sums of y, x and c count, if the table has scales.
     """
 
     metric: str

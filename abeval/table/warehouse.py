@@ -543,7 +543,7 @@ def _kind(text: str, dialect: str) -> str:
 
 
 def _kept(experiment: Experiment, log: LogColumns) -> str:
-    """Write the rows of a log without duplicates; one row per unit in a table of units."""
+    """Write the rows of a log without duplicates; in a table of units one per unit."""
     kept = f"select * from {log.raw}"
     ids = any(name in log for name in ("impression_id", "unit_id", "request_id"))
     if ids and experiment.cleaning.duplicates == "drop":
