@@ -1,4 +1,4 @@
-"""A/B tests of recommender, search and ads models, from logs to a scorecard to be trusted.
+"""Analyse A/B tests of recommender, search and ads models.
 
 Example:
     >>> import abeval

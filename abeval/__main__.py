@@ -1,4 +1,4 @@
-"""`python -m abeval`: the command line."""
+"""Run the command line as `python -m abeval`."""
 
 from abeval.cli.main import main
 

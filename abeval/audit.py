@@ -1,4 +1,4 @@
-"""Audit an assignment: logged variants against its rule, and against other experiments."""
+"""Audit an assignment against its rule and against other experiments."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -21,14 +21,14 @@ from abeval.logs.run import Run
 from abeval.results.trust import AuditDay, AuditResult, Independence, Reassigned
 
 SINCE_LEVEL = 0.001
-"""A change of the mismatch rate is named if its p-value, times the days tried, is below this."""
+"""Level of the test for a change of the mismatch rate, Bonferroni over the days."""
 
 MIN_EXPECTED = 5.0
-"""Units expected in a cell, below which a chi-square test is not to be trusted."""
+"""Least expected units per cell for a chi-square test."""
 
 
 def audit(run: Run, others: Mapping[str, "Rule | pd.Series[str]"]) -> AuditResult:
-    """Compare logged variants with the rule, and this experiment with others.
+    """Audit logged variants by the rule, and this experiment by others.
 
     `others` are the rules of other experiments, or the variant of each unit by unit id, by name.
 
@@ -90,10 +90,7 @@ def _units(run: Run) -> "pd.Series[str]":
 def _pairs(
     experiment: Experiment, units: "pd.Series[str]", others: Mapping[str, "Rule | pd.Series[str]"]
 ) -> tuple[Independence, ...]:
-    """Test every pair; by tenths of the last draw where all have a rule, which shows more.
-
-    A hash can be even within two halves and not within tenths.
-    """
+    """Test every pair of experiments for independence."""
     ids, own = units.index, experiment.assignment_rule
     rules = {name: other for name, other in others.items() if isinstance(other, Rule)}
     if own is None or not rules or len(rules) < len(others):
@@ -102,6 +99,7 @@ def _pairs(
             for name, other in others.items()
         }
         return independence({experiment.name: units, **variants}) if variants else ()
+    # A hash can be even within two halves and not within tenths: tenths show more.
     tenths = {}
     for name, rule in {experiment.name: own, **rules}.items():
         draw = rule.stages[-1].draw
@@ -111,7 +109,7 @@ def _pairs(
 
 
 def _since(days: Sequence[AuditDay]) -> str | None:
-    """Find the day at which the units before it and those from it on differ most.
+    """Find the day from which mismatches are more frequent; None without one.
 
     Fisher's exact test for each day, Bonferroni over the days (Miller and Siegmund 1982 give the
     less strict law of the maximum).
@@ -130,10 +128,11 @@ def _since(days: Sequence[AuditDay]) -> str | None:
 
 
 def _uniformity(rule: Rule, units: "pd.Series[str]") -> float | None:
-    """Test the last draw, where its ranges cover all numbers; a part of traffic is not even."""
+    """Test the last draw of a rule for uniformity, if it covers all numbers."""
     draw, ranges = rule.stages[-1]
     size = max(r.stop for r in ranges)
     covered = sum(r.stop - r.start for r in ranges)
+    # An experiment on a part of the traffic has only a part of the numbers.
     if not np.isfinite(size) or covered < size or (draw.modulus or 0) < 100:
         return None
     numbers = np.array([draw.number(unit) for unit in units.index], dtype=np.float64)
@@ -141,7 +140,7 @@ def _uniformity(rule: Rule, units: "pd.Series[str]") -> float | None:
 
 
 def uniformity(numbers: NDArray[np.float64], size: float, bins: int = 100) -> float | None:
-    """Test whether numbers from 0 up to `size` are spread evenly; None with too few of them.
+    """Test whether numbers up to `size` are uniform; None for too few numbers.
 
     Pearson's chi-square test over bins of equal width.
 
@@ -155,7 +154,7 @@ def uniformity(numbers: NDArray[np.float64], size: float, bins: int = 100) -> fl
 
 
 def independence(assignments: Mapping[str, "pd.Series[str]"]) -> tuple[Independence, ...]:
-    """Test every pair of experiments, over the units that are in both; Holm over the pairs.
+    """Test every pair of experiments for independence; Holm over the pairs.
 
     >>> units = [str(i) for i in range(400)]
     >>> halves = pd.Series(["a", "b"] * 200, units)
@@ -179,6 +178,7 @@ def _pair(one: str, other: str, assignments: Mapping[str, "pd.Series[str]"]) -> 
     if min(table.shape) < 2:
         return unknown
     test = chi2_contingency(table, correction=False)
+    # Small expected counts make the chi-square approximation too liberal.
     if test.expected_freq.min() < MIN_EXPECTED:
         return unknown
     strength = float(np.sqrt(test.statistic / len(both) / (min(table.shape) - 1)))

@@ -1,4 +1,4 @@
-"""Bound the numbers that a user may set; beyond the bounds nothing can be computed."""
+"""Bound the numbers that a user may set."""
 
 from numbers import Real
 
@@ -55,7 +55,7 @@ MAX_WINDOW_DAYS = 400
 
 
 def check_between(name: str, value: float, low: float, high: float) -> None:
-    """Refuse what is no number, or outside its bounds; NaN is outside of all.
+    """Refuse a value that is not a number within its bounds; NaN is outside.
 
     Example:
         >>> check_between("days", float("nan"), 1, 9)

@@ -1,4 +1,4 @@
-"""Write an analysis in at most 4 kB of JSON, for a program that reads many."""
+"""Write an analysis in at most 4 kB of JSON, for programs."""
 
 import json
 from collections import Counter
@@ -15,13 +15,13 @@ if TYPE_CHECKING:
     from abeval.results.power import PowerOutlook
 
 SCHEMA = "abeval-brief/2"
-"""The version of the JSON: another number where a field goes or changes its meaning."""
+"""Version of the JSON; it changes when a field is removed or changes its meaning."""
 
 MOST_BYTES = 4096
 
 
 class _Room(NamedTuple):
-    """How many effects, variants and checks there are, and letters of a text."""
+    """Most effects, variants and checks, and most letters of a text."""
 
     effects: int
     variants: int
@@ -35,11 +35,11 @@ _ROOMS = (
     *(_Room(2, 3, 2, n) for n in (120, 60, 30)),
     _Room(0, 1, 0, 30),
 )
-"""From much to little: the first that fits is taken."""
+"""Limits from generous to tight; the first that fits is used."""
 
 
 def brief_json(result: Result, outlook: "PowerOutlook | None" = None) -> str:
-    """Write question, answer, decisions, why, effects, trust, what would change it, the next step.
+    """Write the decisions, reasons, effects and next steps of an analysis.
 
     The answer is of the whole experiment, the decisions are of its variants, best first. Lifts are
     fractions; a result that is not to be trusted shows none. What is not shown is counted in
@@ -56,13 +56,14 @@ def brief_json(result: Result, outlook: "PowerOutlook | None" = None) -> str:
 
 
 def json_text(content: Mapping[str, object]) -> str:
-    r"""Write JSON in one line; what is not printable is escaped, so that no name hides or turns.
+    r"""Write JSON in one line, escaping what is not printable.
 
     Example:
         >>> json_text({"name": f"数{chr(0x202E)}left"})
         '{"name":"数\\u202eleft"}'
     """
     text = json.dumps(content, ensure_ascii=False, separators=(",", ":"))
+    # A name from a log must not hide text or turn its direction.
     return "".join(char if char.isprintable() else json.dumps(char)[1:-1] for char in text)
 
 
@@ -70,6 +71,7 @@ def _content(result: Result, outlook: "PowerOutlook | None", room: _Room) -> dic
     info = result.experiment
     steps = [(one, action(result, outlook, one)) for one in best_first(result)]
     judged = [row for role in ("goal", "guardrail") for row in result.scorecard if row.role == role]
+    # Effects of a test that failed its checks would be read all the same.
     shown = judged[: room.effects] if result.trusted else []
     metrics = {metric.name: metric for metric in result.metrics}
     units = [f"{fmt.count(one.units)} in {fmt.named(one.name)}" for one in info.variants]
@@ -141,12 +143,12 @@ def _question(result: Result) -> str:
 
 
 def _decision(verdict: Verdict) -> str:
-    """Return the word of a decision that people read, as a code."""
+    """Write the decision as a code: its words with underscores."""
     return codes.words(verdict.decision).replace(" ", "_")
 
 
 def _about(result: Result, judged: Sequence[Row], shown: int) -> str:
-    """Say what the effects are: how many there are, which interval and p; or why there are none."""
+    """Describe the effects: their number, interval and p; or why there are none."""
     info = result.experiment
     metrics = len({row.metric for row in judged})
     others = len(result.metrics) - metrics
@@ -163,9 +165,10 @@ def _about(result: Result, judged: Sequence[Row], shown: int) -> str:
 
 
 def _effect(row: Row, metric: MetricInfo | None) -> dict[str, object]:
-    """Write the numbers of a row that has them, to four digits, with the p that decides."""
+    """Write the numbers of a row to four digits, with the decisive p."""
     numbers = {"lift": row.lift, "low": row.lift_low, "high": row.lift_high}
     is_absolute = metric is not None and metric.margin is not None and not metric.margin_relative
+    # A margin in the metric's unit is compared with the difference.
     if row.lift is None or is_absolute:
         ends = {"low": row.difference_low, "high": row.difference_high}
         numbers = {"difference": row.difference, **ends}
@@ -177,7 +180,7 @@ def _effect(row: Row, metric: MetricInfo | None) -> dict[str, object]:
 
 
 def _holds(metric: MetricInfo) -> str:
-    """Say where the interval of a guardrail must end for it to hold."""
+    """Write the condition on the interval under which a guardrail holds."""
     if metric.within is not None:
         return f"the value's interval lies in {fmt.within(*metric.within)}"
     if (margin := metric.margin) is None:
@@ -186,7 +189,7 @@ def _holds(metric: MetricInfo) -> str:
 
 
 def _would_change(result: Result, verdict: Verdict, word: str) -> str:
-    """Say what would make another decision of this one."""
+    """Write what would change the decision."""
     rows = [row for row in result.scorecard if row.variant == verdict.variant]
 
     def named(role: Sequence[str], status: Sequence[str]) -> str:

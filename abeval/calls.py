@@ -1,4 +1,4 @@
-"""Name the argument of a call that has the wrong type, where Python would name a line of abeval."""
+"""Name the argument of a call that has the wrong type."""
 
 import inspect
 from collections.abc import Callable, Iterator
@@ -14,9 +14,9 @@ C = TypeVar("C", bound=type)
 
 
 def explain_types(function: Callable[P, R]) -> Callable[P, R]:
-    """Raise what fails for an argument of the wrong type as an error that names the argument.
+    """Make a function name the argument of the wrong type when it fails.
 
-    Arguments are looked at only where the call failed: what works is not held to its annotation.
+    Arguments are checked only after a failure: what works need not fit its annotation.
 
     Example:
         >>> @explain_types
@@ -44,7 +44,7 @@ def explain_types(function: Callable[P, R]) -> Callable[P, R]:
 
 
 def explain_methods(kind: C) -> C:
-    """Explain the types of all public methods of a class, and of its own `__init__`."""
+    """Apply `explain_types` to the public methods and `__init__` of a class."""
     for name, member in [*vars(kind).items()]:
         if inspect.isfunction(member) and (name == "__init__" or name[0] != "_"):
             setattr(kind, name, explain_types(member))
@@ -54,7 +54,7 @@ def explain_methods(kind: C) -> C:
 def _arguments(
     function: Callable[..., object], args: tuple[object, ...], kwargs: dict[str, object]
 ) -> Iterator[tuple[str, object, object]]:
-    """Give the name of each argument of a call, its value and its annotation."""
+    """Yield the name, value and annotation of each argument of a call."""
     try:
         signature = inspect.signature(function, eval_str=True)
     except NameError:
@@ -62,6 +62,7 @@ def _arguments(
     for name, value in signature.bind(*args, **kwargs).arguments.items():
         kind = signature.parameters[name].annotation
         kind = get_args(kind)[0] if get_origin(kind) is Unpack else kind
+        # `**inputs: Unpack[...]` has an annotation for each of its keys.
         if is_typeddict(kind):
             named = kind.__annotations__
             yield from ((key, value[key], named[key]) for key in value if key in named)
@@ -70,7 +71,7 @@ def _arguments(
 
 
 def _misfit(value: object, annotation: Any, *, strict: bool) -> str:  # noqa: ANN401 (any type)
-    """Say in what a value does not fit its annotation; nothing where it does, or nobody can say."""
+    """Describe how a value does not fit its annotation; empty if it fits."""
     from pydantic import ConfigDict, PydanticUserError, TypeAdapter, ValidationError
 
     # A name that was imported for types alone cannot be looked up.

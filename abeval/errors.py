@@ -14,7 +14,7 @@ _PARAMETER = re.compile(r"([?&;][^=&;?]*=)[^&;]*")
 
 
 def masked(text: str) -> str:
-    """Mask user, password, token and parameters of the addresses in a text.
+    """Mask user, password, token and parameters of addresses in a text.
 
     Every error is masked, and what results and printed SQL say of paths.
 
@@ -38,7 +38,7 @@ _LONG_WORD, _LONG_LINE = re.compile(r"(\S{200})\S{800,}"), re.compile(r"(?m)^(.{
 
 
 def said(text: str) -> str:
-    """Write a message: masked, and very long words and lines cut.
+    """Mask the secrets of a message, and cut very long words and lines.
 
     Example:
         >>> len(said(f"no metric is called {'x' * 1_000_000}"))
@@ -65,7 +65,7 @@ _OF_VALIDATORS = (
 
 
 def said_of_value(text: str) -> str:
-    """Say in plain words what a validator says of a value.
+    """Translate the message of a validator into plain words.
 
     Example:
         >>> said_of_value("Input should be a valid integer, unable to parse string as an integer")
@@ -113,7 +113,7 @@ INPUT, FAULT = 2, 1
 _NAMES = frozenset(
     (errno.ENOENT, errno.ENOTDIR, errno.EISDIR, errno.EACCES, errno.ELOOP, errno.ENAMETOOLONG)
 )
-"""What the system says of a name that somebody gave."""
+"""Errors of the system that a wrong file name causes."""
 
 _REFUSED = "check the names and permissions of files, and the space on the disks, stdout's too"
 _FAILED = "please report this line, the command and what it prints with --debug"
@@ -122,14 +122,14 @@ _HOME = Path(__file__).parent
 
 
 class Ending(NamedTuple):
-    """What an error ends with: an exit code, and a message that cannot control a terminal."""
+    """The exit code and the printable message of an error."""
 
     code: int
     message: str
 
 
 def ending(error: Exception) -> Ending:
-    """Say what ended a run, whatever was raised."""
+    """Find the exit code and the message for an error."""
     hint = ""
     match error:
         case AbevalError():
@@ -150,9 +150,10 @@ def ending(error: Exception) -> Ending:
 
 
 def _place(error: Exception) -> str:
-    """Return what an error says, and where it was raised: a report needs both."""
+    """Write the text of an error and the line that raised it."""
     frames = traceback.extract_tb(error.__traceback__)
     own = [frame for frame in frames if _HOME in Path(frame.filename).parents]
+    # The last line of our own: a report about a library's line would help nobody.
     place = (own or frames)[-1]
     file = Path(place.filename).relative_to(_HOME) if own else place.filename
     return f"{' '.join(str(error).split())[:300]} ({file}, line {place.lineno})"

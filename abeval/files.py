@@ -1,4 +1,4 @@
-"""Write output files, each complete or not there at all, and lock files."""
+"""Write output files atomically, and hold lock files."""
 
 import os
 import re
@@ -17,7 +17,7 @@ from abeval.signals import unstopped
 
 
 def write_text(path: Path, text: str) -> Path:
-    """Write UTF-8 text so that nobody ever reads a part of it.
+    """Write UTF-8 text atomically: nobody can read a part of it.
 
     A draft in the same folder replaces the target in one step and keeps its mode. A target that
     is not a regular file, such as `/dev/stdout`, is written directly.
@@ -30,7 +30,7 @@ def write_text(path: Path, text: str) -> Path:
 
 
 def write_bytes(path: Path, data: bytes) -> Path:
-    """Write a file as `write_text` does."""
+    """Write bytes atomically, as `write_text` does."""
     try:
         _write(path, data)
     except OSError as error:
@@ -39,7 +39,7 @@ def write_bytes(path: Path, data: bytes) -> Path:
 
 
 def real(path: str | Path) -> Path:
-    """Resolve a path, its links followed as far as they lead somewhere.
+    """Resolve a path and its links, as far as they exist.
 
     Unlike `Path.resolve` of Python 3.11 and 3.12 it accepts links that lead in a circle; who opens
     the path is told of them.
@@ -53,7 +53,7 @@ _ALLOWED = list[Path]()
 
 @contextmanager
 def reading_only(folders: Sequence[Path]) -> Iterator[None]:
-    """Let the process read what users name in these folders alone, links followed, for a block.
+    """Restrict what users can name to files in these folders, within a block.
 
     It holds for all threads: those of an engine have no context of the block's own.
     """
@@ -65,7 +65,7 @@ def reading_only(folders: Sequence[Path]) -> Iterator[None]:
 
 
 def check_readable(path: str | Path, named: str | Path) -> None:
-    """Refuse what leads out of the folders of `reading_only`, by the name that the user knows.
+    """Refuse a path outside the folders of `reading_only`.
 
     Raises:
         ExperimentError: Also of an address such as https://….
@@ -79,7 +79,7 @@ def check_readable(path: str | Path, named: str | Path) -> None:
 
 
 def check_writable(path: Path) -> None:
-    """Raise before long work what `write_text` would raise after it."""
+    """Refuse a file that cannot be written, before long work."""
     if _descriptor(path) is not None:
         return
     try:
@@ -97,7 +97,7 @@ def check_writable(path: Path) -> None:
 
 
 def _descriptor(path: Path) -> int | None:
-    """Return the number of an open stream, 1 for `/dev/stdout`; None for any other path."""
+    """Return the descriptor of a stream such as `/dev/stdout`; None for other paths."""
     name = _STREAM.fullmatch(str(path))
     if name is None:
         return None
@@ -108,7 +108,7 @@ _STREAM = re.compile(r"/(?:dev|proc/self)/(stdout|stderr|fd/(\d+))")
 
 
 def _mode(path: Path) -> int | None:
-    """Return what a path is; None if there is nothing."""
+    """Return the mode of a path; None if nothing is there."""
     try:
         return path.stat().st_mode
     except FileNotFoundError:
@@ -116,15 +116,16 @@ def _mode(path: Path) -> int | None:
 
 
 def _is_device(mode: int | None) -> bool:
-    """Tell a device or a pipe: written directly, not replaced."""
+    """Tell whether a path is a device or a pipe."""
+    # Devices and pipes are written directly: replacing one would remove it.
     return mode is not None and not stat.S_ISREG(mode) and not stat.S_ISDIR(mode)
 
 
 DRAFT = ".abeval-"
-"""The beginning of the names of drafts; 16 random hexadecimal digits follow."""
+"""Prefix of the names of drafts; 16 random hexadecimal digits follow."""
 
 _UNLINKED = getattr(os, "O_NOFOLLOW", 0)
-"""Refuse to open a link."""
+"""Flag that refuses to open a link."""
 
 
 def _write(path: Path, data: bytes) -> None:
@@ -165,7 +166,7 @@ def _replace(target: Path, data: bytes) -> None:
 
 
 def _locked_draft(target: Path) -> tuple[Path, int]:
-    """Make a file beside the target, with its mode; open and locked."""
+    """Create a draft next to the target, with its mode, open and locked."""
     mode = stat.S_IMODE(target.stat().st_mode) if target.is_file() else None
     while True:
         draft = target.parent / f"{DRAFT}{secrets.token_hex(8)}"
@@ -180,7 +181,7 @@ def _locked_draft(target: Path) -> tuple[Path, int]:
 
 
 def sweep_drafts(folder: Path) -> None:
-    """Remove the drafts that killed runs left in a folder; other files keep their names."""
+    """Remove the drafts that killed runs left in a folder."""
     for draft in folder.glob(DRAFT + "[0-9a-f]" * 16):
         with suppress(OSError):
             descriptor = os.open(draft, os.O_RDONLY | _UNLINKED)
@@ -192,7 +193,7 @@ def sweep_drafts(folder: Path) -> None:
 
 @contextmanager
 def held(file: Path, what: str, seconds: float = 0.0) -> Iterator[None]:
-    """Hold a lock, whose file goes when it is released.
+    """Hold a lock file, and remove it when released.
 
     Nothing is written into the file, no link is followed, and a file with content stays: it is
     somebody else's. The file that a killed run left is taken over. `what` it locks is for messages.
@@ -216,7 +217,7 @@ def held(file: Path, what: str, seconds: float = 0.0) -> Iterator[None]:
 
 
 def _taken(file: Path, what: str, end: float) -> int:
-    """Take the lock by a moment, and return it open."""
+    """Take a lock before a deadline; return its open file."""
     while True:
         descriptor = os.open(file, os.O_RDWR | os.O_CREAT | _UNLINKED, 0o666)
         is_free = take(descriptor)
@@ -230,7 +231,7 @@ def _taken(file: Path, what: str, end: float) -> int:
 
 
 def _explain(path: Path, error: OSError) -> tuple[str, str]:
-    """Say what went wrong, and how to correct it."""
+    """Explain why a file cannot be written, and how to correct it."""
     # Unlike those of Path, these two never fail.
     if os.path.isdir(path):  # noqa: PTH112
         return f"cannot write {path}: it is a folder", "name a file inside it"

@@ -1,4 +1,4 @@
-"""Locks that the system drops with the process that holds them, however it ends.
+"""Lock files by locks that end with the process, however it ends.
 
 They are locks of open files and not the existence or content of a file: those would outlive a
 killed process, and its number may belong to another process later.
@@ -17,7 +17,7 @@ else:
 
 
 def take(descriptor: int) -> bool:
-    """Lock an open file without waiting; False if another process, or another opening, has it.
+    """Lock an open file without waiting; False if it is locked already.
 
     By `flock`, and on Windows by `filelock`, which takes too long to import where it is not needed.
 
@@ -51,8 +51,9 @@ def release(descriptor: int, remove: Callable[[], object] = lambda: None) -> Non
 
 
 def is_still(descriptor: int, path: Path) -> bool:
-    """Tell whether an open file is still the one at its path, which another may have removed."""
+    """Tell whether an open file is still the one at its path."""
     try:
+        # Another run may have removed it, and made a new one of the same name.
         return os.path.samestat(os.fstat(descriptor), path.stat())
     except FileNotFoundError:
         return False

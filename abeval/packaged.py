@@ -1,4 +1,4 @@
-"""Read the tables of words and limits that lie beside modules of the package."""
+"""Read the TOML tables of the package."""
 
 import tomllib
 from pathlib import Path
@@ -6,5 +6,5 @@ from typing import Any
 
 
 def table_beside(module: str, name: str) -> dict[str, Any]:
-    """Return a TOML file beside a module, which is named by its `__file__`."""
+    """Load a TOML file next to a module, given as `__file__`."""
     return tomllib.loads(Path(module).with_name(name).read_text(encoding="utf-8"))

@@ -1,4 +1,4 @@
-"""Collect aggregates from logs, and judge them."""
+"""Analyse logs: collect their aggregates, and judge them."""
 
 from abeval.aggregates.aggregates import Aggregates
 from abeval.aggregates.collect import collect
@@ -12,7 +12,7 @@ from abeval.results.analysis import Result
 
 
 def analyze_logs(experiment: Experiment, inputs: Inputs, engine: Engine | None = None) -> Result:
-    """Judge logs, on an engine that is open and may have read them, or on a new one."""
+    """Analyse the logs of an experiment, on an open engine or on a new one."""
     with opened(experiment, inputs, engine=engine) as run:
         aggregates = collect(run, named_metrics(experiment))
     # The engine has given back its memory: statistics of many items need some of their own.

@@ -8,11 +8,11 @@ from dataclasses import dataclass, field
 Fraction = Callable[[], float | None]
 
 _SOONEST, _LEAST_DONE = 5.0, 0.05
-"""Seconds that a statement has run, and the share of it that is done, before time is estimated."""
+"""Least seconds and share done of a statement before its time is estimated."""
 
 
 def time_left(seconds: float, done: float) -> str:
-    """Say how long the rest takes at the speed so far; nothing while that is a guess.
+    """Write the estimated time left; empty while it would be a guess.
 
     Example:
         >>> time_left(20, 0.4), time_left(400, 0.5), time_left(2, 0.4)
@@ -26,7 +26,7 @@ def time_left(seconds: float, done: float) -> str:
 
 @dataclass
 class Steps:
-    """Receives the name of each step as it begins, and shows it with its progress.
+    """Records the steps of a run, and shows the running one with its progress.
 
     `fraction` returns how much of the running statement is done, None if unknown; `seconds` has
     every step that has ended.
@@ -57,7 +57,7 @@ class Steps:
         self.fraction = fraction
 
     def __rich__(self) -> str:
-        """Show the running step, how much of its running statement is done, and the time left."""
+        """Render the running step, its progress and the time left."""
         done, now = self.fraction(), time.perf_counter()
         name = self.name or "starting"
         since, before = self._statement
@@ -73,7 +73,7 @@ class Steps:
 
 @contextmanager
 def steps(*, profile: bool = False) -> Iterator[Steps]:
-    """Show progress; call what it gives with the name of each step as it begins.
+    """Show progress; call the yielded object with the name of each step.
 
     It shows a spinner if stderr is a terminal; with `profile`, also a table of seconds per step.
     """

@@ -1,4 +1,4 @@
-"""Make temporary folders that a later run removes if their own run was killed."""
+"""Make temporary folders that later runs remove if their run was killed."""
 
 import os
 import secrets
@@ -15,7 +15,7 @@ _LOCK = "lock"
 
 
 class Scratch:
-    """A new folder with a locked file; those of such a name whose process is gone go first."""
+    """A new temporary folder; folders of dead processes are removed first."""
 
     def __init__(self, parent: str | Path | None, prefix: str) -> None:
         parent = Path(tempfile.gettempdir() if parent is None else parent)
@@ -44,7 +44,7 @@ def _locked_folder(parent: Path, prefix: str) -> tuple[Path, int]:
 
 
 def _sweep(parent: Path, prefix: str) -> None:
-    """Remove the folders of dead processes; those of other users stay, as they must."""
+    """Remove the folders of dead processes."""
     for folder in parent.glob(prefix + "[0-9a-f]" * 16):
         with suppress(OSError):
             if not folder.is_symlink():

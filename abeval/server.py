@@ -1,4 +1,4 @@
-"""Answer assistants over the Model Context Protocol (`abeval mcp`): tools that read, none writes.
+"""Serve the Model Context Protocol (`abeval mcp`) with tools that only read.
 
 What names a file goes through `check_readable`: files outside the folders are refused.
 """
@@ -44,7 +44,7 @@ _running = Lock()
 
 
 def serve(folders: Sequence[Path], seconds: float) -> None:
-    """Answer on stdin and stdout until stdin ends; each call has some seconds.
+    """Serve on stdin and stdout until stdin ends, with a time limit per call.
 
     Raises:
         ExperimentError: A folder is none, or the extra `mcp` is not installed.
@@ -58,7 +58,7 @@ def serve(folders: Sequence[Path], seconds: float) -> None:
 
 
 def server_of(folders: Sequence[Path], seconds: float = 120.0) -> "MCPServer[Any]":
-    """Make the server that reads these folders, and ends the queries of a call after some seconds.
+    """Make a server that reads only these folders, with a time limit per call.
 
     Raises:
         ExperimentError: The extra `mcp` is not installed.
@@ -72,11 +72,12 @@ def server_of(folders: Sequence[Path], seconds: float = 120.0) -> "MCPServer[Any
         raise ExperimentError(what, 'pip install "abeval-logs[mcp]"') from error
 
     def answering(tool: Callable[Asked, str]) -> Callable[Asked, str]:
-        """Run a tool alone, on the folders alone; its error is a message."""
+        """Wrap a tool: one call at a time, only these folders, errors as messages."""
 
         @wraps(tool)
         def run(*args: Asked.args, **kwargs: Asked.kwargs) -> str:
             try:
+                # The allowed folders hold for the whole process: calls wait for each other.
                 with _running, reading_only(folders), time_limit(seconds):
                     return tool(*args, **kwargs)
             except Exception as error:
@@ -100,7 +101,7 @@ def server_of(folders: Sequence[Path], seconds: float = 120.0) -> "MCPServer[Any
 
 
 def _refusal(tool: str, error: Exception) -> str:
-    """Say why a tool did not answer; of arguments that it does not take, each and why."""
+    """Write why a call was refused, argument by argument."""
     if not isinstance(error.__cause__, ValidationError):
         return ending(AbevalError(str(error))).message
     wrong = {".".join(map(str, one["loc"])): one["msg"] for one in error.__cause__.errors()}
@@ -182,7 +183,7 @@ class Tools:
         )
 
     def _at(self, file: str) -> Path:
-        """Find a file that is named from one of the folders, or by its whole path."""
+        """Find a file by its path in one of the folders, or by its full path."""
         paths = [folder / file for folder in self._folders]
         path = next((one for one in paths if one.exists()), paths[0])
         check_readable(path, file)
@@ -191,7 +192,7 @@ class Tools:
     def _loaded(
         self, file: str, variant: str = "", unit: str | None = None, metrics: Names | None = None
     ) -> LoadedExperiment:
-        """Load an experiment to run on DuckDB, without network and without a folder to spill to."""
+        """Load an experiment to run on DuckDB alone."""
         path = self._at(file)
         if variant or is_table(path):
             loaded = load_table(path, TableOptions(variant, unit, metrics))
@@ -199,6 +200,7 @@ class Tools:
             loaded = load(path)
         if loaded.sums is not None:
             return loaded
+        # The file could name a cluster, a network address or a folder to write to.
         engine = loaded.experiment.engine.model_dump(
             include={"memory_limit", "threads"}, exclude_none=True
         )
@@ -206,7 +208,7 @@ class Tools:
 
 
 def _explained(result: "Result", name: str) -> dict[str, object]:
-    """Tell of a metric or a check; nothing where neither is called so."""
+    """Explain a metric or a check; empty if there is none of this name."""
     metric = next((one for one in result.metrics if name in (one.name, one.shown)), None)
     if metric is not None:
         rows = [row for row in result.scorecard if row.metric == metric.name and result.trusted]
@@ -223,7 +225,7 @@ def _explained(result: "Result", name: str) -> dict[str, object]:
 
 
 def _cause(experiment: LoadedExperiment, result: "Result", name: str) -> dict[str, object]:
-    """Tell of a cause of a difference between offline and online."""
+    """Explain a cause of a difference between offline and online."""
     if name not in {one.name for one in CAUSES}:
         names = {
             "metrics": [one.name for one in result.metrics],

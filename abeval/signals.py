@@ -1,4 +1,4 @@
-"""Let signals end a run, but wait while a file or folder is made or removed."""
+"""End a run on signals, but not while a file or folder is made or removed."""
 
 import signal
 import sys
@@ -7,18 +7,18 @@ from contextlib import contextmanager
 from typing import ClassVar
 
 _NUMBERS = tuple(getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name))
-"""What schedulers send; Windows has only the first."""
+"""Signals of schedulers; Windows has only the first."""
 
 
 class _Stop:
-    """The signal that came, and how many blocks it has to wait for."""
+    """The received signal, and the number of blocks it waits for."""
 
     number: ClassVar[int | None] = None
     blocks: ClassVar[int] = 0
 
 
 def exit_when_stopped() -> None:
-    """Let the signals of schedulers end the run as an exit does, which removes its files."""
+    """Make the signals of schedulers exit normally, so that files are removed."""
     for number in _NUMBERS:
         # A signal that is ignored, as under nohup, stays so.
         if signal.getsignal(number) is signal.SIG_DFL:
@@ -33,16 +33,14 @@ def ignore_stops() -> None:
 
 
 def exit_code() -> int | None:
-    """Return the exit code of the signal that came; None if none did."""
+    """Return the exit code of the received signal; None without one."""
     return None if _Stop.number is None else 128 + _Stop.number
 
 
 @contextmanager
 def unstopped() -> Iterator[None]:
-    """Run a block to its end before a signal of a scheduler ends the run.
-
-    Between the making of a file and the `try` that removes it, no other code could.
-    """
+    """Delay the signals of schedulers to the end of a block."""
+    # A signal between making a file and the `try` that removes it would leave the file.
     _Stop.blocks += 1
     try:
         yield

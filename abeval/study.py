@@ -1,4 +1,4 @@
-"""Compute all that an experiment and its logs allow, for one page."""
+"""Compute every result that an experiment's logs allow, for one page."""
 
 import hashlib
 import platform
@@ -42,7 +42,7 @@ _LIBRARIES = ("duckdb", "numpy", "scipy", "statsmodels", "pandas")
 
 
 def provenance_of(experiment: Experiment, inputs: Inputs, queries: Iterable[str]) -> Provenance:
-    """Return the experiment as a file, its inputs, the SQL of named queries, the versions."""
+    """Collect the provenance: experiment file, inputs, SQL of queries, versions."""
     frames = set(inputs.get("logs") or {})
     logs = {log: source for log, source in logs_of(experiment).items() if log not in frames}
     files = [
@@ -50,6 +50,7 @@ def provenance_of(experiment: Experiment, inputs: Inputs, queries: Iterable[str]
         for log, source in logs.items()
         for rows in (_rows_of(log, source, experiment.folder),)
         for file in dict.fromkeys(files_of_log(log, source, experiment.folder))
+        # Of a table in a lake the file of its version is hashed, not its data files.
         for path in (version_file(Path(file)),)
         if path.is_file()
     ]
@@ -63,14 +64,14 @@ def provenance_of(experiment: Experiment, inputs: Inputs, queries: Iterable[str]
 
 
 def experiment_text(experiment: Experiment) -> str:
-    """Write the experiment as TOML, with what it includes."""
+    """Write the experiment as TOML, with its includes resolved."""
     hidden = {"folder", "include"}
     entries = experiment.model_dump(exclude_unset=True, exclude_none=True, exclude=hidden)
     return tomlkit.dumps(_plain(entries))
 
 
 def _plain(value: Any) -> Any:  # noqa: ANN401 (a tree of entries)
-    """Return entries as TOML has them: tables, lists, text, numbers, dates."""
+    """Convert entries to types of TOML: tables, lists, text, numbers, dates."""
     if isinstance(value, dict):
         return {str(key): _plain(one) for key, one in value.items() if one is not None}
     if isinstance(value, list | tuple | set | frozenset):
@@ -79,7 +80,7 @@ def _plain(value: Any) -> Any:  # noqa: ANN401 (a tree of entries)
 
 
 def _rows_of(log: str, source: LogSource, folder: Path) -> Mapping[str, int | None]:
-    """Return file of a log → its rows; none of a database."""
+    """Read the number of rows of each file of a log; empty for a database."""
     with suppress(LogError, OSError, ValueError):
         return rows_by_file(log, files_of(log, source, folder))
     return {}
@@ -96,16 +97,16 @@ WIDTHS = (3, 7)
 _REPLAYS, _SEED = 10_000, 0
 
 _DEFAULT = tuple(metric.id for metric in default_metrics(CUTS))
-"""The metrics of a replay that names none."""
+"""The metrics of a replay by default."""
 
 LeftOut = tuple[tuple[str, str], ...]
-"""What was not computed, and why."""
+"""Results that were not computed, and why."""
 
 Made = TypeVar("Made")
 
 
 def study(experiment: Experiment, inputs: Inputs) -> Study:
-    """Compute every result that the experiment and its logs allow; note why others are missing.
+    """Compute every result that the logs allow; note why others are missing.
 
     Raises:
         LogError: The analysis itself cannot read the logs.
@@ -138,7 +139,7 @@ def study(experiment: Experiment, inputs: Inputs) -> Study:
 
 
 def analysed(run: Run, collected: Collected) -> Study:
-    """Compute the analysis, and how much longer it would take to see more."""
+    """Compute the analysis and its power outlook."""
     experiment, metrics = run.experiment, named_metrics(run.experiment)
     growths, none = _tried("growth by day", lambda: growth_by_metric(collected, metrics))
     outlook = power_outlook(Analysis(experiment, metrics, collected.aggregates), growths or {})
@@ -147,7 +148,7 @@ def analysed(run: Run, collected: Collected) -> Study:
 
 
 def _collected(run: Run, metrics: Sequence[Metric]) -> tuple[Collected, LogShape | None]:
-    """Collect aggregates and the columns that models need; None where the log lacks one."""
+    """Collect aggregates, with the columns of models if the log has them."""
     extra = offline_columns(run.experiment)
     try:
         collected = collect_prepared(run, metrics, by_day=True, replays=True, extra=extra)
@@ -157,7 +158,7 @@ def _collected(run: Run, metrics: Sequence[Metric]) -> tuple[Collected, LogShape
 
 
 def _tried(what: str, make: Callable[[], Made]) -> tuple[Made | None, LeftOut]:
-    """Make a result, or say why there is none: the file or its logs lack what it needs."""
+    """Make a result, or return the reason why it cannot be made."""
     try:
         return make(), ()
     except AbevalError as error:
@@ -167,8 +168,9 @@ def _tried(what: str, make: Callable[[], Made]) -> tuple[Made | None, LeftOut]:
 def _models(
     run: Run, shape: LogShape | None
 ) -> tuple[ReplayResult | None, Offline | None, LeftOut]:
-    """Replay models with what an agreement reads, or alone; say why the rest is not known."""
+    """Replay the models, together with what an agreement needs if possible."""
     # With the metrics of a replay and those of an agreement.
+    # One pass over the log serves both: each then keeps its own metrics.
     options = ReplayOptions(metrics=tuple(dict.fromkeys((*_DEFAULT, *OFFLINE))))
     offline, no_agreement = _tried("agreement", lambda: read_offline(run, options, shape))
     if offline is None or offline.replay is None:

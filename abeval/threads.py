@@ -1,4 +1,4 @@
-"""Work on parts of arrays in threads, which run in parallel while numpy computes."""
+"""Run work on parts of arrays in threads."""
 
 import ctypes
 import os
@@ -14,16 +14,18 @@ THREADS = min(4, os.cpu_count() or 1)
 
 
 def in_threads(work: Callable[[Part], Result], parts: Iterable[Part]) -> Iterator[Result]:
-    """Give the result for each part, in order, as soon as it is there."""
+    """Map a function over parts in threads; yield the results in order."""
     listed = list(parts)
     if len(listed) < 2:
         yield from map(work, listed)
         return
+    # numpy releases the interpreter's lock while it computes.
     with ThreadPoolExecutor(THREADS) as pool:
         yield from pool.map(work, listed)
 
 
 def give_back() -> None:
-    """Give the system the memory that threads have freed, of which glibc keeps most."""
+    """Return freed memory to the system."""
+    # glibc keeps most of what threads have freed; other systems have no such call.
     with suppress(AttributeError, OSError, TypeError):
         ctypes.CDLL(None).malloc_trim(0)

@@ -1,3 +1,3 @@
-"""State the version of abeval, in one place."""
+"""Define the version of abeval."""
 
 __version__ = "0.1.0"

@@ -1,15 +1,15 @@
-"""Name what displays or compares a result: `abeval` registers it here, nothing is imported yet."""
+"""Register the functions that display a result, by name, without importing them."""
 
 from collections.abc import Callable
 from importlib import import_module
 from typing import Any
 
 VIEWS: dict[str, str] = {}
-"""Name of a view → module and name of the function that makes it, joined by a colon."""
+"""Name of a view → `module:function` that makes it."""
 
 
 def view(name: str) -> Callable[..., Any]:
-    """Return the function that makes a view, by its name or as `module:function`."""
+    """Return the function of a view, by its name or as `module:function`."""
     module, _, function = VIEWS.get(name, name).partition(":")
     made: Callable[..., Any] = getattr(import_module(module), function)
     return made

@@ -1,4 +1,4 @@
-"""Open the Python API: an experiment from a file or from Python, and all it can be asked."""
+"""Offer the Python API: load or define an experiment, and ask it."""
 
 from abeval.api.entry import analyze, analyze_sums, define, load
 from abeval.api.loaded import LoadedExperiment

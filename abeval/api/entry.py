@@ -1,4 +1,4 @@
-"""Make a `LoadedExperiment` of a file, a frame, sums or Python entries, or ask one at once."""
+"""Make a `LoadedExperiment` of a file, a frame, sums or Python entries."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def load_table(table: object, options: "TableOptions") -> LoadedExperiment:
-    """Make the experiment of a file or frame: of units, or of counts."""
+    """Make the experiment of a table of units or of counts."""
     from abeval.table.read import read_table
     from abeval.table.sums import counts_of_table, name_of, sums_experiment
 
@@ -31,6 +31,7 @@ def load_table(table: object, options: "TableOptions") -> LoadedExperiment:
             "`abeval init` find them; counts are variant, n, successes (docs/data.md)",
         )
     experiment, engine = read_table(table, options)
+    # The engine that read the table goes on, unless the entries ask for another one.
     if experiment.engine == EngineOptions():
         return LoadedExperiment(experiment, engine, is_table=True)
     engine.close()
@@ -38,7 +39,7 @@ def load_table(table: object, options: "TableOptions") -> LoadedExperiment:
 
 
 def load_sums(sums: object, options: "TableOptions", unit: str) -> LoadedExperiment:
-    """Make the experiment of a file or frame of sums, or of counts of these units."""
+    """Make the experiment of a table of sums, or of counts of these units."""
     from abeval.drafts.counts import Named
     from abeval.table.sums import read_sums, sums_experiment
 
@@ -122,6 +123,7 @@ def analyze(
     options = TableOptions(*columns, control, weights, missing, entries=entries, read=read or {})
     if connection is not None:
         table = table_of(connection, str(table))
+    # A frequent mistake: the file of an experiment in place of a table.
     if isinstance(table, str | Path) and Path(table).suffix.lower() == ".toml":
         hint = f"analyse it with abeval.load({str(table)!r}).analyze()"
         raise ExperimentError(f"{table} is an experiment file, not a table", hint)
@@ -131,8 +133,9 @@ def analyze(
 
 
 def _with_index(table: Any, names: Sequence[str | None]) -> object:  # noqa: ANN401 (any frame)
-    """Make columns of the levels of a pandas index that are named."""
+    """Turn named levels of a pandas index into columns."""
     levels = getattr(getattr(table, "index", None), "names", None) or ()
+    # Duck-typed: pandas is not imported for other frames.
     named = [name for name in levels if name is not None and name in names]
     return table.reset_index(named) if named else table
 
@@ -145,7 +148,9 @@ def analyze_sums(
     weights: Mapping[str, float] | None = None,
     **entries: Any,  # noqa: ANN401
 ) -> "Result":
-    """Analyse sums by metric, variant and day, without an experiment file; every metric is a goal.
+    """Analyse sums by metric, variant and day, without an experiment file.
+
+    Every metric is a goal.
 
     Args:
         sums: As for `LoadedExperiment.from_sums`, without a default.

@@ -1,4 +1,4 @@
-"""Ask an experiment: most methods hand a `Run` (`logs/run.py`) to the room that answers."""
+"""Ask an experiment; most methods hand a `Run` to the room that answers."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -69,6 +69,7 @@ class LoadedExperiment:
             self.engine.close()
         # What it includes stands in the entries already.
         own = self.experiment.model_dump(exclude_unset=True, exclude={"folder", "include"})
+        # Validated as a whole: a new entry may contradict an old one.
         parsed = parse_experiment({**own, **entries}, self.experiment.folder)
         return LoadedExperiment(parsed, sums=self.sums, is_table=self.is_table)
 
@@ -81,7 +82,7 @@ class LoadedExperiment:
         return self.sums
 
     def analyze(self, *, connect: str | None = None, **inputs: Unpack[Inputs]) -> "Result":
-        """Aggregate the logs, and judge.
+        """Analyse the experiment: aggregate its logs, and judge them.
 
         Args:
             connect: URI of a warehouse where `logs.*.table` are: one statement sums there, and only
@@ -120,7 +121,7 @@ class LoadedExperiment:
         return analyze_lists(self.experiment, inputs)
 
     def study(self, **inputs: Unpack[Inputs]) -> "Study":
-        """Compute analysis, effects over time, A/A replays and replay, as far as the logs allow.
+        """Compute every result that the logs allow: analysis, time, A/A, replay.
 
         Raises `LogError` as `analyze`; what only other parts need is in `left_out` instead.
         """
@@ -176,7 +177,7 @@ class LoadedExperiment:
         metrics: Sequence[str] | None = None,
         **inputs: Unpack[Inputs],
     ) -> "Plans":
-        """Plan by its own logs what the experiment can see, or how long it needs.
+        """Plan the detectable effect, or the days needed, from the experiment's logs.
 
         Args:
             mde: Relative effect to find, such as 0.01; days and units follow. Of interleaved lists
@@ -211,6 +212,7 @@ class LoadedExperiment:
         if not metrics:
             chosen = [m for m in chosen if m.role != "diagnostic"]
         with opened(self.experiment, inputs) as run:
+            # Sums by day show how fast units grow, without which days cannot be planned.
             collected = collect_prepared(run, chosen, by_bucket=True, by_day=True, units_read=False)
             growths = growth_by_metric(collected, chosen)
         analysis = Analysis(self.experiment, chosen, collected.aggregates)
@@ -225,7 +227,7 @@ class LoadedExperiment:
         by: Sequence["By"] = (),
         **inputs: Unpack[Inputs],
     ) -> "TimeResult":
-        """Estimate effects by window, their stability, and what daily looks would have said.
+        """Estimate effects by window, their stability, and the result of daily looks.
 
         Args:
             metrics: Some of the metrics; without, all of the scorecard.
@@ -268,6 +270,7 @@ class LoadedExperiment:
 
             return check(*of_experiment(self.experiment, named_metrics(self.experiment), sums))
         metrics = checked_metrics(self.experiment)
+        # A check has no scorecard whose tests could be replayed.
         with opened(without_replays(self.experiment), inputs) as run:
             aggregates = collect(run, metrics)
             run.step("checks")
@@ -281,7 +284,7 @@ class LoadedExperiment:
         metrics: Sequence[str] | None = None,
         **inputs: Unpack[Inputs],
     ) -> "AAResult":
-        """Replay A/A tests on the experiment's own logs: does each metric's test keep its level?
+        """Replay A/A tests on the logs: does each metric's test keep its level?
 
         Raises:
             ExperimentError: A metric is unknown, or `runs` is less than 1.
@@ -293,6 +296,7 @@ class LoadedExperiment:
         bounds.check_seed(seed)
         chosen = named_metrics(self.experiment, metrics)
         with opened(self.experiment, inputs) as run:
+            # Metrics without replays are named as refused, with the reason.
             replayed = [metric for metric in chosen if metric.source.no_replays is None]
             aggregates = collect_prepared(run, replayed, replays=True, units_read=False).aggregates
             run.step("replays")
@@ -320,6 +324,7 @@ class LoadedExperiment:
             rule = (
                 other.experiment.assignment_rule if isinstance(other, LoadedExperiment) else other
             )
+            # A Series is told by its method: pandas is not imported for the check.
             if not isinstance(other, LoadedExperiment) and not hasattr(other, "to_frame"):
                 what = f"others: {name!r} is neither an experiment nor the variants of units"
                 raise ExperimentError(what, "load it, or give a Series of variants by unit id")
@@ -344,7 +349,7 @@ class LoadedExperiment:
         min_ess: float = 100.0,
         **inputs: Unpack[Inputs],
     ) -> "OffPolicyResult":
-        """Estimate what a policy would have had on the traffic of a variant with propensities.
+        """Estimate the clicks or reward of a policy from a variant with propensities.
 
         The policy is given as one of `to`, `probability` and `policy`.
 
@@ -368,6 +373,7 @@ class LoadedExperiment:
 
         choice = PolicyChoice(to, probability, policy)
         options = OffPolicyOptions(tuple(clip), tuple(switch), tuple(shrink), min_ess=min_ess)
+        # The file of a policy is among those that the run may read.
         reads = []
         if isinstance(policy, str | Path):
             reads = [str(real(self.experiment.folder / policy))]
@@ -396,7 +402,7 @@ class LoadedExperiment:
         metrics: Sequence[str] | None = None,
         **inputs: Unpack[Inputs],
     ) -> "Agreement":
-        """Set the models' offline differences beside the effects online, and check why they differ.
+        """Compare offline differences with online effects, and check why they differ.
 
         Runs `analyze` and `replay`, and reads a few facts of the logs.
 
@@ -418,6 +424,7 @@ class LoadedExperiment:
         from abeval.pipeline import judged
 
         options = ReplayOptions(k=k, metrics=OFFLINE if metrics is None else metrics)
+        # Columns of models are read in the same pass as those of metrics.
         extra = offline_columns(self.experiment)
         with opened(self.experiment, inputs) as run:
             metrics_read = named_metrics(self.experiment)

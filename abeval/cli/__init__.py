@@ -1,1 +1,1 @@
-"""Run the command line: a thin twin of the Python API."""
+"""Run the command line, a thin layer over the Python API."""

@@ -1,4 +1,4 @@
-"""Answer `abeval analyze` and `report`: of an experiment file, a table of units, or results."""
+"""Run `abeval analyze` and `abeval report`."""
 
 from collections.abc import Mapping, Sequence
 from functools import partial
@@ -65,6 +65,7 @@ def _load(file: Path | None, flags: dict[str, Any]) -> "LoadedExperiment":
     names = [one.parameter.name for one, _ in used]
     if file is None:
         loaded = _of_sums(flags["sums"], columns, names)
+    # A table is told by `--variant`, or by the name of its file.
     elif "variant" in columns or is_table(file):
         from abeval.api.entry import load_table
         from abeval.table.columns import TableOptions
@@ -78,6 +79,7 @@ def _load(file: Path | None, flags: dict[str, Any]) -> "LoadedExperiment":
     if "control" not in columns and not loaded.experiment.questions:
         from abeval.drafts.guess import names_control
 
+        # Only tables: an experiment file names its control.
         control = loaded.experiment.control
         if not names_control(control):
             typer.echo(
@@ -87,7 +89,7 @@ def _load(file: Path | None, flags: dict[str, Any]) -> "LoadedExperiment":
 
 
 def _of_sums(sums: Path | None, columns: dict[str, Any], names: list[str]) -> "LoadedExperiment":
-    """Return the experiment that a table of sums is of."""
+    """Load the experiment of a table of sums."""
     from abeval.api.entry import load_sums
     from abeval.table.columns import TableOptions
 
@@ -95,6 +97,7 @@ def _of_sums(sums: Path | None, columns: dict[str, Any], names: list[str]) -> "L
         raise ExperimentError("nothing to analyse", "name an experiment file, a table, or --sums")
     if others := [name for name in names if name not in ("control", "unit", "weights")]:
         raise ExperimentError(f"--{others[0]} is for a table", "sums name their own columns")
+    # Sums have no column of units: the option names what was counted.
     unit = columns.pop("unit", "")
     return load_sums(sums, TableOptions(**columns), unit)
 
@@ -109,6 +112,7 @@ on_table_or_file = partial(
 
 
 def _check_report(file: Path) -> None:
+    # JSON and Markdown replace any file, as --json does; a page replaces only a page.
     if file.suffix.lower() not in (".json", ".md"):
         options.check_page(file)
 
@@ -185,6 +189,7 @@ def analyze(
     from abeval.progress import steps
     from abeval.report.terminal import print_result
 
+    # Options that other results do not have are refused, not ignored.
     of_analysis: dict[str, object] = {"csv": csv, "sums": sums, "connect": connect, "brief": brief}
     if checks or pairs is not None:
         of_analysis |= {"report": report, "profile": profile, "format": format != "text"}
@@ -219,6 +224,7 @@ def analyze(
             result = loaded.analyze(step=step, connect=connect)
         elif sums is not None and loaded.sums is None:
             result = loaded.from_sums(sums)
+        # A report of logs has all that they allow, which takes longer than the analysis.
         elif report and loaded.sums is None and not loaded.is_table:
             study = loaded.study(step=step)
             result = cast("Result", study.analysis)
@@ -245,13 +251,13 @@ def analyze(
 
 
 def _refuse(asked: str, options: Mapping[str, object]) -> None:
-    """Refuse options that are set and have no meaning for what is asked."""
+    """Refuse options that have no meaning for the requested result."""
     if others := [name for name, value in options.items() if value]:
         raise ExperimentError(f"{asked} has no --{others[0]}", "leave it out")
 
 
 def _pass(verdicts: "Sequence[Verdict]", gate: bool) -> None:
-    """End with the exit code of the worst decision, where it is a gate."""
+    """Exit with the code of the worst decision, if `--gate` is given."""
     if gate:
         raise typer.Exit(max((_EXIT_CODES[one.decision] for one in verdicts), default=0))
 
@@ -263,7 +269,7 @@ def _as_study(result: "Result | Study") -> "Study":
 
 
 def _write_report(file: Path, result: "Study | InterleavingResult") -> None:
-    """Write a page, or by the name of the file Markdown or JSON."""
+    """Write a page, Markdown or JSON, by the ending of the file's name."""
     from abeval.files import write_text
 
     match file.suffix.lower():
@@ -318,7 +324,7 @@ def report(
 
 
 def _read(files: list[Path]) -> "PageRecord":
-    """Read results: of one experiment, or one with its own page."""
+    """Read results of one experiment, or one result that has a page of its own."""
     from abeval.results.history import HISTORY_SCHEMA_VERSION, HistoryReport
     from abeval.results.interleaving import InterleavingResult
     from abeval.results.off_policy import OffPolicyResult

@@ -1,4 +1,4 @@
-"""Answer `abeval tools assign`: ids to variants, by hash."""
+"""Run `abeval tools assign`: assign ids to variants by hash."""
 
 import json
 from dataclasses import asdict
@@ -85,6 +85,7 @@ def assign(
     elif sql is not None:
         typer.echo(_sql(plan, sql))
     elif ids is not None and slots is not None:
+        # Switchbacks alternate two variants: other splits have no schedule.
         if period is None or len({*split.weights.values()}) != 1 or len(split.weights) != 2:
             hint = "such as --period 2026-09-14 2026-09-28 --variants a=0.5,b=0.5"
             raise ExperimentError("slots need a period, and two variants of one weight", hint)
@@ -158,7 +159,7 @@ def _assign_slots(
 
 
 def _read_ids(file: Path, column: str | None) -> tuple[list[str], str]:
-    """Read the ids as text, so that leading zeros stay, and the name of their column."""
+    """Read the ids as text, and the name of their column."""
     import csv
 
     from abeval.experiment.problems import suggestion
@@ -169,6 +170,7 @@ def _read_ids(file: Path, column: str | None) -> tuple[list[str], str]:
             raise LogError(f"{file} is a device", "give a CSV file, or a pipe")
         with file.open(newline="", encoding="utf-8-sig") as lines:
             reader = csv.reader(lines)
+            # Text keeps leading zeros. Line numbers are for messages: a cell may span lines.
             rows = [(reader.line_num, row) for row in reader if row]
     except (OSError, UnicodeDecodeError, csv.Error) as error:
         reason = error.strerror if isinstance(error, OSError) else error

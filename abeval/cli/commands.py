@@ -1,4 +1,4 @@
-"""Answer the commands that are twins of a method of `LoadedExperiment`, as rows of options.
+"""Define the commands that call a method of `LoadedExperiment`, by their options.
 
 The lines below `Examples:` end the help of a command; a test runs them.
 """
@@ -38,7 +38,7 @@ def _fraction(text: str | None) -> float | None:
 
 
 def _others(options: list[str] | None) -> "dict[str, LoadedExperiment | pd.Series[str]]":
-    """Read `NAME=FILE` each: an experiment file, or a table of units and variants."""
+    """Read `NAME=FILE` pairs: experiment files, or tables of units and variants."""
     from abeval.api import load
     from abeval.assignment.plan import read_assignment
 
@@ -48,9 +48,10 @@ def _others(options: list[str] | None) -> "dict[str, LoadedExperiment | pd.Serie
 
 
 def _path(file: Path | None) -> Path | None:
-    """Make a path absolute: on the command line it starts from the working directory."""
+    """Make a path absolute."""
     from abeval.files import real
 
+    # The API would read it from the experiment's folder, the command line from the current one.
     return None if file is None else real(file)
 
 
@@ -62,7 +63,7 @@ def _cutoffs(text: str) -> list[int]:
 
 
 def _all_cutoffs(texts: list[str] | None) -> list[int | str]:
-    """Read `1,5,10`, and `NAME: EXPRESSION` as it is."""
+    """Read cut-offs such as `1,5,10`; keep `NAME: EXPRESSION` as it is."""
     read: list[int | str] = []
     for text in texts or ["1,5,10"]:
         read += [text] if ":" in text else _cutoffs(text)
@@ -70,10 +71,11 @@ def _all_cutoffs(texts: list[str] | None) -> list[int | str]:
 
 
 def _parts(texts: list[str] | None) -> dict[str, str] | None:
-    """Read `NAME: EXPRESSION` each."""
+    """Read `NAME: EXPRESSION` pairs."""
     parts = {}
     for text in texts or ():
         name, colon, expression = (part.strip() for part in text.partition(":"))
+        # `a::int = 1` is a cast without a name, not a part called `a`.
         if not colon or not name or not expression or expression.startswith(":"):
             what = f"--where: {text!r} is not NAME: EXPRESSION"
             raise ExperimentError(what, 'such as --where "random: is_random = 1"')

@@ -1,4 +1,4 @@
-"""Answer `abeval history`: what past experiments say together."""
+"""Run `abeval history`: add results to a history, and report on it."""
 
 from pathlib import Path
 from typing import Annotated

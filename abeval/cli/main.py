@@ -1,4 +1,4 @@
-"""Run the command line: a thin twin of the Python API.
+"""Run the command line, a thin layer over the Python API.
 
 Results go to stdout, messages to stderr. Exit codes: 0 done; 1 a fault of abeval, or of the
 machine; 2 a mistake in the input; 130 interrupted, 143 and 129 stopped by SIGTERM and SIGHUP; with
@@ -34,7 +34,7 @@ def _group(name: str, text: str, **own: Any) -> typer.Typer:  # noqa: ANN401 (ty
 
 
 def _add(group: typer.Typer, panel: str | None, *commands: Command) -> None:
-    """Add commands to a group, with the examples of their docstrings at the end of their help."""
+    """Add commands to a group; examples stand at the end of their help."""
     for command in commands:
         text, _, examples = inspect.cleandoc(command.__doc__ or "").partition("Examples:\n")
         epilog = "\n\n".join(("Examples:", *examples.splitlines()))
@@ -79,7 +79,7 @@ def _options(
 
 
 def main() -> None:
-    """Run the command line; a mistake in the input is one message and exit code 2."""
+    """Run the command line."""
     for stream in (sys.stdout, sys.stderr):
         # A terminal without Greek letters still shows the rest.
         if isinstance(stream, TextIOWrapper):

@@ -1,4 +1,4 @@
-"""Share what all commands need: options, guarded files, output, and how errors end a run."""
+"""Make options, protect input files, show results, and exit on errors."""
 
 import inspect
 import os
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 def guarded(work: Callable[[], Any]) -> None:
-    """Run the command line; whatever ends it is one message on stderr, and an exit code."""
+    """Run a function and exit; an error is one message on stderr and an exit code."""
     is_closed = sys.stdout is None
     for name in ("stdout", "stderr"):
         if getattr(sys, name) is None:
@@ -62,7 +62,7 @@ def guarded(work: Callable[[], Any]) -> None:
 
 
 def _of_usage(error: Exception) -> Exception:
-    """Return what is wrong with the words of a command as an error of the input."""
+    """Translate a usage error of Typer into an error of the input."""
     if (say := getattr(error, "format_message", None)) is None:
         return error
     if not (what := say()):
@@ -73,27 +73,28 @@ def _of_usage(error: Exception) -> Exception:
 
 
 def _close_stdout() -> None:
-    """Flush stdout, or replace it: Python would flush it again and say that it cannot."""
+    """Flush stdout, or replace it by the null device."""
     try:
         sys.stdout.flush()
     except OSError:
         with suppress(OSError):
+            # Python flushes stdout again as it exits, and would print that it cannot.
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 _INTERRUPTED = 130
 
 _STDOUT = Path("-")
-"""What `--json` names for standard output, on which then nothing else is written."""
+"""The file name that means standard output, where then only the JSON goes."""
 
 PIPE = 112
-"""Columns of a table that goes to a file or another program."""
+"""Width of tables that go to a file or another program."""
 
 Command = Callable[..., None]
 
 
 class Reads(NamedTuple):
-    """Mark an option or argument that names files to read, also the logs of an experiment file.
+    """Mark an option or argument as files to read, and the logs that they name.
 
     Messages call it `name` where it has no flag.
     """
@@ -103,7 +104,7 @@ class Reads(NamedTuple):
     is_experiment: Callable[[Path], bool] = lambda _: False
 
     def reads(self, name: str, value: object) -> "Iterator[Read]":
-        """Give what is read by a value of the option."""
+        """List the files that a value of the option reads."""
         from abeval.experiment.load import load_experiment
         from abeval.logs.outputs import matched, reads_of
 
@@ -116,7 +117,7 @@ class Reads(NamedTuple):
 
 
 class Writes(NamedTuple):
-    """Mark an option or argument that names a file to write.
+    """Mark an option or argument as a file to write.
 
     `check` raises what else writing the file would raise.
     """
@@ -126,7 +127,7 @@ class Writes(NamedTuple):
 
 
 def marks_of(command: Command) -> Mapping[str, tuple[str, Reads | Writes]]:
-    """Return the parameters of a command that name files: what messages call each, its mark."""
+    """Find the parameters that name files: their flag in messages and their mark."""
     marks = {}
     for name, parameter in inspect.signature(command).parameters.items():
         noted = getattr(parameter.annotation, "__metadata__", ())
@@ -137,12 +138,13 @@ def marks_of(command: Command) -> Mapping[str, tuple[str, Reads | Writes]]:
 
 
 def protected(command: Command) -> Command:
-    """Refuse, before a log is read, to replace what a command reads; add `--debug`, `--time-limit`.
+    """Make a command refuse to replace its inputs; add `--debug`, `--time-limit`.
 
-    `guarded` looks for the former among the arguments. Some commands limit time by themselves.
+    `exit_on_error` looks for `--debug` among the arguments.
     """
     marks = marks_of(command)
     own = inspect.signature(command).parameters
+    # Some commands have a time limit of their own.
     added = [_DEBUG, *([] if "time_limit" in own else [_TIME_LIMIT])]
 
     def run_limited(**values: Any) -> None:  # noqa: ANN401 (typer's values)
@@ -159,6 +161,7 @@ def protected(command: Command) -> Command:
             from abeval.files import check_writable
             from abeval.logs.outputs import check_apart
 
+            # All checks are made before a log is read: a long run must not fail at its end.
             for _, _, file in written:
                 check_writable(file)
             reads = [(name, mark, v) for name, mark, v in named if isinstance(mark, Reads)]
@@ -185,7 +188,7 @@ def protected(command: Command) -> Command:
 
 
 def _limit(seconds: float | None) -> AbstractContextManager[None]:
-    """Limit the time of queries, where seconds are given."""
+    """Limit the time of queries; None sets no limit."""
     if seconds is None:
         return nullcontext()
     from abeval.engines.duckdb_connection import time_limit
@@ -194,7 +197,7 @@ def _limit(seconds: float | None) -> AbstractContextManager[None]:
 
 
 def _shown(run: Command, command: Command, parameters: Sequence[inspect.Parameter]) -> Command:
-    """Give a function the name and help of a command, and parameters for typer."""
+    """Give a function the name, help and parameters of a command, for Typer."""
     run.__name__, run.__doc__ = command.__name__, command.__doc__
     run.__annotations__ = {p.name: p.annotation for p in parameters}
     run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]  # typer reads it
@@ -202,26 +205,27 @@ def _shown(run: Command, command: Command, parameters: Sequence[inspect.Paramete
 
 
 def place(text: str) -> Path:
-    """Return a path that a command writes to; an empty one would mean the working directory."""
+    """Parse the path of an output; refuse an empty one."""
     if not text:
+        # `Path("")` would be the working directory.
         raise typer.BadParameter("the name is empty; `.` is the working directory")
     return Path(text)
 
 
 def output_file(flag: str, text: str) -> Any:  # noqa: ANN401 (typer's own type is Any)
-    """Make a flag for a file to write, with its help."""
+    """Make an option that names a file to write."""
     return typer.Option(flag, help=text, metavar="FILE", parser=place)
 
 
 def check_page(file: Path) -> None:
-    """Fail before long work if the report could not be written."""
+    """Refuse a report file that could not be written, before long work."""
     from abeval.report import check_page
 
     check_page(file)
 
 
 def pairs_of(flag: str, texts: Iterable[str], form: str, example: str) -> dict[str, str]:
-    """Read `NAME=VALUE` each, as `form` calls it."""
+    """Parse `NAME=VALUE` pairs; `form` and `example` are for messages."""
     pairs: dict[str, str] = {}
     for text in texts:
         name, _, value = text.partition("=")
@@ -234,7 +238,7 @@ def pairs_of(flag: str, texts: Iterable[str], form: str, example: str) -> dict[s
 
 
 def weights_of(text: str, flag: str = "--weights") -> dict[str, float]:
-    """Read `control=0.5,treatment=0.5` as weights."""
+    """Parse weights such as `control=0.5,treatment=0.5`."""
     pairs = pairs_of(flag, text.split(","), "NAME=WEIGHT", "control=0.5,treatment=0.5")
     try:
         return {name: float(weight) for name, weight in pairs.items()}
@@ -243,7 +247,7 @@ def weights_of(text: str, flag: str = "--weights") -> dict[str, float]:
 
 
 def is_toml(file: Path) -> bool:
-    """Tell an experiment file by its name."""
+    """Tell whether a file is an experiment file, by its name."""
     return file.suffix.lower() == ".toml"
 
 
@@ -266,7 +270,7 @@ Whole = Annotated[
 
 
 class Flag(NamedTuple):
-    """An option of a command, and the keyword of the API's method that gets its value, if any."""
+    """An option of a command, and the keyword argument that gets its value."""
 
     parameter: inspect.Parameter
     keyword: str = ""
@@ -277,8 +281,9 @@ READ = "How the file is read: table=, sheet=, encoding=, delimiter=, decimal=, f
 
 
 def reading(texts: Sequence[str] | None) -> dict[str, str]:
-    """Read `KEY=VALUE` each, how a file is read; a tab is typed as backslash and t."""
+    """Parse the `KEY=VALUE` pairs of `--read`."""
     read = pairs_of("--read", texts or (), "KEY=VALUE", "encoding=cp1251")
+    # A shell cannot easily pass a tab: it is typed as backslash and t.
     return {key: value.replace("\\t", "\t") for key, value in read.items()}
 
 
@@ -297,10 +302,10 @@ def flag(
     marks: Sequence[Reads | Writes] = (),
     **shown: Any,  # noqa: ANN401 (typer's settings)
 ) -> Flag:
-    """Make an option of a command, whose value goes to the API as `to`, or by its own name.
+    """Make an option whose value goes to the keyword `to`, or to its own name.
 
-    `kind` is the type of the value, `spellings` are used in place of `--name`, `read` makes the
-    API's value of what was typed, and `shown` is as `typer.Option` takes it.
+    `kind` is the type of the value, `spellings` replace `--name`, `read` turns what was typed into
+    the value of the API, and `settings` go to `typer.Option`.
     """
     option = typer.Option(*spellings, help=text, **shown)
     own = kind if default is not None else kind | None
@@ -333,10 +338,10 @@ def twin(
     widened_by: str = "",
     beside: Callable[..., object] | None = None,
 ) -> Command:
-    """Make the command that calls a method of a loaded experiment, and shows its result.
+    """Make a command that calls a method of a loaded experiment and shows the result.
 
-    The option `widened_by` asks for all columns, as `--all` does; `beside` makes what the page
-    shows beside the result.
+    The option `widened_by` shows all columns, as `--all` does; `make_extra` makes a second result
+    for the page.
     """
 
     def run(loaded: "LoadedExperiment", **values: Any) -> None:  # noqa: ANN401 (typer's values)
@@ -347,8 +352,10 @@ def twin(
         page = values.get("report")
         with steps() as step:
             result = getattr(loaded, method)(**own, step=step)
+            # Only the page shows it, and it takes time of its own.
             more = [beside(loaded, **own, step=step)] if beside and page else []
         whole = values.get("whole", False) or bool(values.get(widened_by))
+        # Results that carry the questions print the warning themselves.
         if (asked := loaded.experiment.questions) and not getattr(result, "questions", ()):
             typer.echo(f"DRAFT: {codes.open_questions(asked)}", err=True)
         show(result, values["json_file"], page, *more, whole=whole)
@@ -387,9 +394,9 @@ def on_engine(
     *,
     is_needed: bool = True,
 ) -> Command:
-    """Make a command on a loaded experiment one on its file, with the flags of the engine.
+    """Turn a command on a loaded experiment into one on its file; add engine flags.
 
-    `load` gets the argument and all values, of which it takes those of `flags` out.
+    `load` gets the file and all values; it removes those of `flags` from them.
     """
 
     def run(
@@ -397,6 +404,7 @@ def on_engine(
         **values: Any,  # noqa: ANN401 (typer's values)
     ) -> None:
         entered = {option.keyword: values.pop(option.keyword) for option in _ENGINE}
+        # A flag that is not given leaves the entry of the file.
         engine = {name: value for name, value in entered.items() if value is not None}
         command(engine_of(load(experiment, values), engine), **values)
 
@@ -417,7 +425,7 @@ def on_engine(
 
 
 def engine_of(loaded: "LoadedExperiment", flags: Mapping[str, object]) -> "LoadedExperiment":
-    """Return the experiment with the engine's flags in place of its entries."""
+    """Return the experiment with entries of `[engine]` replaced by flags."""
     if not flags:
         return loaded
     entries = {"name" if k == "engine" else k: v for k, v in flags.items()}
@@ -426,7 +434,7 @@ def engine_of(loaded: "LoadedExperiment", flags: Mapping[str, object]) -> "Loade
 
 
 def write_json(file: Path | None, result: "Record") -> None:
-    """Write a result as JSON, if a file is named."""
+    """Write a result as JSON, if a file is given."""
     from abeval.files import write_text
 
     if file is not None:
@@ -434,11 +442,12 @@ def write_json(file: Path | None, result: "Record") -> None:
 
 
 def console() -> "Console":
-    """Return standard output as Rich writes it; a pipe has no width of its own."""
+    """Make a console on standard output."""
     from rich.console import Console
 
     console = Console()
     is_open = console.is_terminal or os.environ.get("COLUMNS", "").isdigit()
+    # A pipe has no width, and Rich would take 80 columns.
     return console if is_open else Console(width=PIPE)
 
 
@@ -449,14 +458,12 @@ def show(
     *beside: object,
     whole: bool = False,
 ) -> None:
-    """Write a result as JSON and as a page, where files are named, and print its tables.
-
-    On stderr stands what the reader must know beside them.
-    """
+    """Write a result as JSON and page if files are given, and print its tables."""
     from abeval.report.terminal import print_brief
 
     write_json(json_file, result)
     if page is not None:
         result.report(page, *beside)
+    # Notes go to stderr: stdout has the tables alone, for other programs.
     for note in print_brief(result, console(), whole):
         typer.echo(note, err=True)

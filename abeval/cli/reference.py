@@ -1,4 +1,4 @@
-"""Answer `abeval init`, `mcp`, and `abeval tools metrics`, `schema`, `sql` and `simulate`."""
+"""Run `abeval init`, `mcp` and the tools `metrics`, `schema`, `sql`, `simulate`."""
 
 import json
 import tomllib
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def _print_table(columns: "Mapping[str, Kind]", rows: Iterable[tuple[str, ...]]) -> "Console":
-    """Print a table, and return the screen for more."""
+    """Print a table; return the console for more output."""
     from abeval.report.tables import TextTable
     from abeval.report.terminal import text_table
 
@@ -134,6 +134,7 @@ def _write_metric(file: Path, metric: str, dialect: str, uri: str | None) -> str
     from abeval.table.metric_sql import metric_statements
     from abeval.table.warehouse import value_statement
 
+    # DuckDB reads the log files themselves; other dialects get statements over tables.
     if dialect == "duckdb" and uri is None:
         return metric_statements(_load_experiment(file), [metric])[metric]
     with _open_warehouse(dialect, uri) as known:
@@ -141,7 +142,7 @@ def _write_metric(file: Path, metric: str, dialect: str, uri: str | None) -> str
 
 
 def _write_database(file: Path, database: Path) -> None:
-    """Write the views of an experiment's logs to a new DuckDB file."""
+    """Write the views over an experiment's logs to a new DuckDB file."""
     from tempfile import TemporaryDirectory
 
     from abeval.engines.duckdb_connection import open_database
@@ -153,6 +154,7 @@ def _write_database(file: Path, database: Path) -> None:
     statements = view_statements(experiment, is_absolute=True)
     there = [files_there("", log, experiment.folder) for log in experiment.logs.named.values()]
     files = [name for found in there if found for name in (*found.read, *found.empty)]
+    # DuckDB writes a draft first: a failed run must not leave half a database.
     with TemporaryDirectory() as folder:
         draft = Path(folder) / "views.duckdb"
         with open_database(str(draft), files=files) as connection:
@@ -163,7 +165,7 @@ def _write_database(file: Path, database: Path) -> None:
 
 @contextmanager
 def _open_warehouse(dialect: str, uri: str | None) -> "Iterator[tuple[Any, ...]]":
-    """Give the dialect of a warehouse, and what tells its tables' types."""
+    """Open a warehouse; yield its dialect and what describes its tables."""
     from abeval.table.connection import connect
 
     if uri is None:

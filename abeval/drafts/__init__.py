@@ -1,1 +1,1 @@
-"""Draft an experiment file for a table: what its columns are likely to be, and how sure."""
+"""Draft an experiment file: guess what the columns of files are, and how surely."""

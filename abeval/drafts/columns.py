@@ -1,4 +1,4 @@
-"""Measure what a table's columns hold: types, ranges, and how often a value comes again."""
+"""Measure the columns of a table: types, ranges, values and their counts."""
 
 import json
 from collections import Counter
@@ -12,7 +12,7 @@ from abeval.engines.sql import Engine, literal, quoted, row_count
 Kind = Literal["boolean", "integer", "real", "time", "text", "other"]
 
 FEW = 20
-"""Columns of at most this many values have them listed."""
+"""Most values of a column that are listed."""
 
 _KINDS: Mapping[Kind, tuple[str, ...]] = {
     "boolean": ("BOOLEAN",),
@@ -20,12 +20,12 @@ _KINDS: Mapping[Kind, tuple[str, ...]] = {
     "text": ("VARCHAR", "UUID", "ENUM"),
     "real": ("DOUBLE", "FLOAT", "DECIMAL"),
 }
-"""Kind → how the names of its types begin."""
+"""Kind → prefixes of the names of its types."""
 
 _PER_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 
 _LONGEST = 200
-"""Of a text that is shown so many letters are read."""
+"""Most letters of a text that is shown."""
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,7 @@ class Column:
     """One column of a table.
 
     Attributes:
-        distinct: Different values; where there are many, and they do not seem to be ids, about.
+        distinct: Number of different values; approximate for many values that are not ids.
         low: The smallest number; None unless it holds numbers or booleans.
         values: Each value as text with its rows, most frequent first, where there are few.
         is_whole: Whether it holds numbers without a fraction, whatever its type.
@@ -54,32 +54,33 @@ class Column:
     odd: str = ""
 
     def named(self, *roles: str) -> bool:
-        """Say whether its name is in the list of a role."""
+        """Tell whether the column's name is in the list of a role."""
         return words.named(self.name, *roles)
 
     def says(self, *roles: str) -> bool:
-        """Say whether one of the words of its name is in the list of a role."""
+        """Tell whether a word of the column's name is in the list of a role."""
         return words.says(self.name, *roles)
 
     @property
     def is_number(self) -> bool:
-        """Say whether sums of it mean something."""
+        """Tell whether sums of the column mean something."""
         return self.kind in ("boolean", "integer", "real")
 
     @property
     def may_be_id(self) -> bool:
-        """Say whether it can hold ids: text or whole numbers, even if stored as 7.0."""
+        """Tell whether the column can hold ids."""
+        # pandas stores whole numbers beside nulls as 7.0.
         return self.kind in ("text", "integer") or (self.kind == "real" and self.is_whole)
 
     @property
     def answers(self) -> tuple[list[str], list[str]] | None:
-        """Return the spellings of yes and of no, if it is text of nothing else."""
+        """Return the spellings of yes and of no, if the text has no other values."""
         is_text = self.kind == "text" and 2 <= self.distinct == len(self.values)
         return words.yes_and_no([*self.values]) if is_text else None
 
     @property
     def number(self) -> str:
-        """Write SQL of its number; a null remains one."""
+        """Write SQL of the column's number; a null stays null."""
         value = quoted(self.name)
         if self.answers is not None:
             yes, no = (", ".join(map(literal, spelled)) for spelled in self.answers)
@@ -89,27 +90,28 @@ class Column:
 
     @property
     def is_share(self) -> bool:
-        """Say whether it holds nothing but 0 and 1, or yes and no."""
+        """Tell whether the column holds only 0 and 1, or yes and no."""
         return self.answers is not None or (
             self.is_number and self.distinct == 2 and (self.low, self.high) == (0.0, 1.0)
         )
 
     @property
     def is_count(self) -> bool:
-        """Say whether it holds whole numbers from 0 or 1 on, more than two of them."""
+        """Tell whether the column holds counts: whole numbers from 0, some above 1."""
         return self.is_number and self.is_whole and (self.low or 0) >= 0 and (self.high or 0) > 1
 
     @property
     def time_unit(self) -> str | None:
-        """Guess the unit of whole numbers since 1970 that lie between 2000 and 2100."""
+        """Guess the time unit of whole numbers since 1970."""
         if self.kind != "integer" or self.low is None or self.high is None:
             return None
+        # All values lie between the years 2000 and 2100 in one unit only.
         ends = self.low / 946_684_800, self.high / 4_102_444_800
         return next((u for u, n in _PER_SECOND.items() if ends[0] >= n >= ends[1]), None)
 
     @property
     def moment(self) -> str:
-        """Write SQL of its times as a timestamp in UTC."""
+        """Write SQL of the column's times as timestamps in UTC."""
         name = quoted(self.name)
         if self.kind == "integer":
             per_second = _PER_SECOND[self.time_unit or "s"]
@@ -121,7 +123,7 @@ class Column:
 
 @dataclass(frozen=True)
 class Origin:
-    """Where the rows of a table come from.
+    """The files and the filter that the rows of a table come from.
 
     Attributes:
         name: The file's, or the type of the rows.
@@ -148,7 +150,7 @@ class Origin:
 
 @dataclass(frozen=True)
 class Table:
-    """A table's columns and its number of rows; the engine has it as `relation`.
+    """The columns of a table and its number of rows.
 
     Attributes:
         rows: Its rows, but those in which every column is empty.
@@ -164,19 +166,19 @@ class Table:
 
     @property
     def clusters(self) -> list[Column]:
-        """List the ids of which each value has one variant, the coarsest first."""
+        """List the ids whose values have one variant each, the coarsest first."""
         columns = {column.name: column for column in self.columns}
         return [columns[name] for name, share in self.constancy.items() if share > 0.99]
 
 
 AT_ONCE = 50
-"""Columns in one query of exact counts or shares, whose time grows with the square of them."""
+"""Most columns in one query of exact counts; its time grows with their square."""
 
 NEARLY = 0.8
-"""Share of the rows, from which on an approximate count of different values is made exact."""
+"""Share of the rows above which a count of different values is made exact."""
 
 FIRST = 10_000
-"""Rows of which the text is read."""
+"""Number of rows whose text is read."""
 
 _IS_NUMBER = r"^[-+]?[$€£¥₽₹]?\s?\d[\d\s.,'']*\s?[%$€£¥₽₹]?$"
 
@@ -186,13 +188,14 @@ def look(engine: Engine, relation: str) -> Table:
     source = quoted(relation)
     types = engine.columns(relation)
     kinds = {name: _kind(type) for name, type in types.items()}
+    # A sheet may end in empty rows.
     filled = " or ".join(f"{quoted(name)} is not null" for name in kinds)
     rows = row_count(engine, f"{source} where {filled}")
 
     def measured(
         names: Sequence[str], sql: Callable[[str], str], at_once: int = AT_ONCE, of: str = source
     ) -> dict[str, Any]:
-        """Return name → its measure, of many columns by one query."""
+        """Return column → measure, many columns per query."""
         values: list[object] = []
         for start in range(0, len(names), at_once):
             listed = ", ".join(map(sql, map(quoted, names[start : start + at_once])))
@@ -213,6 +216,7 @@ def look(engine: Engine, relation: str) -> Table:
         ids = [name for name in ids if counts[name][1] >= NEARLY * rows]
     exact = measured(ids, lambda c: f"count(distinct {c})")
     distinct = {name: exact.get(name, about) for name, (_, about) in counts.items()}
+    # Ids have too many values to list; variants and types of rows have few.
     few = [name for name in kinds if 0 < distinct[name] <= FEW]
     values = measured(few, lambda c: f"to_json(histogram(cast({c} as varchar)))")
     looks = measured(texts, _looks, of=f"(select * from {source} limit {FIRST})")
@@ -238,12 +242,12 @@ def _kind(type: str) -> Kind:
 
 
 def _ends(column: str) -> str:
-    """Write the smallest and the largest number."""
+    """Write SQL of the smallest and the largest number."""
     return f"[min(cast({column} as double)), max(cast({column} as double))]"
 
 
 def _looks(column: str) -> str:
-    """Write what most texts of a column look like."""
+    """Write SQL of what most texts of a column look like: times or numbers."""
     # An id of type UUID is text too.
     column = f"cast({column} as varchar)"
     is_time = f"try_cast({column} as timestamp) is not null and {column} not similar to '\\d+'"

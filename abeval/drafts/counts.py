@@ -1,4 +1,4 @@
-"""Tell a table of counts by its columns: a row a variant, its units, and what was counted of them.
+"""Recognise a table of counts by its columns: variant, units, successes.
 
 Rows may be by day and by segment, too. What the columns are follows from their names and from
 what the caller says; where two columns fit, nothing is guessed: the error names the option.
@@ -21,13 +21,13 @@ from abeval.experiment.sources import ROW_UNIT
 
 MOST_ROWS = 10_000
 DAY_UNIT = "day"
-"""The unit of a table of counts by day, where a person says that days may be units."""
+"""The unit of counts by day, if a person says that days may be units."""
 
 _INDEX = re.compile(r"(unnamed:?_?\s?\d*|column\d+|index|)", re.IGNORECASE)
 
 
 class Outcome(NamedTuple):
-    """A metric of a table: the column of its counts, or of its means.
+    """A metric of a table of counts: its column, of counts or of means.
 
     `spread` is the column of the standard deviation, standard error or variance of a mean.
     """
@@ -39,7 +39,7 @@ class Outcome(NamedTuple):
 
     @property
     def of_views(self) -> bool:
-        """Tell whether `n` counts what one unit has several of."""
+        """Tell whether `n` counts views, of which one unit has several."""
         return _is(self.n, "views")
 
 
@@ -50,12 +50,12 @@ Role = Literal["spread", "mean", "rate", "counted", "units", "views", "other"]
 
 @dataclass(frozen=True)
 class CountTable:
-    """A table of counts: its rows as text, by column, and what the columns are.
+    """A table of counts: its rows as text, and the roles of its columns.
 
     Attributes:
-        parts: Columns whose values part the units of a variant; those of `segments` are shown.
+        parts: Columns whose values divide the units of a variant; `segments` are those to show.
         numbers: Columns of numbers, and what they are by their names.
-        others: Those of which no outcome is made.
+        other_numbers: Columns of numbers that are no outcomes.
     """
 
     rows: Sequence[Row]
@@ -70,12 +70,12 @@ class CountTable:
 
 
 def unit_of(n: str) -> str:
-    """Name the unit that a column counts; `unit` where its name does not say it."""
+    """Name the unit that a column counts; `unit` if its name does not say it."""
     return "unit" if words.named(n, "neutral") else n
 
 
 class Named(NamedTuple):
-    """What the caller says of a table: its columns, and metrics as name → column and `n`.
+    """Columns that the caller names; metrics are name → column and `n`.
 
     `unit` is `row` where each one that `n` counts was assigned by itself and counts once, `day`
     where days may be units.
@@ -88,13 +88,14 @@ class Named(NamedTuple):
 
 
 def counts_of(engine: Engine, table: Table, named: Named) -> CountTable | None:
-    """Return what a table counts; None where it is no table of counts.
+    """Read a table of counts; None if the table is another one.
 
     Raises:
         LogError: It is one, but two columns may be the same thing, or none is what is needed.
     """
     own = [c.name for c in table.columns if c.name.lower() == named.variant.lower()]
     variant = next(iter([*own, *(c.name for c in variant_candidates(table))]), None)
+    # Ids of users mean a row per user, not a row per variant.
     has_ids = any(c.named("unit") and c.distinct > 2 for c in table.columns)
     if variant is None or not 0 < table.rows <= MOST_ROWS or has_ids:
         return None
@@ -129,7 +130,7 @@ def counts_of(engine: Engine, table: Table, named: Named) -> CountTable | None:
 
 
 def number(text: str) -> Decimal | None:
-    """Read a number as tables have it: `12,345`, `4.5%` (which is .045); None where it is none.
+    """Parse a number such as `12,345` or `4.5%` (0.045); None for other text.
 
     Example:
         >>> number("12,345"), number("4.5%"), number("many")
@@ -149,7 +150,7 @@ def number(text: str) -> Decimal | None:
 
 
 def is_total(text: str) -> bool:
-    """Tell whether a value names the sum of the other rows."""
+    """Tell whether a value names the total of the other rows."""
     return words.named(text, "total")
 
 
@@ -159,10 +160,11 @@ def _is_numbers(rows: Sequence[Row], name: str) -> bool:
 
 
 def _role(name: str, rows: Sequence[Row]) -> Role:
-    """Return what a column of numbers is by its name; a rate may have its sign in the cells."""
+    """Find the role of a column of numbers by its name and its per cent signs."""
     is_percent = "%" in name or any(row[name].endswith("%") for row in rows)
     if read_interval_end(name):
         return "other"
+    # The first role that fits is taken: `conversion_rate` is a rate, not a count.
     roles: Mapping[Role, bool] = {
         "spread": _stem(name, "spread") is not None,
         "mean": _stem(name, "mean") is not None,
@@ -179,19 +181,21 @@ def _of(numbers: Mapping[str, Role], role: Role) -> list[str]:
 
 
 def _is(name: str, *roles: str) -> bool:
-    """Tell whether a column is called so, also as `num_users`, `page views total`, `user_count`."""
+    """Tell whether a column's name has a role, ignoring affixes such as `num_`."""
     bare = [part for part in words.words(name) if not words.named(part, "affix")]
+    # `num_users`, `page views total` and `user_count` count users and views.
     plurals = [f"{part}{end}" for part in ("_".join(bare), *bare[-1:]) for end in ("", "s")]
     return any(words.named(one, *roles) for one in (name, *plurals))
 
 
 def _stem(name: str, role: str) -> str | None:
-    """Return what a column is the mean or the spread of; None where it is neither.
+    """Return the quantity of a mean or spread by its name; None for other names.
 
     >>> _stem("revenue_std_error", "spread"), _stem("avg revenue", "mean"), _stem("sales", "mean")
     ('revenue', 'revenue', None)
     """
     parts = words.words(name)
+    # Longer groups of words first: `std error` is no `std`.
     for start, end in sorted(combinations(range(len(parts) + 1), 2), key=lambda p: p[0] - p[1]):
         if "".join(parts[start:end]) in words.LISTS[role]:
             return "_".join((*parts[:start], *parts[end:]))
@@ -199,7 +203,7 @@ def _stem(name: str, role: str) -> str | None:
 
 
 def read_interval_end(column: str) -> Literal["low", "high", ""]:
-    """Return which end of an interval a column is called; empty where it is none.
+    """Return the end of an interval that a column's name means, or empty.
 
     >>> [read_interval_end(name) for name in ("revenue_ci_low", "upper 95", "high_value_users")]
     ['low', 'high', '']
@@ -214,7 +218,7 @@ def read_interval_end(column: str) -> Literal["low", "high", ""]:
 
 
 def metric_stem(column: str) -> tuple[str, ...]:
-    """Return the words that say what a mean, spread, rate, sum or end of an interval is of.
+    """Return the words of a column's name that name its quantity.
 
     >>> [metric_stem(name) for name in ("avg_revenue_per_user", "revenue_ci_low", "total clicks")]
     [('revenue',), ('revenue',), ('clicks',)]
@@ -227,7 +231,7 @@ def metric_stem(column: str) -> tuple[str, ...]:
 
 
 def _outcomes(numbers: Mapping[str, Role], named: Named) -> tuple[Outcome, ...]:
-    """Return the metrics that the caller names, else those that names of columns say."""
+    """Find the metrics: those of the caller, else those that column names show."""
     means, metrics = _of(numbers, "mean"), named.metrics
     if metrics is None:
         plain = [*_of(numbers, "counted"), *(one for one in means if _spread_of(numbers, one))]
@@ -256,7 +260,7 @@ def _outcomes(numbers: Mapping[str, Role], named: Named) -> tuple[Outcome, ...]:
 
 
 def _spread_of(numbers: Mapping[str, Role], column: str) -> str | None:
-    """Return the spread of a mean: of the same name, or the only one of the only mean."""
+    """Find the spread of a mean, by its name or because there is only one."""
     spreads = _of(numbers, "spread") if numbers[column] == "mean" else []
     if len(spreads) == len(_of(numbers, "mean")) == 1:
         return spreads[0]
@@ -265,7 +269,7 @@ def _spread_of(numbers: Mapping[str, Role], column: str) -> str | None:
 
 
 def _units_of(numbers: Mapping[str, Role]) -> str:
-    """Return the column of the units; ask where two could be it."""
+    """Find the column of units; refuse to choose between two."""
     candidates = _of(numbers, "units") or _of(numbers, "views")
     if len(candidates) > 1:
         outcome = next(iter([*_of(numbers, "counted"), *_of(numbers, "other")]), "conversions")
@@ -278,7 +282,7 @@ def _units_of(numbers: Mapping[str, Role]) -> str:
 
 
 def questions_of(table: CountTable, unit: str) -> Iterator[str]:
-    """Yield what a table of counts leaves open, and how to answer it."""
+    """Yield the open questions about a table of counts."""
     n = table.outcomes[0].n
     if unit == ROW_UNIT or (table.day is not None and unit == DAY_UNIT):
         return
@@ -289,5 +293,6 @@ def questions_of(table: CountTable, unit: str) -> Iterator[str]:
         yield words.question("views", n=n)
     for one in table.outcomes:
         is_once = words.says(one.column, "once", "persons", "distinct")
+        # A count of purchases may have several of one user: then it is no share.
         if one.spread is None and not (is_once or one.of_views):
             yield words.question("once", metric=one.metric, n=n, column=one.column)

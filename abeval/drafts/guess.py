@@ -1,4 +1,4 @@
-"""Guess what a table's columns are: the unit, the variant, the time, and those of a log."""
+"""Guess the columns of a table: unit, variant, time, and those of a log."""
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -14,43 +14,43 @@ from abeval.stats import srm
 Certainty = Literal["sure", "likely", "not sure"]
 
 ONE_VARIANT = 0.9
-"""Share of units with one value, from which on a column can be their variant."""
+"""Least share of units with one value for a column to be their variant."""
 
 MOST_VARIANTS = 12
 _LONGEST_VARIANT = 200
 
 RARE = 0.05
-"""Share of the rows below which a value is hardly a variant, where no name says so."""
+"""Share of the rows below which a value is hardly a variant."""
 
 REPEATS = 10
-"""Rows beyond one a unit from which on it is no chance that each unit has one variant."""
+"""Repeated rows above which it is no chance that each unit has one variant."""
 
 NEAR = 0.1
-"""Shares of units that differ less than this from equal ones are meant to be equal."""
+"""Relative deviation up to which shares of units are taken for equal."""
 
 UNEQUAL = 1e-3
-"""P-value below which units refute an equal split: fewer of 1,000 sound splits are asked about."""
+"""P-value below which units refute an equal split: one question in 1,000 splits."""
 
 LOG_COLUMNS = (
     *("click", "item_id", "position", "score", "propensity", "request_id", "impression_id"),
     *("dwell", "category"),
 )
-"""Roles that are columns of logs, besides unit, time and variant."""
+"""Roles of columns of logs, besides unit, time and variant."""
 
 OF_ROWS = {"click", "item_id", "request_id", "impression_id"}
-"""Columns without one of which a score or a category is a property of the unit."""
+"""Columns of rows: without any, a score or category belongs to the unit."""
 
 _LEFT = 0.1
 _OFTEN = 0.5
-"""Share of people with one variant from which on chance, or lost ids, may be why some have more."""
+"""Share of people with one variant above which lost ids may explain the rest."""
 
 _KNOWN = ("outcome", "cost", "before", "description")
-"""Roles of columns that are no variant, whatever their values."""
+"""Roles of columns that are never the variant."""
 
 
 @dataclass(frozen=True)
 class Guess:
-    """What one column, or one entry such as `unit`, `ts` or `outcome`, is taken for.
+    """A guess about a column, or about an entry such as `unit`, `ts` or `outcome`.
 
     Attributes:
         question: What a person must say of it.
@@ -72,9 +72,9 @@ class Guess:
 
 
 class Arms(NamedTuple):
-    """The values of the variant column: each with its units, and the control, surely or not.
+    """The values of the variant column with their units, and the control.
 
-    `nulls` may be how none is written; they are no variants until a person says so.
+    `nulls` are values such as NULL; they are no variants until a person says so.
     """
 
     units: Mapping[str, int]
@@ -84,7 +84,7 @@ class Arms(NamedTuple):
 
 
 def looked(engine: Engine, relation: str, origin: Origin) -> Table:
-    """Measure a table, and of which ids each value has one variant."""
+    """Measure a table, and find the ids whose values have one variant each."""
     table = replace(look(engine, relation), origin=origin)
     for variant in variant_candidates(table)[:1]:
         ids = [c for c in table.columns if names_id(c) or c.named("request_id")]
@@ -97,11 +97,12 @@ def looked(engine: Engine, relation: str, origin: Origin) -> Table:
 
 
 def _since(engine: Engine, table: Table, variant: Column) -> str:
-    """Write SQL that leaves out rows from before the experiment, in which all have one variant."""
+    """Write SQL that drops rows from before the experiment."""
     time, name = time_guess(table).column, f"cast({quoted(variant.name)} as varchar)"
     often = [value for value, rows in variant.values.items() if rows >= RARE * variant.rows]
     if time is None or len(often) < 2:
         return "true"
+    # Before the start all units have one variant: it begins when the last one appears.
     begins = (
         f"select min({time.moment}) as t from {quoted(table.relation)} "
         f"where {name} in ({', '.join(map(literal, often))}) group by {name}"
@@ -113,27 +114,27 @@ def _since(engine: Engine, table: Table, variant: Column) -> str:
 
 
 def rows_where(engine: Engine, table: Table, relation: str, where: str) -> Table:
-    """Make a table of some rows of another."""
+    """Make a table of some rows of another table."""
     engine.view(relation, f"select * from {quoted(table.relation)} where {where}")
     both = f"({table.origin.where}) and {where}" if table.origin.where else where
     return looked(engine, relation, replace(table.origin, where=both))
 
 
 def names_id(column: Column) -> bool:
-    """Say whether a column has ids of people or places."""
+    """Tell whether a column has ids of people or places."""
     is_id = words.words(column.name)[-1:] == ("id",) or column.says("place") or column.named("unit")
     return column.may_be_id and is_id and not column.named(*LOG_COLUMNS)
 
 
 def unit_guess(table: Table) -> Guess:
-    """Guess the randomisation unit: the coarsest ids with one variant each, else ids by their name.
+    """Guess the randomisation unit: the coarsest ids with one variant each.
 
-    Variants that were assigned to finer ids would not be the same all over each coarser one.
-    Without ids it is each row.
+    Without such ids it is the best named ids; without any ids, each row.
     """
     ids = [c for c in table.columns if c.may_be_id and c.distinct > FEW and c.named("unit")]
     named = min(ids, key=lambda c: (rank(c, "unit"), c.name), default=None)
     share = 1.0 if named is None else table.constancy.get(named.name, 1.0)
+    # Had finer ids been assigned, a coarser one would have several variants.
     column = next(iter(table.clusters), named)
     if named and column and column.distinct >= named.distinct and share >= ONE_VARIANT:
         # What few of them have several of are crossovers.
@@ -160,6 +161,7 @@ def unit_guess(table: Table) -> Guess:
     shown = [c.name for c in table.columns if c.is_count and c.says("seen")]
     days = [c.distinct for c in table.columns if c.named("time")]
     variants = [c.distinct for c in variant_candidates(table)[:1]]
+    # As many rows as days times variants are totals, not units.
     is_by_day = any(abs(d * v - table.rows) < 0.1 * table.rows for d in days for v in variants)
     if others:
         reason = f"each row is taken for a unit; or is it {' or '.join(others)}?"
@@ -173,7 +175,7 @@ def unit_guess(table: Table) -> Guess:
 
 
 def staged(engine: Engine, table: Table) -> Table:
-    """Leave out rows from before the experiment, where a column says which they are; ask so."""
+    """Drop the rows that a column marks as from before the experiment, and ask."""
     for column in table.columns:
         first = words.LISTS["stage_before"]
         own = [v for v in column.values if not {*words.words(v)[:1]} & first.keys()]
@@ -194,29 +196,30 @@ def asked(table: Table, question: str) -> Table:
 
 
 def is_of_units(table: Table, unit: Guess, time: Guess) -> bool:
-    """Say whether rows are units, and not what units saw: no row names an item or a list."""
+    """Tell whether rows are units, and not impressions of units."""
     taken = {g.column.name for g in (unit, time) if g.column is not None}
     entries = {one.entry for one in canonical_guesses(table, taken)}
     is_one = time.column is None if unit.column is None else has_one_row(unit)
+    # A row that names an item or a list is what a unit saw.
     of_rows = {"item_id", "request_id", "impression_id", "propensity"}
     return is_one and not entries & of_rows and not {"click", "position"} <= entries
 
 
 def has_one_row(unit: Guess) -> bool:
-    """Say whether no unit has a second row."""
+    """Tell whether each unit has one row."""
     return unit.column is None or unit.column.distinct == unit.column.rows
 
 
 def rank(column: Column, role: str) -> int:
-    """Return the place of a name in the list of a role; of another name, one behind all."""
+    """Return the rank of a name in the list of a role; other names come last."""
     listed = words.LISTS[role]
     return listed.get(words.whole(column.name), len(listed))
 
 
 def variant_candidates(table: Table, weakly: bool = False) -> list[Column]:
-    """List columns of few values: with the surest control first, then by their names.
+    """List the columns that may be the variant, the most likely first.
 
-    `weakly` lists what only its values speak for, such as 0 and 1.
+    `weakly` lists columns that only their values speak for, such as 0 and 1.
     """
     few = [c for c in table.columns if 2 <= c.distinct <= MOST_VARIANTS]
     few = [c for c in few if len(c.values) == c.distinct and (c.may_be_id or c.kind == "boolean")]
@@ -231,14 +234,14 @@ def variant_candidates(table: Table, weakly: bool = False) -> list[Column]:
 
 
 def _is_tested(column: Column) -> bool:
-    """Say whether a column of 0 and 1 is called like a test, with as many of both."""
+    """Tell whether a column is named like a test, with about as many of both values."""
     parts, rows = words.words(column.name), column.values.values()
     is_named = any(words.named(part, "tested") for part in {*parts[:1], *parts[-1:]})
     return is_named and min(rows) > 0.9 * max(rows)
 
 
 def _likeness(column: Column) -> tuple[bool, bool]:
-    """Say whether values have a sure control, or are letters, and whether the name is known."""
+    """Tell whether a column's values, and whether its name, are those of a variant."""
     letters = sorted(value.strip().lower() for value in column.values)
     is_ab = letters == list("abcdefghijkl")[: len(letters)]
     is_sure = is_ab or any(names_control(value, surely=True) for value in column.values)
@@ -246,7 +249,8 @@ def _likeness(column: Column) -> tuple[bool, bool]:
 
 
 def names_control(value: str, surely: bool = False) -> bool:
-    """Say whether a value is the name of a control, and maybe of something else unless `surely`."""
+    """Tell whether a value names a control; `surely` excludes ambiguous names."""
+    # pandas writes 0 beside nulls as 0.0.
     value = value.removesuffix(".0")
     parts = words.words(value)
     ends = {"".join(parts), *parts[:1], *parts[-1:]}
@@ -256,9 +260,9 @@ def names_control(value: str, surely: bool = False) -> bool:
 
 
 def variant_of(engine: Engine, table: Table, weakly: bool = False, by_name: bool = False) -> Guess:
-    """Guess the column of the variant: the first candidate of which units have one value.
+    """Guess the column of the variant: the first candidate constant within units.
 
-    `by_name` takes one that is called so, however many units have several; a person is asked.
+    `by_name` accepts a usual name even if units have several values; a person is asked.
     """
     unit = unit_guess(table)
     candidates = [c for c in variant_candidates(table, weakly) if c != unit.column][:FEW]
@@ -283,7 +287,7 @@ def variant_of(engine: Engine, table: Table, weakly: bool = False, by_name: bool
 
 
 def arms_of(engine: Engine, table: Table, guessed: Guess) -> Arms | None:
-    """Return the values of a column of the variant; None where there is no such column."""
+    """Read the values of the variant column; None without such a column."""
     unit, variant = unit_guess(table).column, guessed.column
     if variant is None:
         return None
@@ -301,7 +305,7 @@ def arms_of(engine: Engine, table: Table, guessed: Guess) -> Arms | None:
 
 
 def arms(units: Mapping[str, int]) -> Arms:
-    """Return the variants with their units, and guess the control."""
+    """Make the variants with their units, and guess the control."""
     nulls = {value: units[value] for value in find_nulls(units)}
     units = {value: count for value, count in units.items() if value not in nulls}
     likely = likely_controls(units)
@@ -309,11 +313,11 @@ def arms(units: Mapping[str, int]) -> Arms:
 
 
 _LETTERS = ("a", "0")
-"""Names that are those of a control only where no other variant has a usual name."""
+"""Names of a control only if no other variant has a usual name."""
 
 
 def likely_controls(variants: Iterable[str]) -> list[str]:
-    """List the variants that have a usual name of a control; a sure one alone.
+    """List the variants with a usual name of a control; sure names alone, if any.
 
     >>> likely_controls(["a", "old"]), likely_controls(["old", "control"])
     (['old'], ['control'])
@@ -324,35 +328,35 @@ def likely_controls(variants: Iterable[str]) -> list[str]:
 
 
 def refutes_equal(units: Mapping[str, int]) -> bool:
-    """Say whether units are far from an equal split, and by more than chance.
-
-    A split that is nearly equal was meant to be: units that are missing are a matter of `srm`.
+    """Tell whether units are far from an equal split, and by more than chance.
 
     >>> refutes_equal({"a": 55, "b": 45}), refutes_equal({"a": 900, "b": 100})
     (False, True)
     """
     equal = sum(units.values()) / len(units)
+    # A nearly equal split was meant to be equal: missing units are a matter for `srm`.
     if all(abs(count - equal) <= NEAR * equal for count in units.values()):
         return False
     return srm.believable([*units.values()], [1] * len(units)).p_value < UNEQUAL
 
 
 def ask_weights(units: Mapping[str, int], equal: str) -> list[str]:
-    """Ask for the planned split where it was not equal; no answer that is offered repeats units."""
+    """Ask for the planned split, if units refute an equal one."""
+    # The counts are shown, but not offered as an answer: they would pass any test.
     listed = ", ".join(f"{name} {count:,}" for name, count in units.items())
     question = words.question("weights", listed=listed, equal=equal)
     return [question] if refutes_equal(units) else []
 
 
 def ask_nulls(nulls: Mapping[str, int], answer: str) -> list[str]:
-    """Ask whether names that may be how a table writes none are variants; nothing without any."""
+    """Ask whether names such as NULL are variants."""
     names = ", ".join(map(repr, nulls))
     question = words.question("nulls", names=names, rows=sum(nulls.values()), answer=answer)
     return [question] if nulls else []
 
 
 def find_nulls(units: Collection[str]) -> list[str]:
-    """List the variants that may be how a table writes none, where two others are there.
+    """List variants whose names may mean a missing value, if two others remain.
 
     >>> find_nulls(["control", "new", "NULL"]), find_nulls(["None", "sms", "mail"])
     (['NULL'], [])
@@ -372,9 +376,9 @@ def _constant(
     where: str = "true",
     rows: int = 1,
 ) -> float:
-    """Return the share of units that have one value of a column, however it is spelled.
+    """Compute the share of units with one value of a column, ignoring case.
 
-    Of units with at least so many `rows`.
+    Only units with at least `rows` rows count.
     """
     if unit is None:
         return 1.0
@@ -401,7 +405,7 @@ def time_guess(table: Table) -> Guess:
 
 
 def canonical_guesses(table: Table, taken: set[str]) -> Iterator[Guess]:
-    """Guess click, item, position, score and the like, by name and content."""
+    """Guess the columns of a log, such as click and item, by name and content."""
     for column in (c for c in table.columns if c.name not in taken):
         role = next((role for role in LOG_COLUMNS if column.named(role)), "")
         if role and _fits(role, column):
@@ -420,7 +424,7 @@ def _fits(role: str, column: Column) -> bool:
 
 
 def segment_guesses(table: Table, taken: set[str]) -> Iterator[Guess]:
-    """Guess segments: properties of few values."""
+    """Guess segments: text columns of few values."""
     own = (c for c in table.columns if c.name not in taken and not c.named("variant_sure"))
     for column in (c for c in own if c.kind == "text"):
         if 2 <= column.distinct <= MOST_VARIANTS:

@@ -1,4 +1,4 @@
-"""Make tables of files, and guess which log each is: impressions, clicks, items, units, events.
+"""Make tables of files, and guess which log each table is.
 
 Files of the same columns are one table; rows of several types are several.
 """
@@ -24,16 +24,17 @@ from abeval.experiment.sources import CANONICAL_COLUMNS, OWN_TABLE
 from abeval.files import real
 
 DONE = ("clicks", "outcome", "events")
-"""Roles of words that say that rows are what units did."""
+"""Roles of words for what units did, not saw."""
 
 
 def tables_of(
     engine: DuckDBEngine, files: Sequence[Path], folder: Path, read: Mapping[str, str]
 ) -> list[Table]:
-    """Make tables of files, each a relation of the engine; `read` says how files are read."""
+    """Make tables of files, each a relation of the engine."""
     groups: dict[object, tuple[Origin, list[Path]]] = {}
     for file in (one for named in files for one in _members(engine, named, read)):
         for columns, origin in _readings(engine, file, read):
+            # Files with the same columns, read alike, are one table.
             key = columns, *origin.read.items()
             groups.setdefault(key, (origin, []))[1].append(file)
     tables = [
@@ -46,7 +47,7 @@ def tables_of(
 def _table(
     engine: DuckDBEngine, relation: str, origin: Origin, files: Sequence[Path], folder: Path
 ) -> Table:
-    """Make one table of files, which may be of one variant each."""
+    """Make one table of files; each file may have the rows of one variant."""
     paths = {"": [str(file) for file in files]}
 
     def added(**entries: object) -> Table:
@@ -71,7 +72,7 @@ def _table(
 def _readings(
     engine: DuckDBEngine, file: Path, named: Mapping[str, str]
 ) -> Iterator[tuple[tuple[str, ...], Origin]]:
-    """Yield the columns of a file or folder and how it is read; of a database, of each table."""
+    """Yield the columns of a file, or of each table of a database, and its origin."""
     plain = make_source({"path": str(file), "format": reading(named).get("format", "auto")})
     files = files_of("file", plain, Path())
     own = {key: value for key, value in named.items() if files.takes(key)}
@@ -84,12 +85,13 @@ def _readings(
 def _reading(
     engine: DuckDBEngine, files: Files, file: Path, read: dict[str, str]
 ) -> tuple[tuple[str, ...], Origin]:
-    """Read a file, and change what does not fit it."""
+    """Read a file; find its encoding and decimal sign if the defaults fail."""
     relation = f"raw_file {file} {read.get('table', '')}"
     reasons, questions = dict[str, str](), list[str]()
 
     def add() -> Mapping[str, str]:
         engine.add_log(relation, make_source({"path": str(file), **read}))
+        # It is read again under its own name: the engine keeps what it has parsed.
         engine.spare(relation)
         return engine.columns(relation)
 
@@ -119,17 +121,19 @@ def _reading(
 
 
 def _is_of_thousands(number: str) -> bool:
-    """Tell whether a comma may as well stand between thousands."""
+    """Tell whether the comma of a number may separate thousands."""
+    # 1,234 may be either number; 12,34 cannot be.
     return re.fullmatch(r"[+-]?\d{1,3},\d{3}", number.strip()) is not None
 
 
 def _members(engine: DuckDBEngine, file: Path, read: Mapping[str, str]) -> list[Path]:
-    """List the logs of a folder that holds several; else the file or folder itself."""
+    """List the logs in a folder of several logs; else the file or folder itself."""
     if is_table(file) or not file.is_dir():
         return [file]
     inside = sorted(one for one in file.iterdir() if one.name[0] not in "._")
     logs = [one for one in inside if is_table(one) or one.is_dir()]
     names = {_words_of(one) for one in logs}
+    # `day=2026-09-14` is a partition of one log.
     if not 1 < len(names) <= FEW or any("=" in one.name for one in logs):
         return [file]
     kinds = {columns for one in logs for columns, _ in _readings(engine, one, read)}
@@ -137,18 +141,19 @@ def _members(engine: DuckDBEngine, file: Path, read: Mapping[str, str]) -> list[
 
 
 def _words_of(path: Path) -> tuple[str, ...]:
-    """Split the name of a file into words, without numbers, such as those of parts and days."""
+    """Split the name of a file into words, without numbers."""
+    # Numbers are those of parts and days, which do not make another log.
     return tuple(word for word in words.words(path.name.split(".")[0]) if not word.isdigit())
 
 
 def _name(file: Path) -> str:
-    """Name a table by its file, or by the folder of files that are called by numbers."""
+    """Name a table by its file; files with numbers for names, by their folder."""
     path = real(file)
     return (path if _words_of(path) else path.parent).name.split(".")[0]
 
 
 def _files_by_variant(files: Sequence[Path], format: str) -> dict[str, list[str]]:
-    """Return variant → its files, where their names differ in it; empty where none is a control."""
+    """Group files by the variant in their names; empty if none names a control."""
     paths = make_source({"path": [str(file) for file in files], "format": format})
     every = files_of("files", paths, Path()).read
     top = Path(os.path.commonpath([Path(file).parent for file in every]))
@@ -166,7 +171,7 @@ def _files_by_variant(files: Sequence[Path], format: str) -> dict[str, list[str]
 
 
 def _shortened(files: list[str], format: str) -> list[str]:
-    """Name a folder in place of all of its files."""
+    """Replace all files of a folder by the folder."""
     top = os.path.commonpath([Path(file).parent for file in files])
     folder = make_source({"path": top, "format": format})
     is_all = len(files) > 1 and files_of("files", folder, Path()).read == files
@@ -174,15 +179,15 @@ def _shortened(files: list[str], format: str) -> list[str]:
 
 
 def _from(folder: Path, path: str) -> str:
-    """Return a path as the experiment file in a folder names it."""
+    """Return a path relative to the folder of the experiment file, if it is inside."""
     own, home = real(path), real(folder)
     return (own.relative_to(home) if own.is_relative_to(home) else own).as_posix()
 
 
 def _parts(engine: Engine, table: Table, is_alone: bool) -> Iterator[Table]:
-    """Part a table by the type of its rows: what units saw, and what they did.
+    """Split a table by the types of its rows, such as impressions and clicks.
 
-    What they saw may be in another table, if it is not alone.
+    Impressions may also be in another table, unless the table is alone.
     """
     column = next(filter(_types_rows, table.columns), None)
     is_clicked = any(one.named("click") for one in table.columns)
@@ -208,14 +213,14 @@ def _parts(engine: Engine, table: Table, is_alone: bool) -> Iterator[Table]:
 
 
 def says_shown(name: str) -> int:
-    """Say how well a name says that rows are what units saw; 0 where it does not."""
+    """Rate how clearly a name means impressions; 0 if it does not."""
     listed = words.LISTS["shown"]
     places = (len(listed) - listed[word] for word in words.words(name) if word in listed)
     return max(places, default=0)
 
 
 def _types_rows(column: Column) -> bool:
-    """Say whether a column says what a row is, in words or in codes."""
+    """Tell whether a column has the types of rows, in words or in codes."""
     if not column.named("event_type") or not 2 <= column.distinct <= FEW:
         return False
     if column.kind == "text":
@@ -226,20 +231,20 @@ def _types_rows(column: Column) -> bool:
 Kind = Literal["sums", "impressions", "items", "clicks", "exposures", "units", "events"]
 
 JOINED = 0.5
-"""Share of a table's rows, or units, that are those of the main table, from which on they join."""
+"""Least share of rows or units in the main table for two tables to join."""
 
 FOLLOWED = 0.1
-"""Share of rows after an impression of their unit, from which on they are events of it."""
+"""Least share of rows after an impression of their unit for them to be events."""
 
 _JOINS = (("impression_id",), ("request_id", "item_id"), ("unit_id", "item_id"))
-"""What can tie a click to its impression, best first; a unit and its item need times too."""
+"""Keys that join a click to its impression, best first; units need times, too."""
 
 _IDS = ("unit_id", "item_id", "request_id", "impression_id")
 
 
 @dataclass(frozen=True)
 class Log:
-    """A table, and its columns by the entries of a log: `unit_id`, `ts`, `item_id`.
+    """A table as a log: its columns by entries such as `unit_id`, `ts`, `item_id`.
 
     Attributes:
         variant: The column of which most units have one value.
@@ -261,44 +266,44 @@ class Log:
 
     @property
     def name(self) -> str:
-        """Return the name of its file, or of the type of its rows."""
+        """Return the name of the file, or of the type of the rows."""
         return self.table.origin.name
 
     @property
     def entry(self) -> str:
-        """Return its name below `logs` in the experiment file."""
+        """Return the name of the log below `logs` in the experiment file."""
         return ".".join(filter(None, [self.kind, self.alias]))
 
     @property
     def is_clicks(self) -> bool:
-        """Say whether its name is that of clicks."""
+        """Tell whether the log is named like clicks."""
         return words.says(self.name, "clicks")
 
     @property
     def outcomes(self) -> list[Column]:
-        """List columns of numbers that are outcomes by their names."""
+        """List the numeric columns that are outcomes by their names."""
         taken = {c.name for e, c in self.columns.items() if e in ("unit_id", "ts")}
         own = [g.column for g in value_guesses(self.table, taken) if g.entry == "outcome"]
         return [column for column in own if column is not None and column.says("outcome")]
 
     @property
     def is_event(self) -> bool:
-        """Say whether rows are orders or the like, by the name or the columns."""
+        """Tell whether rows are events such as orders, by the name or the columns."""
         return (words.says(self.name, *DONE) and not self.is_clicks) or bool(self.outcomes)
 
     @property
     def has_one_row(self) -> bool:
-        """Say whether no unit has a second row."""
+        """Tell whether each unit has one row."""
         return "unit_id" in self.columns and self.columns["unit_id"].distinct == self.table.rows
 
     @property
     def shows_rows(self) -> bool:
-        """Say whether it has a unit, and clicks, items or positions."""
+        """Tell whether rows may be impressions: a unit, and clicks, items or positions."""
         return "unit_id" in self.columns and bool(self.columns.keys() - {"unit_id", "ts"})
 
 
 def log_of(engine: Engine, table: Table) -> Log:
-    """Find the columns of a log, and the variant of its units."""
+    """Make a log of a table: find its columns, and the variant of its units."""
     ids = [c for c in table.columns if c.may_be_id and c.named("unit")]
     # A table of few units, such as refunds, has ids of few values.
     unit = guess.unit_guess(table).column or next(iter(ids), None)
@@ -310,9 +315,10 @@ def log_of(engine: Engine, table: Table) -> Log:
 
 
 def main_and_others(engine: Engine, tables: Sequence[Table]) -> tuple[Log, list[Log]]:
-    """Choose the impressions by their name, or the table that has unit and variant, the longest.
+    """Choose the main table, and classify the others.
 
-    Who is in which variant is not the main table where another says what units saw or did.
+    It is the one named like impressions, else the longest one with units and variants. A table
+    that only assigns variants is not the main one if another has impressions.
     """
 
     def rank(log: Log) -> tuple[int, bool, bool, int]:
@@ -333,8 +339,9 @@ def main_and_others(engine: Engine, tables: Sequence[Table]) -> tuple[Log, list[
 
 
 def placed(engine: Engine, logs: Sequence[Log], main: Log) -> list[Log]:
-    """Guess what the tables beside the main one are; each kind but events once."""
+    """Guess the kinds of the other tables; each kind but events once."""
     others, taken = list[Log](), {*CANONICAL_COLUMNS, OWN_TABLE}
+    # A table named like clicks is the first to be tried as clicks.
     for log in sorted(logs, key=lambda log: not log.is_clicks):
         kinds = {one.kind for one in others} - {"events", None}
         readings = (place(engine, log, main) for place in (_items, _clicks, _of_units))
@@ -348,7 +355,7 @@ def placed(engine: Engine, logs: Sequence[Log], main: Log) -> list[Log]:
 
 
 def _items(engine: Engine, log: Log, main: Log) -> Log | None:
-    """Guess that each row is an item of the impressions."""
+    """Guess whether each row is an item of the impressions."""
     is_called_so = words.says(log.name.rstrip("s"), "item_id")
     ids = [c for c in log.table.columns if is_called_so and c.named("id")]
     item = log.columns.get("item_id") or next(iter(ids), None)
@@ -362,11 +369,12 @@ def _items(engine: Engine, log: Log, main: Log) -> Log | None:
 
 
 def _clicks(engine: Engine, log: Log, main: Log) -> Log | None:
-    """Guess that rows are clicks: most of them follow an impression of the same keys.
+    """Guess whether rows are clicks: most follow an impression of the same keys.
 
-    Those that are called clicks and follow none are events, with a question.
+    A table named like clicks that follows no impressions is events, with a question.
     """
     is_other = log.is_event or "click" in main.columns
+    # There are no more clicks than impressions.
     if log.table.rows > main.table.rows or (is_other and not log.is_clicks):
         return None
     both = log.columns.keys() & main.columns.keys()
@@ -395,7 +403,7 @@ def _clicks(engine: Engine, log: Log, main: Log) -> Log | None:
 
 
 def _of_units(engine: Engine, log: Log, main: Log) -> Log:
-    """Guess what a table is that shares the main one's units."""
+    """Guess the kind of a table that shares units with the main one."""
     unit, seen = log.columns.get("unit_id"), main.columns.get("unit_id")
     if unit is None or seen is None:
         return replace(log, reason="no column has units, or items of the impressions")
@@ -423,7 +431,7 @@ def _of_units(engine: Engine, log: Log, main: Log) -> Log:
 
 
 def casts_of(log: Log, main: Log) -> dict[str, str]:
-    """Return column → type, of ids that are text in one table and numbers in the other."""
+    """Find casts for ids that are text in one table and numbers in the other."""
     casts = {}
     for entry, column in log.columns.items():
         seen = main.columns.get(entry, column)
@@ -436,7 +444,10 @@ def casts_of(log: Log, main: Log) -> dict[str, str]:
 def _followed(
     engine: Engine, clicks: Log, main: Log, join: Sequence[str]
 ) -> tuple[float, float, float]:
-    """Return the shares of clicks with an impression of their keys, before them, a day before."""
+    """Measure the shares of clicks that have a matching impression.
+
+    Of any time, of before the click, and of at most a day before it.
+    """
     rows, impressions = (
         f"select {', '.join(f'{_text(log.columns[e])} as k_{i}' for i, e in enumerate(join))}, "
         f"{log.columns['ts'].moment if 'ts' in log.columns else 'cast(null as timestamp)'} as t "
@@ -456,6 +467,7 @@ def _followed(
 
 
 def _text(column: Column) -> str:
-    """Write SQL of an id as text; ids that pandas wrote as 7.0 become whole."""
+    """Write SQL of an id as text."""
     name = quoted(column.name)
+    # Ids that pandas wrote as 7.0 become whole again.
     return f"cast({f'cast({name} as bigint)' if column.kind == 'real' else name} as varchar)"

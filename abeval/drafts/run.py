@@ -1,4 +1,4 @@
-"""Draft an experiment file for files or a frame; what is not sure is a question to a person."""
+"""Draft an experiment file for files or a frame, with questions for a person."""
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -28,35 +28,35 @@ from abeval.metrics.builtin import builtin_metrics
 
 @dataclass
 class File:
-    """An experiment file, as it is written: its lines, and the questions that it asks."""
+    """An experiment file that is being written: its lines and its questions."""
 
     name: str
     questions: list[str] = field(default_factory=list)
     lines: list[str] = field(default_factory=list)
 
     def ask(self, *questions: str) -> None:
-        """Add questions; an empty one is none."""
+        """Add questions; empty and repeated ones are ignored."""
         self.questions += [q for q in dict.fromkeys(questions) if q and q not in self.questions]
 
     def section(self, *names: str) -> None:
-        """Begin a table."""
+        """Begin a TOML table."""
         self.lines += ["", f"[{'.'.join(tomlkit.key(name).as_string() for name in names)}]"]
 
     def entry(self, key: str, value: object, note: str = "") -> None:
-        """Write an entry, and why it is so."""
+        """Write an entry, with a comment that says why."""
         self.lines.append(
             f"{key} = {_value(value)}" + (f" # {' '.join(note.split())}" if note else "")
         )
 
     def metric(self, fields: Mapping[str, object], note: str) -> None:
-        """Write a metric."""
+        """Write the entries of a metric."""
         self.lines += ["", "[[metrics]]"]
         for key, value in fields.items():
             self.entry(key, value, note if key == "name" else "")
 
     @property
     def text(self) -> str:
-        """Return the file: the name and the questions come first."""
+        """Return the text of the file; the name and the questions come first."""
         head = [f"name = {_value(self.name)}"]
         if self.questions:
             until = "until then the analysis is a DRAFT and decides nothing."
@@ -66,10 +66,11 @@ class File:
 
 
 def _value(value: object) -> str:
-    """Write a value in TOML."""
+    """Write a value as TOML."""
     if isinstance(value, Mapping):
         entries = (f"{tomlkit.key(k).as_string()} = {_value(own)}" for k, own in value.items())
         return f"{{ {', '.join(entries)} }}"
+    # SQL has many quotes: a literal string needs no backslashes.
     if isinstance(value, str) and '"' in value and "'" not in value and value.isprintable():
         return f"'{value}'"
     return str(tomlkit.item(value).as_string())
@@ -77,7 +78,7 @@ def _value(value: object) -> str:
 
 @dataclass(frozen=True)
 class Findings:
-    """What was found in the files.
+    """What the draft found in the files.
 
     Attributes:
         main: The impressions, or the table of units, or of counts.
@@ -95,12 +96,12 @@ class Findings:
 
     @property
     def has_ctr(self) -> bool:
-        """Say whether the logs have clicks."""
+        """Tell whether the logs have clicks."""
         return "click" in self.main.columns or any(log.kind == "clicks" for log in self.others)
 
 
 def experiment_file(name: str, findings: Findings) -> File:
-    """Write the file, and the questions that it asks."""
+    """Write the experiment file and its questions."""
     file = File(name)
     unit, variant, *_ = findings.guesses
     file.entry("unit", findings.unit, f"{unit.certainty}: {unit.reason}")
@@ -133,7 +134,7 @@ def _write_period(file: File, period: Period | None) -> None:
 
 
 def _write_variants(file: File, arms: Arms, models: Models | None) -> None:
-    """Write the variants, and ask for what their names and units leave open."""
+    """Write the variants, and ask what their names and units leave open."""
     if not arms.is_sure:
         names = ", ".join(map(repr, arms.units))
         file.ask(f"control: is it {arms.control!r}? The variants are {names}")
@@ -145,6 +146,7 @@ def _write_variants(file: File, arms: Arms, models: Models | None) -> None:
         file.ask(words.question("variants", names=names, line=line))
     for value, count in arms.units.items():
         file.section("variants", value)
+        # Observed counts are no plan: with them as weights, no mismatch could be found.
         file.entry("weight", 1, f"{count:,} units: write the share that was planned")
         if models is not None and value in models.served:
             file.entry("model", models.served[value], "likely: by its name")
@@ -157,7 +159,7 @@ def _write_variants(file: File, arms: Arms, models: Models | None) -> None:
 
 
 def _write_logs(file: File, findings: Findings) -> None:
-    """Write `[logs]`, and ask about tables that the draft does not read."""
+    """Write `[logs]`, and ask about tables that are not used."""
     for log in (findings.main, *sorted(findings.others, key=lambda log: log.kind == "events")):
         origin = log.table.origin
         named = ", ".join(origin.files) + (f" where {origin.where}" if origin.where else "")
@@ -205,7 +207,7 @@ def _write_log(file: File, log: Log, findings: Findings) -> None:
 
 
 def _write_segments(file: File, findings: Findings) -> None:
-    """Write the segments of a table of counts; those of other logs may be named by a person."""
+    """Write segments of a table of counts; suggest those of other logs."""
     named = [
         g.column.name for g in findings.guesses if g.entry == "segment" and g.column is not None
     ]
@@ -214,12 +216,13 @@ def _write_segments(file: File, findings: Findings) -> None:
         for name in named:
             file.entry(slug(name), quoted(name))
     elif named:
+        # Nobody but a person knows what the treatment can change.
         what = "properties that the treatment cannot change"
         file.lines += ["", f"# [segments] may have {what}: {', '.join(map(slug, named))}"]
 
 
 def _write_metrics(file: File, findings: Findings) -> None:
-    """Write goals and diagnostics; ask what is not sure."""
+    """Write goals and diagnostics, and ask about doubtful ones."""
     taken = {*builtin_metrics(30, 30)}
     metrics = list[tuple[dict[str, object], str]]()
     entries = ("outcome", "ratio") if findings.has_ctr else ("outcome", "ratio", "diagnostic")
@@ -248,9 +251,9 @@ def _write_metrics(file: File, findings: Findings) -> None:
 
 
 def _fields(guess: Guess, column: Column, findings: Findings, taken: set[str]) -> dict[str, object]:
-    """Make a metric of one column: a share if each unit has 0 or 1, else a mean per unit.
+    """Make a metric of a column: a share if each unit has 0 or 1, else a mean.
 
-    Of several rows of a place, or where a sum says nothing, it is the mean of the rows.
+    It is a mean over rows if the unit is a place with several rows, or if sums mean nothing.
     """
     rows, unit = findings.main.table.rows, findings.main.columns.get("unit_id")
     of_place = unit is not None and not unit.named("unit") and rows % unit.distinct > 0
@@ -275,7 +278,7 @@ def _fields(guess: Guess, column: Column, findings: Findings, taken: set[str]) -
 
 
 def _of_events(log: Log, taken: set[str]) -> Iterator[dict[str, object]]:
-    """Make metrics of events, units that have a row and sums, or of a table of units."""
+    """Make the metrics of a log of events or of a table of units."""
     # Of types of rows, such as logins, those that are called so are outcomes.
     is_goal = not log.table.origin.where or words.says(log.name, *DONE)
     fields = {"role": "goal" if is_goal else "diagnostic", "log": log.alias}
@@ -291,7 +294,7 @@ def _of_events(log: Log, taken: set[str]) -> Iterator[dict[str, object]]:
 
 @dataclass(frozen=True)
 class Draft:
-    """An experiment file with a comment on every guess, and questions that a person must answer."""
+    """A drafted experiment file, its guesses, and questions for a person."""
 
     text: str
     guesses: tuple[Guess, ...]
@@ -304,7 +307,7 @@ def draft_files(
     name: str = "experiment",
     read: Mapping[str, str] | None = None,
 ) -> Draft:
-    """Draft a file for one table, or for an impression log and the logs beside it.
+    """Draft a file for one table, or for an impression log and its other logs.
 
     `read` says how the files are read, as entries of a log do.
     """
@@ -352,7 +355,7 @@ def _drafted(engine: DuckDBEngine, tables: Sequence[Table], name: str) -> Draft:
 
 
 def _of_counts(table: Table, counts: CountTable) -> Findings:
-    """Say what the columns of a table of counts are."""
+    """Describe the columns of a table of counts as findings."""
     columns = {column.name: column for column in table.columns}
     variant, n = columns[counts.variant], counts.outcomes[0].n
     units = Counter[str]()
@@ -372,6 +375,7 @@ def _of_counts(table: Table, counts: CountTable) -> Findings:
         guesses.append(replace(own, decreases=words.says(one.column, "cost")))
     segments = counts.segments if counts.day is None else ()
     guesses += [Guess("segment", columns[part], "likely", "text") for part in segments]
+    # The draft names no unit: whatever the counts leave open is asked.
     for question in questions_of(counts, ""):
         table = asked(table, question)
     main = Log(table, {"variant": variant}, variant, "sums")
@@ -379,7 +383,7 @@ def _of_counts(table: Table, counts: CountTable) -> Findings:
 
 
 def _findings(engine: DuckDBEngine, tables: Sequence[Table]) -> Findings:
-    """Guess what the tables are, and what the columns of the main one are."""
+    """Guess the kinds of the tables, and the columns of the main one."""
     first, others = main_and_others(engine, tables)
     if first.table.rows == 0:
         raise LogError("the table has no rows", "give files with data")
@@ -396,6 +400,7 @@ def _findings(engine: DuckDBEngine, tables: Sequence[Table]) -> Findings:
         own.append(Guess("impression_id", key, "likely", "another log names it"))
     if not of_units:
         canonical = list(guess.canonical_guesses(table, _names(own)))
+        # Without a column of rows, a score is a property of the unit.
         own += canonical if guess.OF_ROWS & {g.entry for g in canonical} else []
     columns = {g.entry: g.column for g in own if g.column is not None}
     columns = {"unit_id" if entry == "unit" else entry: c for entry, c in columns.items()}
@@ -413,14 +418,14 @@ def _findings(engine: DuckDBEngine, tables: Sequence[Table]) -> Findings:
 
 
 def _names(guesses: Sequence[Guess]) -> set[str]:
-    """Return the names of columns that are taken for something."""
+    """Return the names of the columns that have a guess."""
     return {one.column.name for one in guesses if one.column is not None}
 
 
 def _assigned(
     engine: DuckDBEngine, main: Table, others: Sequence[Log], is_timed: bool
 ) -> tuple[Guess, Arms | None, Period | None]:
-    """Guess the variant and the period by the main table, else by the exposures beside it."""
+    """Guess the variant and the period, from the main table or from the exposures."""
     period, inside = period_guess(engine, main, main) if is_timed else None, main
     if period is not None:
         engine.view("raw_since", f"select * from {quoted(main.relation)} where {period.rows}")

@@ -1,4 +1,4 @@
-"""Guess which numbers are outcomes, the experiment's period, and the models that it compares."""
+"""Guess outcomes, covariates, the period and the models of an experiment."""
 
 from collections.abc import Collection, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
@@ -13,17 +13,17 @@ from abeval.drafts.guess import Arms, Guess, names_control, names_id, time_guess
 from abeval.engines.sql import Engine, cast_query, number_cast, quoted, whole
 
 MOST_VALUES = 20
-"""Columns that are listed as outcomes, or as doubtful; of a wider table the others are counted."""
+"""Most columns that are listed as outcomes; more are only counted."""
 
 FEW_EMPTY = 0.001
-"""Share of the rows up to which it does not matter what an empty one means."""
+"""Share of empty values up to which their meaning does not matter."""
 
 DOUBT = "an outcome, or known before?"
 EITHER = "an outcome, of which more is better, or less?"
 
 
 def value_guesses(table: Table, taken: Set[str]) -> Iterator[Guess]:
-    """Guess outcomes, covariates, and numbers of which neither is sure."""
+    """Guess outcomes and covariates, and numbers that may be either."""
     own = [column for column in table.columns if column.name not in taken]
     values = [c for c in own if c.distinct > 1 and (c.is_number or c.answers)]
     counts = [c for c in values if c.is_count]
@@ -33,6 +33,7 @@ def value_guesses(table: Table, taken: Set[str]) -> Iterator[Guess]:
         name = f"{words.slug(clicks.name)}_per_{words.slug(shown.name)}"
         reason = f"{clicks.name} / {shown.name}"
         yield Guess("ratio", clicks, "likely", reason, over=shown, name=name)
+        # The two columns are used up: their ratio is the metric.
         values = [c for c in values if c not in (clicks, shown)]
     names = {"".join(words.words(column.name)) for column in own}
     guesses = [g for column in values if (g := _value_guess(column, table, names)) is not None]
@@ -60,7 +61,7 @@ def value_guesses(table: Table, taken: Set[str]) -> Iterator[Guess]:
 
 
 def _value_guess(column: Column, table: Table, names: Set[str]) -> Guess | None:
-    """Guess what numbers are; None where they describe a unit, or number the rows."""
+    """Guess the role of a column of numbers; None for ids and descriptions."""
     parts = words.words(column.name)
     if parts[-1:] == ("id",):
         return None
@@ -68,6 +69,7 @@ def _value_guess(column: Column, table: Table, names: Set[str]) -> Guess | None:
         return Guess("covariate", column, "likely", "its name says that it was before")
     is_cost = column.says("cost") or ("time", "to") in pairwise(parts)
     is_value = is_cost or _is_one_of_two(column.name, "post", names) or column.says("outcome")
+    # A different whole number in each row is an index.
     numbers_rows = column.kind == "integer" and column.distinct == table.rows
     is_known = numbers_rows or column.says("description") or column.named("event_type")
     if is_known and not is_value:
@@ -83,7 +85,7 @@ def _value_guess(column: Column, table: Table, names: Set[str]) -> Guess | None:
 
 
 def says_before(column: str, names: Set[str]) -> bool:
-    """Say whether a column was known before the experiment, by its name among all, as one word.
+    """Tell whether a column's name means a value from before the experiment.
 
     >>> says_before("spent_before", set()), says_before("pre_visits", {"previsits", "postvisits"})
     (True, True)
@@ -95,14 +97,15 @@ def says_before(column: str, names: Set[str]) -> bool:
 
 
 def _is_one_of_two(column: str, prefix: str, names: Set[str]) -> bool:
-    """Say whether two columns differ in `pre` and `post` alone, and this one has the prefix."""
+    """Tell whether a column has the prefix of a `pre` and `post` pair."""
+    # `pre_visits` and `post visits` are a pair, however they are written.
     own = "".join(words.words(column))
     rest = own.removeprefix(prefix)
     return rest not in ("", own) and {f"pre{rest}", f"post{rest}"} <= names
 
 
 def _missing(column: Column, table: Table) -> str:
-    """Ask what an empty value means; empty where there are hardly any."""
+    """Ask what an empty value means; no question if there are hardly any."""
     empty = table.rows - column.rows
     if empty <= FEW_EMPTY * table.rows:
         return ""
@@ -110,8 +113,9 @@ def _missing(column: Column, table: Table) -> str:
 
 
 def _is_either(column: Column, is_cost: bool, table: Table) -> bool:
-    """Say whether more or less may be better: of time to a loss, of what is spent."""
+    """Tell whether both more and less of an outcome may be better."""
     if is_cost:
+        # A long time to a loss, such as churn, is good; a long time to a purchase is not.
         return column.says("cost") and ("time", "to") in pairwise(words.words(column.name))
     if column.says("spend") and "time" not in words.words(column.name):
         # Of customers it is revenue, of campaigns a cost.
@@ -123,9 +127,9 @@ def _is_either(column: Column, is_cost: bool, table: Table) -> bool:
 def settled(
     engine: Engine, table: Table, guesses: Sequence[Guess], arms: Arms | None, has_ctr: bool
 ) -> Iterator[Guess]:
-    """Keep doubts that matter: none where a sure outcome is there, and the doubtful is alike.
+    """Keep the doubts that matter; others become diagnostics.
 
-    What does not differ between variants decides nothing, whatever it is.
+    Beside a sure outcome, a doubtful one that does not differ between variants decides nothing.
     """
     variant = next(g.column for g in guesses if g.entry == "variant")
     outcomes = [g for g in guesses if g.entry in ("outcome", "ratio")]
@@ -141,7 +145,7 @@ def settled(
 def _moved(
     engine: Engine, table: Table, columns: Sequence[Column], variant: Column, arms: Arms
 ) -> list[Column]:
-    """Return the columns whose means differ between variants by more than chance."""
+    """Find the columns whose means differ between variants by more than chance."""
     name, numbers = quoted(variant.name), [f"x_{place}" for place in range(len(columns))]
     values = ", ".join(f"{c.number} as {x}" for c, x in zip(columns, numbers, strict=True))
     means = ", ".join(f"coalesce(avg({x}), 0)" for x in numbers)
@@ -153,6 +157,7 @@ def _moved(
     )
     measures = {v: [float(x or 0) for x in own] for v, *own in rows}
     control, number = measures[arms.control], len(columns)
+    # Bonferroni over columns and variants: two sides at 5 % in all.
     limit = NormalDist().inv_cdf(1 - 0.025 / (number * max(len(measures) - 1, 1)))
 
     def is_far(own: Sequence[float], i: int) -> bool:
@@ -163,9 +168,9 @@ def _moved(
 
 @dataclass(frozen=True)
 class Period:
-    """When units had variants by this column, and the time before; ends are exclusive.
+    """The period in which a column has variants, and the time before it.
 
-    `rows` is SQL that chooses the rows since its start.
+    Ends are exclusive. `rows` is SQL that chooses the rows since the start.
     """
 
     variant: str
@@ -177,7 +182,7 @@ class Period:
 
 
 def period_guess(engine: Engine, main: Table, placing: Table) -> Period | None:
-    """Guess the period: from the first moment on at which a unit has its variant.
+    """Guess the period: it starts when the first unit has its variant.
 
     `placing` has the variants, often the same table. None where the log begins with it.
     """
@@ -212,14 +217,14 @@ def period_guess(engine: Engine, main: Table, placing: Table) -> Period | None:
 
 @dataclass(frozen=True)
 class Models:
-    """Columns with the predictions of models, and the model that each variant serves, if known."""
+    """Columns with the scores of models, and the model of each variant if known."""
 
     scores: Mapping[str, Column]
     served: Mapping[str, str]
 
 
 def models_guess(table: Table, arms: Arms, taken: Collection[str]) -> Models | None:
-    """Guess the scores of several models: columns whose names differ in the model alone."""
+    """Guess the scores of models: columns whose names differ only in the model."""
     scores: dict[str, Column] = {}
     for column in table.columns:
         parts = words.words(column.name)
@@ -230,6 +235,7 @@ def models_guess(table: Table, arms: Arms, taken: Collection[str]) -> Models | N
             scores[model] = column
     if len(scores) < 2:
         return None
+    # A model may have the name of its variant; a single one left belongs to the rest.
     served = {variant: variant for variant in arms.units if variant in scores}
     served.setdefault(arms.control, next((m for m in scores if names_control(m)), ""))
     left = [model for model in scores if model not in served.values()]

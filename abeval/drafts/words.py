@@ -1,4 +1,4 @@
-"""Look up what names usually mean: of columns, variants, files and types of rows."""
+"""Look up the usual meaning of names: columns, variants, files, types of rows."""
 
 import re
 from collections.abc import Collection, Mapping
@@ -12,14 +12,14 @@ LISTS: Mapping[str, Mapping[str, int]] = {
     role: {word.replace("_", ""): place for place, word in enumerate(text.split())}
     for role, text in _TABLE.items()
 }
-"""Role → its words, written as one, each with its place: the first ones say it best."""
+"""Role → its words and their ranks; the first ones are the clearest."""
 
 
 _QUESTIONS = table_beside(__file__, "questions.toml")
 
 
 def question(key: str, **slots: object) -> str:
-    """Write a question to a person."""
+    """Write a question for a person, from `questions.toml`."""
     return str(_QUESTIONS[key]).format(**slots)
 
 
@@ -36,16 +36,17 @@ def words(name: str) -> tuple[str, ...]:
 
 
 def whole(name: str) -> str:
-    """Write a name as one word; of a field such as `context.user_id`, the last part counts.
+    """Join the words of a name into one.
 
     >>> whole("context.userID")
     'userid'
     """
+    # Of a field such as `context.user_id` the last part counts.
     return "".join(words(name.rsplit(".", 1)[-1]))
 
 
 def named(name: str, *roles: str) -> bool:
-    """Say whether a name is in the list of a role, however it is written.
+    """Tell whether a name, however written, is in the list of a role.
 
     >>> named("UserID", "unit"), named("number of users", "unit")
     (True, False)
@@ -54,7 +55,7 @@ def named(name: str, *roles: str) -> bool:
 
 
 def says(name: str, *roles: str) -> bool:
-    """Say whether one of a name's words, or the whole name, is in the list of a role.
+    """Tell whether a name, or one of its words, is in the list of a role.
 
     >>> says("revenue_before", "before"), says("prefix", "before")
     (True, False)
@@ -64,7 +65,7 @@ def says(name: str, *roles: str) -> bool:
 
 
 def yes_and_no(values: Collection[str]) -> tuple[list[str], list[str]] | None:
-    """Set the spellings of yes and of no apart; None where a value is neither.
+    """Split values into spellings of yes and of no; None if a value is neither.
 
     >>> yes_and_no(["Yes", "no", "NO"]), yes_and_no(["yes", "maybe"]), yes_and_no(["yes"])
     ((['Yes'], ['no', 'NO']), None, None)
@@ -74,7 +75,7 @@ def yes_and_no(values: Collection[str]) -> tuple[list[str], list[str]] | None:
 
 
 def slug(name: str) -> str:
-    """Make a metric's name of a column's.
+    """Make the name of a metric from the name of a column.
 
     >>> slug("Total ads"), slug("7-day revenue")
     ('total_ads', 'x_7_day_revenue')
@@ -84,7 +85,7 @@ def slug(name: str) -> str:
 
 
 def free(taken: set[str], *names: str) -> str:
-    """Take the first free one of names, else the first name with a number.
+    """Choose the first free name, else the first name with a number; mark it taken.
 
     >>> free({"spend", "spend_2"}, "spend")
     'spend_3'

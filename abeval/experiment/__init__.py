@@ -1,1 +1,1 @@
-"""Read the experiment file: `model` has its entries, `load` reads it and reports its mistakes."""
+"""Read and check the experiment file."""

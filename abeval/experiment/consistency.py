@@ -1,4 +1,4 @@
-"""Find entries of an experiment file that contradict each other: one rule for each section."""
+"""Find contradictions between entries of an experiment file, section by section."""
 
 from collections.abc import Collection, Sequence
 from zoneinfo import ZoneInfo, available_timezones
@@ -24,7 +24,7 @@ _MISSING = "belongs to [logs.impressions], which is missing"
 
 
 def inconsistencies(experiment: Experiment) -> list[Problem]:
-    """List every contradiction between entries, each with its path."""
+    """List the contradictions between entries, each with its path."""
     rules: list[tuple[Path, Found]] = [
         ((), _experiment(experiment)),
         (("variants",), _variants(experiment)),
@@ -64,6 +64,7 @@ def _experiment(experiment: Experiment) -> Found:
             yield name, f"{what}: remove some, or write several experiment files"
     seen: set[str] = set()
     for i, choice in enumerate(experiment.metrics):
+        # Results find a metric by its name or its label: both must be unique.
         for key, own in (("name", choice.name), ("label", choice.label)):
             if own in seen:
                 yield "metrics", i, key, f"{own!r} is listed twice"
@@ -76,6 +77,7 @@ def _experiment(experiment: Experiment) -> Found:
 def _times(experiment: Experiment) -> Found:
     pre, period = experiment.pre_period, experiment.period
     yield from _zone(experiment.timezone, "timezone")
+    # Without a period nobody knows where the time before it ends.
     if pre is not None and period is None:
         yield "pre_period", "needs a [period] that comes after it"
     elif pre is not None and period is not None and pre.bounds[1] > period.bounds[0]:
@@ -97,6 +99,7 @@ def _variants(experiment: Experiment) -> Found:
         yield ("every variant but control has weight 0",)
     if control in variants and variants[control].weight == 0:
         yield control, "weight", "control has weight 0, so there is nothing to compare with"
+    # A variant without `of` joins the one arm that has its name.
     plain = (name for name, variant in variants.items() if variant.of is None)
     seen = dict.fromkeys(plain, "a variant of its own")
     for name, variant in variants.items():
@@ -115,6 +118,7 @@ def _assignment(experiment: Experiment) -> Found:
     own = experiment.assignment
     if own is None:
         return
+    # What is left must be the default: a scheme does not read the other keys.
     plain = own.model_copy(update={"scheme": None, "order": None})
     if own.scheme is not None and not plain.is_plain:
         keys = "`traffic`, `layer` and `holdout`"
@@ -133,10 +137,11 @@ _SAME_USERS = "rankers in one list have the same users"
 
 
 def _interleaving(experiment: Experiment) -> Found:
-    """Check that a log of mixed lists says whose each item is, and asks for nothing else."""
+    """Check an interleaving experiment: how items get rankers, what it cannot have."""
     own, names, log = experiment.interleaving, [*experiment.variants], experiment.logs.impressions
     if own is None:
         return
+    # These compare groups of users, and here there is one group.
     for key in _OF_VARIANTS:
         if key in experiment.model_fields_set:
             yield key, f"compares users of variants, but {_SAME_USERS}: remove it"
@@ -150,6 +155,7 @@ def _interleaving(experiment: Experiment) -> Found:
         yield "interleaving", "method", f"{own.method} interleaves two rankers, not {len(names)}"
     if own.ranks and sorted(own.ranks) != sorted(names):
         yield "interleaving", "ranks", f"must name each ranker once: {', '.join(names)}"
+    # Without a column, the draft itself can be computed again by its rule.
     by_rule = {"team_draft": own.salt is not None, "balanced": bool(own.ranks)}
     if own.team is None and not by_rule.get(own.method):
         rule = "else the `salt` of a team draft, or the `ranks` of balanced lists"
@@ -160,7 +166,7 @@ def _interleaving(experiment: Experiment) -> Found:
 
 
 def _split(split: ScheduledSplit, before: ScheduledSplit | None, experiment: Experiment) -> Found:
-    """Check that splits name every variant, in the order of time, and start in the period."""
+    """Check a split: its time, and that it names every variant."""
     begins, period, variants = moment(split.start), experiment.period, experiment.variants
     if before is not None and begins <= moment(before.start):
         yield "from", f"{split.start} is not after the split before it"
@@ -182,6 +188,7 @@ def _logs(experiment: Experiment) -> Found:
         for found in _log(name, log, experiment.tables):
             yield *name.split("."), *found
     for name in logs.events:
+        # The names of events are table names of queries.
         if name in CANONICAL_COLUMNS or name == OWN_TABLE or name in experiment.tables:
             yield "events", name, "is the name of another log or table; choose another"
         if of_row or experiment.of_units:
@@ -219,9 +226,10 @@ def _log(name: str, log: LogSource, tables: Collection[str]) -> Found:
 
 
 def _unit_table(experiment: Experiment) -> Found:
-    """Check a table of units: beside impressions it is joined, without them nothing else is."""
+    """Check a table of units, alone or beside impressions."""
     logs, units = experiment.logs, experiment.logs.units
     if experiment.of_units:
+        # Alone, it is the only log: nothing else has rows to join with.
         for log in ("clicks", "items", "exposures", "scores", "training"):
             if getattr(logs, log) is not None:
                 yield log, _MISSING
@@ -245,7 +253,7 @@ _ROWS = ("UNNEST", "RANGE", "GENERATE_SERIES")
 
 
 def query_problem(text: str, tables: Collection[str]) -> str | None:
-    """Say why a text is not one SELECT over these tables; None where it is one.
+    """Explain why a text is not one SELECT over these tables; None if it is one.
 
     Example:
         >>> query_problem("select * from log", ["log"])
@@ -264,8 +272,10 @@ def query_problem(text: str, tables: Collection[str]) -> str | None:
         return "is not one SELECT"
     allowed = f"it may read: {', '.join(sorted(tables))}"
     known = {name.lower() for name in tables}
+    # A CTE is a name of the query itself, not a file.
     known |= {cte.alias.lower() for cte in trees[0].find_all(exp.CTE)}
     for table in trees[0].find_all(exp.Table):
+        # A function in `from`, such as read_csv, can open any file.
         if isinstance(table.this, exp.Func):
             if not {table.this.sql_name().upper(), table.name.upper()} & {*_ROWS}:
                 return f"calls {table.this.sql('duckdb')!r} in `from`; {allowed}"
@@ -290,6 +300,7 @@ def _cleaning(experiment: Experiment) -> Found:
     cleaning = experiment.cleaning
     if cleaning.duplicate_key is not None and cleaning.duplicates != "drop":
         yield "duplicate_key", 'is used only with duplicates = "drop"'
+    # Impressions alone do not tell where a unit was assigned.
     is_known = experiment.assigns or experiment.logs.exposures
     if cleaning.crossover == "as_assigned" and not is_known:
         needs = "[assignment] salt or an exposures log, to know the assignment"
@@ -308,7 +319,7 @@ def _segments(experiment: Experiment) -> Found:
 
 
 def _design(experiment: Experiment) -> Found:
-    """Check what else the plan may have where clusters of units were randomised."""
+    """Check what a cluster-randomised experiment can be combined with."""
     design, inference = experiment.design, experiment.inference
     if design is None:
         return
@@ -318,10 +329,12 @@ def _design(experiment: Experiment) -> Found:
         yield from expression(design.switchback.cluster, "switchback", "cluster")
         yield from _switchback(experiment)
         return
+    # Both at once would be two kinds of blocks for one cluster.
     if len(design.blocks) > 1:
         yield "pairs", "pairs are strata of one cluster of each variant: remove `strata`"
     if experiment.unit == ROW_UNIT:
         yield "cluster", 'needs the unit that metrics are of, such as unit = "user_id"'
+    # These methods need independent units, and units of a cluster are alike.
     keys = ["assignment", "cuts", "looks", "resample"]
     if inference.adjust != "cuped":
         keys.append("adjust")
@@ -329,7 +342,7 @@ def _design(experiment: Experiment) -> Found:
 
 
 def _switchback(experiment: Experiment) -> Found:
-    """Check what else the plan may have where slots of time were randomised."""
+    """Check what a switchback can be combined with."""
     if len({variant.weight for variant in experiment.variants.values()}) > 1:
         yield "switchback", "a fair coin chooses the variant of a slot: remove `weight`"
     if len(experiment.variants) != 2:
@@ -340,9 +353,10 @@ def _switchback(experiment: Experiment) -> Found:
 
 
 def _without(experiment: Experiment, design: str, keys: Sequence[str], who: str) -> Found:
-    """Refuse what has no meaning where others than units were randomised."""
+    """Refuse keys that have no meaning where units were not randomised."""
     places = (experiment.logs, experiment.inference, experiment)
     for key in keys:
+        # A key is looked up in the first section that has it.
         if next(getattr(one, key) for one in places if hasattr(one, key)) not in _NOTHING:
             yield design, f"{who} not analysed with `{key}`: remove one of the two"
 

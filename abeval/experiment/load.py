@@ -1,4 +1,4 @@
-"""Read an experiment file with all that it includes, and report every mistake at once."""
+"""Read an experiment file with its includes, and report every mistake at once."""
 
 import tomllib
 from collections.abc import Mapping, Sequence
@@ -22,7 +22,7 @@ _TOML_HINT = "put text in quotes, begin a table with [name], and use each key on
 
 
 def load_experiment(path: str | Path) -> Experiment:
-    """Read and validate an experiment file; relative paths in it start from its folder.
+    """Read and validate an experiment file; paths in it are relative to its folder.
 
     Raises:
         ExperimentError: The file is missing, is not TOML, or has mistakes; all of them are named.
@@ -32,7 +32,7 @@ def load_experiment(path: str | Path) -> Experiment:
 
 
 def _entries(file: Path, includer: str = "") -> dict[str, Any]:
-    """Read the entries of a TOML file, which another may include."""
+    """Read the entries of a TOML file; `includer` is for messages."""
     named = f"{file}, which {includer} includes," if includer else str(file)
     try:
         raw = tomllib.loads(_text(file, includer))
@@ -47,12 +47,13 @@ def _entries(file: Path, includer: str = "") -> dict[str, Any]:
 
 
 def _text(file: Path, includer: str) -> str:
-    """Read a text without the byte order mark of some editors."""
+    """Read a text file; `includer` is for messages."""
     check_readable(file, file)
     try:
         # A device such as /dev/zero has no end, and a pipe may have no writer.
         if file.exists() and not file.is_file() and not file.is_dir():
             raise ExperimentError(f"{file} is a device or a pipe", "name a TOML file")
+        # Some editors write a byte order mark.
         return file.read_bytes().decode("utf-8-sig")
     except FileNotFoundError as error:
         if includer:
@@ -115,7 +116,7 @@ def parse_experiment(
 
 
 def reading(read: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the entries that say how a file is read, where all are such.
+    """Check the entries that say how a file is read, and return them.
 
     Raises:
         ExperimentError: One is not.
@@ -128,7 +129,7 @@ def reading(read: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def make_source(entries: Mapping[str, Any], where: str = "") -> LogSource:
-    """Make the source of a log of entries that an option or a call gives.
+    """Make the source of a log from entries of an option or a call.
 
     Raises:
         ExperimentError: One is not valid.
@@ -141,7 +142,7 @@ def make_source(entries: Mapping[str, Any], where: str = "") -> LogSource:
 
 
 def _joined(first: Entries, second: Entries, *, keeps: bool) -> Entries:
-    """Join the entries of two files; those of the second replace others.
+    """Join the entries of two files; the second one wins.
 
     Metrics of the first are definitions: those of the second choose from them, by name, and without
     any they are all chosen. It `keeps` the others where the second is included itself.
@@ -156,7 +157,7 @@ def _joined(first: Entries, second: Entries, *, keeps: bool) -> Entries:
 
 
 def _included(raw: Entries, folder: Path, chain: tuple[str, ...]) -> Entries:
-    """Join all files that entries include, later ones before earlier ones."""
+    """Read and join the included files; later ones win."""
     names = raw.get("include", [])
     if not isinstance(names, list) or not all(isinstance(name, str) and name for name in names):
         what = f"{chain[-1]}: include is {names!r}, not a list of files"
@@ -168,7 +169,7 @@ def _included(raw: Entries, folder: Path, chain: tuple[str, ...]) -> Entries:
 
 
 def _file(file: Path, chain: tuple[str, ...]) -> Entries:
-    """Read one included file, with what it includes itself."""
+    """Read an included file, with its own includes."""
     name = str(file)
     if real(file) in {real(one) for one in chain}:
         circle = " includes ".join([*chain, name])
@@ -183,18 +184,19 @@ def _file(file: Path, chain: tuple[str, ...]) -> Entries:
 
 
 def _from_folder(paths: object, folder: Path) -> object:
-    """Make paths those that are seen from the file that includes them."""
+    """Resolve relative paths of an included file by its folder."""
     if isinstance(paths, list):
         return [_from_folder(path, folder) for path in paths]
     if isinstance(paths, dict):
         return {variant: _from_folder(own, folder) for variant, own in paths.items()}
+    # Addresses are absolute; wrong types are reported by the check of the whole file.
     if not isinstance(paths, str) or "://" in paths:
         return paths
     return str(folder / paths)
 
 
 def _together(first: Entries, second: Entries) -> Entries:
-    """Join two tables of entries; those of the second replace others."""
+    """Merge two tables of entries, also nested ones; the second one wins."""
     entries = dict(first)
     for name, value in second.items():
         before = entries.get(name)
@@ -205,7 +207,7 @@ def _together(first: Entries, second: Entries) -> Entries:
 
 
 def _chosen(library: Sequence[object], chosen: Sequence[object]) -> list[object]:
-    """Choose metrics by name: with what the library says of them, and what they are made of."""
+    """Complete chosen metrics from a library of definitions."""
     defined = {_name(one): one for one in library if isinstance(one, Mapping)}
     metrics = list[object]()
     for one in chosen:
@@ -219,6 +221,7 @@ def _chosen(library: Sequence[object], chosen: Sequence[object]) -> list[object]
             metrics.append(one)
     names = {_name(one) for one in metrics}
     parts = dict.fromkeys(part for one in metrics for part in _parts(one))
+    # A function needs its parts: those that nobody chose come as diagnostics.
     added = [part for part in parts if part in defined and part not in names]
     return [*metrics, *({**defined[part], "role": "diagnostic"} for part in added)]
 
@@ -227,7 +230,7 @@ _DEFINITION = ("value", "numerator", "denominator", "function", "quantile")
 
 
 def _parts(metric: object) -> Sequence[str]:
-    """Name the metrics that a function is of."""
+    """List the metrics in a metric's function."""
     text = metric.get("function") if isinstance(metric, Mapping) else None
     # The check of the whole file says what is wrong with others.
     return names_of(text) if isinstance(text, str) and function_problem(text) is None else ()

@@ -1,4 +1,4 @@
-"""Find contradictions in what a file says of a metric, and of inference."""
+"""Find contradictions in the entries of metrics and inference."""
 
 from collections.abc import Collection, Iterator, Mapping
 from itertools import pairwise
@@ -13,17 +13,17 @@ from abeval.metrics.definition import UNIT_DAY, Metric, span_ms
 from abeval.metrics.row_text import columns_of, expression_problem, function_problem, names_of
 
 Found = Iterator[tuple[str | int, ...]]
-"""Keys below a section, and at the end what is wrong there."""
+"""Keys below a section, then the message."""
 
 _Known = dict[str, list[Metric | MetricChoice]]
-"""Metrics that others may name: built-in ones, and the file's own, which may be several."""
+"""Name → metrics: built-in ones and the file's own, maybe several of one name."""
 
 _DAY_MS = 86_400_000
 _NO_TIMES = "a table of units has no times"
 
 
 def expression(text: str | None, *where: str | int) -> Found:
-    """Say why a text is no SQL expression of a row, if it is none."""
+    """Check that a text is a SQL expression over a row."""
     if text is not None and (problem := expression_problem(text)):
         yield *where, problem
 
@@ -32,6 +32,7 @@ def metric_rules(experiment: Experiment, builtin: Mapping[str, Metric]) -> Found
     """Check each metric of the file."""
     known: _Known = {name: [metric] for name, metric in builtin.items()}
     for choice in experiment.metrics:
+        # An own metric of a built-in name is an error too, reported with its definition.
         if choice.is_own:
             known.setdefault(choice.name, []).append(choice)
     for i, choice in enumerate(experiment.metrics):
@@ -70,10 +71,11 @@ def _metric(
 
 
 def _target(choice: MetricChoice, role: str, builtin: Metric | None) -> Found:
-    """Check what a metric may not be that should meet a value, or lie in a range."""
+    """Check metrics that should meet a value or stay within a range."""
     within = choice.margin.within if isinstance(choice.margin, Range) else None
     if within is not None and within[0] >= within[1]:
         yield "margin", f"within should be [LOW, HIGH] with low below high (got {[*within]})"
+    # Calibration should be 1: neither more nor less is better.
     has_target = builtin is not None and builtin.has_target and choice.direction is None
     if role != "diagnostic" and has_target and within is None:
         what = f"{choice.name} should meet a value, and neither way is better: make it a guardrail"
@@ -95,7 +97,7 @@ def _used(choice: MetricChoice, keys: Collection[str]) -> list[str]:
 
 
 def _definition(choice: MetricChoice, builtin: Mapping[str, Metric]) -> Found:
-    """Check what a metric is: a built-in one, or the file's own by one kind of expression."""
+    """Check the definition of a metric: built-in, or by one kind of expression."""
     if not choice.is_own:
         if choice.quantile is not None:
             yield "quantile", "needs `value`, the expression whose quantile is computed"
@@ -118,6 +120,7 @@ def _definition(choice: MetricChoice, builtin: Mapping[str, Metric]) -> Found:
             yield "function", problem
         return
     parts = len(_used(choice, ("numerator", "denominator")))
+    # A metric since exposure needs no value: then it is whether a unit has a row.
     has_value = choice.value is not None or (choice.of_events and not parts)
     if has_value == bool(parts) or parts == 1:
         yield ("give either `value`, or both `numerator` and `denominator`",)
@@ -132,7 +135,7 @@ def _definition(choice: MetricChoice, builtin: Mapping[str, Metric]) -> Found:
 
 
 def _since_exposure(choice: MetricChoice, experiment: Experiment) -> Found:
-    """Check a metric of units since their exposure: its logs, keys and values."""
+    """Check a metric since exposure: its logs, keys and values."""
     if experiment.of_units or experiment.unit == ROW_UNIT:
         lacks = "a table of units" if experiment.of_units else 'unit = "row"'
         for key in _used(choice, _OF_EVENTS):
@@ -148,6 +151,7 @@ def _since_exposure(choice: MetricChoice, experiment: Experiment) -> Found:
     for key in _used(choice, excluded):
         for other in _used(choice, excluded[key]):
             yield other, f"cannot be used with `{key}`"
+    # Rows of a table of units have no time to compare with the exposure.
     for key in _used(choice, ("within", "retention")) if choice.log == UNITS else ():
         yield key, _NO_TIMES
     combine = choice.combined_by
@@ -158,6 +162,7 @@ def _since_exposure(choice: MetricChoice, experiment: Experiment) -> Found:
     of_impressions = choice.rows.log == IMPRESSIONS
     for key in _used(choice, (*_TEXTS, "where")) if of_impressions else ():
         text = getattr(choice, key)
+        # Each variant may have its own column of scores: a row alone does not say which.
         if expression_problem(text) is None and "score" in columns_of(text):
             yield key, "reads `score`, which has no value per unit since exposure"
     if choice.within is not None and not 0 < span_ms(choice.within) <= MAX_WINDOW_DAYS * _DAY_MS:
@@ -165,7 +170,7 @@ def _since_exposure(choice: MetricChoice, experiment: Experiment) -> Found:
 
 
 def _rows(choice: MetricChoice, experiment: Experiment) -> Found:
-    """Check that each log is there, each condition an expression, and each step another one."""
+    """Check the logs and conditions of a metric's rows, and its funnel steps."""
     steps = choice.funnel or []
     known = [IMPRESSIONS, CLICKS, *experiment.logs.events]
     known += [] if experiment.unit_table is None else [UNITS]
@@ -183,7 +188,8 @@ def _rows(choice: MetricChoice, experiment: Experiment) -> Found:
 
 
 def _function(text: str, known: _Known) -> Found:
-    """Check that a function names means and ratios, built-in ones or the file's own."""
+    """Check that a function names means and ratios that exist."""
+    # A quantile or a function has no sums to recompute a function from.
     means = [name for name, ones in known.items() if any(map(_is_mean, ones))]
     for name in names_of(text) if function_problem(text) is None else ():
         if name not in known:
@@ -195,7 +201,7 @@ def _function(text: str, known: _Known) -> Found:
 def _covariates(
     choice: MetricChoice, own: Metric | MetricChoice, experiment: Experiment, known: _Known
 ) -> Found:
-    """Check that covariates are used, and, as metrics, are sums over impressions."""
+    """Check that covariates are used, and are sums over impressions."""
     if experiment.inference.adjust not in ("cuped", "regression"):
         yield "covariates", 'needs [inference] adjust = "cuped" or "regression"'
     if experiment.of_units:
@@ -223,13 +229,14 @@ def _is_sum(one: Metric | MetricChoice) -> bool:
 
 
 def inference_rule(experiment: Experiment) -> Found:
-    """Check how effects are to be judged."""
+    """Check the entries of `[inference]` against each other."""
     yield from _adjust(experiment)
     yield from _looks(experiment)
     inference = experiment.inference
     is_fixed = inference.looks == "fixed"
     if inference.family == "dunnett" and not is_fixed:
         yield "family", '"dunnett" is for looks = "fixed"; choose "holm"'
+    # Functions are always judged by the jackknife.
     resamples = inference.resample is not None or any(c.function for c in experiment.metrics)
     if resamples and inference.relative == "log_delta":
         yield "relative", 'with resampling, choose "fieller" or "delta"'

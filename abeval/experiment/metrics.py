@@ -1,4 +1,4 @@
-"""Make the metrics of an experiment: built-in ones, and those that its file defines or changes."""
+"""Make the metrics of an experiment, built-in ones and those of its file."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -21,18 +21,19 @@ _NEEDED_BY: dict[str, Need] = {
     "dwell_ms": "dwell",
     **{need: need for need in get_args(Need) if need not in ("unit", "ts", "[pre_period]")},
 }
-"""Column that an expression reads → what the impressions must have."""
+"""Column of an expression → what the impressions must have."""
 
 
 def known_metrics(experiment: Experiment) -> dict[str, Metric]:
-    """Return the built-in metrics by name, with the file's thresholds; none of a table of units."""
+    """Return the built-in metrics by name; none for a table of units."""
     if experiment.of_units:
         return {}
+    # The file sets the thresholds of long clicks and sessions.
     return builtin_metrics(experiment.clicks.long_seconds, experiment.sessions.gap_minutes)
 
 
 def chosen_metrics(experiment: Experiment) -> tuple[Metric, ...]:
-    """Return the metrics of the scorecard in the order of the file, with its roles and margins.
+    """Return the metrics of the scorecard, in the order of the file.
 
     A file that lists none gets the built-in metrics, CTR as the goal, but for those that ask how
     items were before the period. Where clusters were randomised, a mean over their units is a
@@ -45,12 +46,13 @@ def chosen_metrics(experiment: Experiment) -> tuple[Metric, ...]:
 
 
 def _listed(experiment: Experiment) -> tuple[Metric, ...]:
-    """Return the metrics that the file lists, or all but those that look things up before."""
+    """List the file's metrics, or by default the built-in ones."""
     known, choices = known_metrics(experiment), experiment.metrics
     if not choices:
         return tuple(
             replace(metric, covariates=tuple(_of_table(experiment, metric)))
             for metric in known.values()
+            # Metrics of how items were before the period are for files that ask for them.
             if not metric.source.of_past
         )
     for number, choice in enumerate(choices):
@@ -63,7 +65,7 @@ def _listed(experiment: Experiment) -> tuple[Metric, ...]:
 
 
 def named_metrics(experiment: Experiment, names: Sequence[str] | None = None) -> Sequence[Metric]:
-    """Return the metrics with these names, built-in ones too; without names, the scorecard's."""
+    """Find metrics by name, built-in ones too; by default those of the scorecard."""
     chosen = chosen_metrics(experiment)
     if not names:
         return chosen
@@ -75,7 +77,7 @@ def named_metrics(experiment: Experiment, names: Sequence[str] | None = None) ->
 
 
 def _table_covariates(experiment: Experiment) -> dict[str, float]:
-    """Return expression → resolution of the covariates of `[logs.units]`."""
+    """Return the covariates of `[logs.units]`: expression → resolution."""
     units = experiment.logs.units
     listed = [] if units is None else units.covariates
     every = (Covariate(value=one) if isinstance(one, str) else one for one in listed)
@@ -83,7 +85,7 @@ def _table_covariates(experiment: Experiment) -> dict[str, float]:
 
 
 def covariate_means(experiment: Experiment) -> tuple[Metric, ...]:
-    """Return covariates of the table as means per unit: of means without a value of their own."""
+    """Make the covariates of the table of units as means per unit."""
     every = _table_covariates(experiment)
     if experiment.of_units:
         for choice in experiment.metrics:
@@ -104,7 +106,7 @@ def _unit_term(experiment: Experiment, text: str, step: float) -> Term:
 def _covariates(
     experiment: Experiment, choice: MetricChoice, known: Mapping[str, Metric]
 ) -> list[Term]:
-    """List what is known of a unit before: sums of the pre-period, or columns of a table."""
+    """List the covariates of a metric: pre-period sums, or columns of a table."""
     if not experiment.of_units:
         of_metrics = [
             term for name in choice.covariates or () for term in definition.own_terms(known[name])
@@ -120,7 +122,7 @@ def _covariates(
 
 
 def _of_table(experiment: Experiment, metric: Metric) -> list[Term]:
-    """List covariates from the table of units beside the impressions, for means and ratios."""
+    """List covariates from a table of units beside the impressions."""
     adjusts = experiment.inference.adjust in ("cuped", "regression")
     if experiment.unit_table is None or not adjusts or not metric.is_mean_or_ratio:
         return []
@@ -155,14 +157,15 @@ def _function(name: str, text: str, known: Mapping[str, Metric]) -> Metric:
 
 
 def missing_of(choice: MetricChoice, *, of_unit: bool) -> Missing:
-    """Say what becomes of a row without a value; of a unit's only row the user has to say it."""
+    """Choose what happens to rows without a value."""
     if choice.missing is None:
+        # Of a unit's only row nobody but the user can say whether a null is 0.
         return "refuse" if of_unit else "zero" if choice.quantile is None else "drop"
     return choice.missing
 
 
 def _own(choice: MetricChoice, *, of_unit: bool) -> Metric:
-    """Make the user's own mean of `value`, ratio, or quantile, over rows that may be units."""
+    """Define the user's mean, ratio or quantile, over rows or units."""
     step, counts = choice.resolution, choice.rows.condition
     does = missing_of(choice, of_unit=of_unit)
     term, rows = partial(RowTerm, of_unit=of_unit), "units" if of_unit else choice.rows
@@ -205,8 +208,9 @@ def _own(choice: MetricChoice, *, of_unit: bool) -> Metric:
 
 
 def _counted_together(choice: MetricChoice, does: Missing) -> list[list[str]]:
-    """Group expressions that may lack a value: parts of a ratio are 0 each, or else one row."""
+    """Group the expressions that can lack a value."""
     texts = [text for text in dict.fromkeys(choice.texts) if columns_of(text)]
+    # Nulls that count as 0 do so one by one; a dropped row is dropped for both parts of a ratio.
     return [[text] for text in texts] if does == "zero" else [texts] if texts else []
 
 
@@ -220,23 +224,25 @@ def _no_number(rows: object, texts: Sequence[str]) -> str:
 
 
 def _are_numbers(texts: Iterable[str]) -> str:
-    """Return SQL that is true where every value is a number."""
+    """Write SQL that is true if every value is a finite number."""
+    # One comparison is false for null, NaN and infinity in every engine.
     return " and ".join(f"abs(cast(({text}) as double)) < 1e300" for text in texts)
 
 
 def _counts_numbers(text: str) -> str:
-    """Return SQL that is 1 where a value is a number; who is in no table has 0, too."""
+    """Write SQL that is 1 if a value is a number, else 0."""
     return f"case when {_are_numbers([text])} then 1 else 0 end"
 
 
 def _counts_no_number(texts: Iterable[str]) -> str:
-    """Return SQL that is 1 where a value is no number: sums have 0 for it, quantiles nothing."""
+    """Write SQL that is 1 if a value is not a number, else 0."""
     return f"case when {_are_numbers(texts)} then 0 else 1 end"
 
 
 def _since_exposure(number: int, choice: MetricChoice) -> Metric:
-    """Make a metric of a unit's rows of a log since its exposure."""
+    """Make a metric of a unit's rows since its exposure."""
     is_sum = choice.rows.log in (IMPRESSIONS, CLICKS) and choice.combined_by == "sum"
+    # A sum over all impressions is a plain metric: it needs no exposure.
     if is_sum and choice.within is None:
         return replace(_own(choice, of_unit=False), formula=_formula(choice))
     per_unit, is_ratio = _per_unit(number, choice), choice.denominator is not None
@@ -274,7 +280,7 @@ def _since_exposure(number: int, choice: MetricChoice) -> Metric:
 
 
 def _per_unit(number: int, choice: MetricChoice) -> definition.PerUnit:
-    """Say what each row is worth to a unit, and how its rows are combined."""
+    """Define the value of each row to a unit, and how rows are combined."""
     within = None if choice.within is None else definition.span_ms(choice.within)
     if choice.funnel is not None:
         steps = tuple(_row_value(step, "1") for step in choice.funnel)
@@ -301,7 +307,8 @@ def _per_unit(number: int, choice: MetricChoice) -> definition.PerUnit:
 def _row_value(
     rows: Step, worth: str, combine: Combine = "any", step: float | None = None, also: str = ""
 ) -> definition.RowValue:
-    """Give the rows that count a worth; clicks are impressions, at the time of the impression."""
+    """Define the value of the rows that count."""
+    # Clicks are columns of impressions, at the time of the impression.
     log = IMPRESSIONS if rows.log == CLICKS else rows.log
     return definition.RowValue(
         log, f"case when {rows.condition}{also} then {worth} end", combine, step
@@ -318,7 +325,7 @@ _COMBINED = {
 
 
 def _formula(choice: MetricChoice) -> str:
-    """Say in words what a metric since exposure is."""
+    """Write the formula of a metric since exposure in words."""
     rows = choice.rows
     window = "" if choice.within is None else f" within {choice.within} since exposure"
     if choice.denominator is not None:

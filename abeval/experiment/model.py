@@ -1,4 +1,4 @@
-"""Define the experiment file as a frozen pydantic model: its entries and their defaults."""
+"""Define the experiment file as a frozen pydantic model."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -57,13 +57,14 @@ class Experiment(Section):
     @model_validator(mode="before")
     @classmethod
     def _columns_are_metrics(cls, raw: object) -> object:
-        """Read a metric of a table of units without an expression as the column of its name."""
+        """Turn metrics without an expression into columns, in a table of units."""
         if not isinstance(raw, Mapping):
             return raw
         logs, chosen = raw.get("logs"), raw.get("metrics")
         if not isinstance(logs, Mapping) or "impressions" in logs or not isinstance(chosen, list):
             return raw
         texts = {"value", "numerator", "denominator", "function"}
+        # Such a table has no built-in metrics that the name could mean.
         named = [isinstance(c, Mapping) and "name" in c and texts.isdisjoint(c) for c in chosen]
         columns = [
             {**c, "value": column_text(c["name"])} if n else c
@@ -73,18 +74,18 @@ class Experiment(Section):
 
     @property
     def at_one_look(self) -> "Experiment":
-        """Return the experiment with effects that are read once, at the end."""
+        """Return the experiment with a single look, at the end."""
         inference = self.inference.model_copy(update={"looks": "fixed"})
         return self.model_copy(update={"inference": inference})
 
     @property
     def of_units(self) -> bool:
-        """Tell a table of units from a log of impressions."""
+        """Tell whether the log is a table of units, not of impressions."""
         return self.logs.impressions is None
 
     @property
     def unit_table(self) -> UnitLog | None:
-        """Return the table of units beside a log of impressions; None without one."""
+        """Return the table of units beside the impressions; None without one."""
         return None if self.of_units else self.logs.units
 
     @property
@@ -104,7 +105,7 @@ class Experiment(Section):
         return {name: rule if isinstance(rule, str) else rule.value for name, rule in rules}
 
     def known_from(self, source: Literal["before", "exposure"]) -> dict[str, str]:
-        """Return name → expression of the segments that units have from before, or at exposure."""
+        """Return the segments known before, or at exposure: name → expression."""
         known = {
             name: rule.value
             for name, rule in self.segments.items()
@@ -116,7 +117,7 @@ class Experiment(Section):
 
     @property
     def design_values(self) -> dict[str, str]:
-        """Return `design.cluster`, and its strata or pairs → expression over a row."""
+        """Return the cluster, strata and pairs of the design: name → expression."""
         if self.switchback is not None:
             return {"design.cluster": self.switchback.cluster}
         own = {} if self.design is None else self.design.texts
@@ -124,23 +125,23 @@ class Experiment(Section):
 
     @property
     def switchback(self) -> sections.Switchback | None:
-        """Return how clusters took turns, where they did."""
+        """Return the switchback of the design; None without one."""
         return None if self.design is None else self.design.switchback
 
     @property
     def unit_values(self) -> dict[str, str]:
-        """Return name → expression of all that a unit has once: segments, and its cluster."""
+        """Return the segments and clusters of a unit: name → expression."""
         return {**self.segment_values, **self.design_values}
 
     @property
     def row_segments(self) -> dict[str, str]:
-        """Return name → expression of the segments that are read from rows of the log."""
+        """Return the segments that are read from rows of the log: name → expression."""
         exposed = self.known_from("exposure")
         return {name: text for name, text in self.unit_values.items() if name not in exposed}
 
     @property
     def assigns(self) -> bool:
-        """Say whether a salt or a scheme is given, by which abeval can compute variants."""
+        """Tell whether abeval can compute variants, by a salt or a scheme."""
         own = self.assignment
         return own is not None and (own.salt is not None or own.scheme is not None)
 
@@ -151,14 +152,15 @@ class Experiment(Section):
 
     @property
     def salt(self) -> str:
-        """Return the salt of the sub-buckets, and of the variants if abeval assigns them."""
+        """Return the salt of sub-buckets, and of variants if abeval assigns them."""
         if self.assignment is not None and self.assignment.salt is not None:
             return self.assignment.salt
+        # The name of the experiment is as good a salt as any, in the letters that salts may have.
         return "".join(c if c.isascii() and (c.isalnum() or c in "_.-") else "_" for c in self.name)
 
     @property
     def ties(self) -> Literal["rule", "weight", "none"]:
-        """Say what places units of several variants when the log does not tell the first.
+        """Choose how units in several variants are assigned if time does not tell.
 
         The rule of assignment; without it, a hash by the weights where two variants differ in it,
         because to exclude such units would change an uneven split. A unit of three variants may not
@@ -171,7 +173,7 @@ class Experiment(Section):
 
     @property
     def assignment_rule(self) -> Rule | None:
-        """Return the rule that gives a unit its variant; None where the file has none.
+        """Return the rule that assigns units; None if the file has none.
 
         Where the split changed, no single rule gives the variants of all units.
         """

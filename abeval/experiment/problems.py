@@ -1,4 +1,4 @@
-"""Say what is wrong in an experiment file, where, and what was probably meant."""
+"""Describe mistakes in an experiment file: what, where, and what was meant."""
 
 import difflib
 import json
@@ -32,7 +32,7 @@ class Problem:
 
 
 def suggestion(name: object, known: Iterable[str]) -> str:
-    """Suggest `; did you mean ...?` for a near miss, else list the known names if they are few."""
+    """Suggest a near name, or list the known ones if they are few."""
     names = list(known)
     near = near_miss(name, names)
     if near or not 0 < len(names) <= 16:
@@ -41,7 +41,7 @@ def suggestion(name: object, known: Iterable[str]) -> str:
 
 
 def near_miss(name: object, known: Iterable[str]) -> str:
-    """Suggest `; did you mean ...?` where a known name is near, whatever its case; else nothing."""
+    """Suggest a near name, ignoring case; empty if none is near."""
     by_lower = {one.lower(): one for one in known}
     near = difflib.get_close_matches(str(name).lower(), by_lower, n=1, cutoff=0.6)
     return f"; did you mean `{by_lower[near[0]]}`?" if near else ""
@@ -51,9 +51,10 @@ _NO_UTF8 = " has bytes that are no UTF-8: rename it"
 
 
 def problems_of(error: ValidationError, raw: Mapping[str, Any]) -> list[Problem]:
-    """Turn pydantic's errors into problems, those of one value joined by `or`."""
+    """Turn pydantic's errors into problems, one for each value."""
     by_path: dict[Path, list[str]] = {}
     for detail in error.errors():
+        # A union reports each of its members: their messages are joined by `or`.
         path = _path_in(raw, detail)
         by_path.setdefault(path, []).append(_text(detail, path))
     return [
@@ -64,7 +65,7 @@ def problems_of(error: ValidationError, raw: Mapping[str, Any]) -> list[Problem]
 
 
 def without(entries: Any, paths: Sequence[Path]) -> Any:  # noqa: ANN401 (a tree of entries)
-    """Copy entries without those at `paths`."""
+    """Copy entries, dropping those at `paths`."""
     if not isinstance(entries, Mapping | list):
         return entries
     items = entries.items() if isinstance(entries, Mapping) else enumerate(entries)
@@ -77,10 +78,11 @@ def without(entries: Any, paths: Sequence[Path]) -> Any:  # noqa: ANN401 (a tree
 
 
 def _path_in(raw: Mapping[str, Any], detail: ErrorDetails) -> Path:
-    """Find the error's place in the file, without the union members that pydantic adds."""
+    """Find the path of an error in the file."""
     here: Any = raw
     path: list[str | int] = []
     for part in detail["loc"]:
+        # pydantic adds the names of union members, which are not in the file.
         if _has(here, part):
             here = here[part]
         elif detail["type"] == "missing" and part == detail["loc"][-1]:
@@ -118,7 +120,7 @@ _SHAPES = {
 
 
 def _should(detail: ErrorDetails) -> str:
-    """Say what a value should be, in the words of the file instead of pydantic's."""
+    """Describe what a value should be, in words of the file."""
     kind, context = detail["type"], detail.get("ctx", {})
     if kind == "string_pattern_mismatch":
         return PATTERNS.get(str(context.get("pattern")), "has characters that are not allowed")
@@ -135,7 +137,7 @@ def _shown(value: object) -> str:
 
 
 def _keys(path: Iterable[str | int]) -> list[str]:
-    """List the keys of a section of the file."""
+    """List the keys that a section of the file may have."""
     models = [Experiment]
     for part in path:
         inner = [m.model_fields[part].annotation for m in models if part in m.model_fields]
@@ -150,12 +152,12 @@ def _models(annotation: object) -> list[type[Any]]:
 
 
 def folded(name: str) -> str:
-    """Return a name in lower case, without spaces around it."""
+    """Normalize a name: lower case, no surrounding spaces."""
     return name.strip().casefold()
 
 
 def spelled_alike(names: Iterable[str]) -> list[tuple[str, ...]]:
-    """Group names that are spellings of one name; groups and names keep their order.
+    """Group names that are spellings of one name; the order is kept.
 
     Example:
         >>> spelled_alike(["control", "new", "Control", "control "])
@@ -168,7 +170,7 @@ def spelled_alike(names: Iterable[str]) -> list[tuple[str, ...]]:
 
 
 def check_spelled_once(what: str, units: Mapping[str, int], remedy: str) -> None:
-    """Refuse variants in several spellings: the units of one would be in several.
+    """Refuse variants that are written in several spellings.
 
     The message says `what` holds the names, and how to join them: `{}` in `remedy` is the line.
     """
@@ -182,22 +184,22 @@ def check_spelled_once(what: str, units: Mapping[str, int], remedy: str) -> None
 
 
 def arms_of(variants: Mapping[str, Variant]) -> dict[str, list[str]]:
-    """Return variant → the arms of the log that it joins; by default its own name."""
+    """List the arms of the log that each variant joins; by default its own name."""
     return {name: list(variant.of or [name]) for name, variant in variants.items()}
 
 
 NOT_JOINED = " (not joined)"
-"""Ends the name of an arm that is called as a variant is, but is none of those that it joins."""
+"""Ends the name of an arm that has a variant's name but is not joined by it."""
 
 
 def meant_by(name: str, variants: Mapping[str, Variant]) -> str | None:
-    """Return the variant of which a name is another spelling; None if there is none."""
+    """Find the variant that a name is another spelling of; None if there is none."""
     known = {folded(arm): own for own, arms in arms_of(variants).items() for arm in arms}
     return known.get(folded(name))
 
 
 def joined_line(variant: str, arms: Iterable[str]) -> str:
-    """Write the line of an experiment file by which a variant joins arms of the log.
+    """Write the line of a file that lets a variant join arms of the log.
 
     Example:
         >>> joined_line("control", ["control", "Control "])

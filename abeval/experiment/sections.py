@@ -1,4 +1,4 @@
-"""Define sections of the experiment file: its design, metrics, inference, trust, engine."""
+"""Define the sections of the experiment file."""
 
 import re
 import unicodedata
@@ -51,11 +51,12 @@ Link = Annotated[str, StringConstraints(pattern=LINK, max_length=2_000)]
 
 
 def _composed(name: str) -> str:
-    """Return a name in Unicode's composed form (NFC); refuse what is no name on one line."""
+    """Return a name in Unicode form NFC; refuse names of several lines."""
     odd = any(unicodedata.category(char) in ("Cc", "Zl", "Zp") for char in name)
     if odd or name != name.strip():
         what = "should be on one line, without control characters and spaces around it"
         raise ValueError(f"{what} (got {name!r})")
+    # One name may be written in two ways that look alike: results would not find it.
     return unicodedata.normalize("NFC", name)
 
 
@@ -64,7 +65,8 @@ TimeUnit = Literal["s", "ms", "us", "ns"]
 
 
 def _local(value: object) -> object:
-    """Refuse numbers and other text, which pydantic would read as seconds since 1970."""
+    """Refuse values that are not written as a date."""
+    # pydantic would read numbers, also in text, as seconds since 1970.
     if isinstance(value, int | float) or (
         isinstance(value, str) and not re.match(r"\d{4}-\d{2}-\d{2}", value)
     ):
@@ -82,7 +84,7 @@ Moment = Annotated[datetime | date, BeforeValidator(_local), AfterValidator(_wit
 
 
 def moment(value: date | datetime) -> datetime:
-    """Return a date as the local time at which it begins."""
+    """Return the local time at which a date begins."""
     if isinstance(value, datetime):
         return value
     return datetime(value.year, value.month, value.day)
@@ -105,6 +107,7 @@ class Switchback(Section):
 
     @model_validator(mode="after")
     def _fits(self) -> Self:
+        # Slots of one number have the same time on every day, so that days can be compared.
         if self.slot_ms == 0 or _DAY_MS % self.slot_ms:
             raise ValueError(f'slot = "{self.slot}" does not divide a day: use such as "2h"')
         if self.burn_in_ms >= self.slot_ms:
@@ -161,7 +164,7 @@ class Design(Section):
 
     @property
     def blocks(self) -> dict[str, str]:
-        """Return the strata or pairs within which clusters were drawn, by which of the two."""
+        """Return the strata or pairs within which clusters were randomised."""
         return {name: text for name, text in self.texts.items() if name != "cluster"}
 
 
@@ -373,7 +376,7 @@ class AssignmentRule(Section):
 
     @property
     def is_plain(self) -> bool:
-        """Say whether all units are in, by abeval's own hash."""
+        """Tell whether all units are assigned by abeval's own hash."""
         others = (self.layer, self.holdout, self.scheme, self.order)
         return self.traffic == 1 and all(other is None for other in others)
 
@@ -479,27 +482,28 @@ class MetricChoice(Section):
 
     @property
     def texts(self) -> list[str]:
-        """List the expressions of the metric: its value, or its numerator and denominator."""
+        """List the expressions of the metric: value, or numerator and denominator."""
         return [text for text in (self.value, self.numerator, self.denominator) if text is not None]
 
     @property
     def is_own(self) -> bool:
-        """Tell a metric that the file defines from a built-in one."""
+        """Tell whether the file defines the metric."""
         return bool(self.texts) or self.function is not None or self.of_events
 
     @property
     def of_events(self) -> bool:
-        """Tell a value of a unit since its exposure, from the rows of a log."""
+        """Tell whether the metric is a value of a unit since its exposure."""
         keys = (self.log, self.per_unit, self.where, self.within, self.retention, self.funnel)
         return any(key is not None for key in keys)
 
     @property
     def rows(self) -> Step:
-        """Return the rows that it is made of: those of a log for which a condition is true."""
+        """Return the rows of the metric: a log and a condition."""
         return Step(log=self.log or "impressions", where=self.where)
 
     @property
     def combined_by(self) -> Combine:
-        """Say how a unit's rows are combined; without a value, whether it has any."""
+        """Return how a unit's rows are combined."""
         has_none = self.value is None and self.numerator is None
+        # Without a value all that counts is whether a unit has a row.
         return self.per_unit or ("any" if has_none else "sum")

@@ -1,4 +1,4 @@
-"""Define what an experiment file says of its logs: where they lie and what columns mean."""
+"""Define the logs of an experiment file: sources and columns."""
 
 import codecs
 from collections.abc import Mapping
@@ -14,18 +14,19 @@ FileName = Annotated[str, StringConstraints(min_length=1)]
 
 ROW_UNIT = "row"
 OUTCOME = "events."
-"""What the names of outcome logs begin with, wherever all logs have names."""
+"""Prefix of the names of event logs."""
 OWN_TABLE = "log"
-"""What the query of a log calls the rows of the log itself."""
+"""Name of a log's own rows in its `query`."""
 
 
 def _encoding(name: str) -> str | None:
-    """Check the name of an encoding; None of UTF-8, in which files are read anyhow."""
+    """Check the name of an encoding; return None for UTF-8."""
     try:
         known = codecs.lookup(name)
         "a".encode(name)
     except LookupError as error:
         raise ValueError(f"is no encoding of text that Python knows (got {name!r})") from error
+    # Files are read as UTF-8 anyhow.
     return None if known.name in ("utf-8", "utf-8-sig", "ascii") else name
 
 
@@ -55,12 +56,12 @@ class LogSource(Section):
 
     @property
     def paths(self) -> list[str]:
-        """List the globs, files and folders; empty where the log is a table."""
+        """List the globs, files and folders; empty if the log is a table."""
         return [path for paths in self._paths.values() for path in paths]
 
     @property
     def paths_of_variants(self) -> Mapping[str, list[str]]:
-        """Return variant → its paths; empty where a column says the variant."""
+        """Return the paths of each variant; empty if a column says the variant."""
         return self._paths if isinstance(self.path, Mapping) else {}
 
     @property
@@ -69,7 +70,7 @@ class LogSource(Section):
         return {name: [path] if isinstance(path, str) else path for name, path in own.items()}
 
     def with_unit(self, unit: str) -> Self:
-        """Copy the log with this column as the unit, unless the file maps another."""
+        """Return a copy with this column as the unit, unless the file maps another."""
         if unit == ROW_UNIT:
             return self
         return self.model_copy(update={"columns": {"unit_id": unit, **self.columns}})
@@ -168,7 +169,7 @@ class Logs(Section):
 
     @property
     def named(self) -> dict[str, LogSource]:
-        """Return every log of the file, by its path below `logs`."""
+        """Return every log of the file by its path below `logs`."""
         logs = {name: log for name, log in self if name != "events" and log is not None}
         return logs | {OUTCOME + name: log for name, log in self.events.items()}
 
@@ -179,9 +180,10 @@ class Logs(Section):
 
     @property
     def rows(self) -> ImpressionLog:
-        """Return the log that is analysed; a table of units has one impression of each."""
+        """Return the log that is analysed."""
         if self.impressions is not None or self.units is None:
             return self.impressions or ImpressionLog()
+        # A table of units is read as a log with one impression per unit.
         return ImpressionLog(**self.units.model_dump(exclude={"covariates", "segments"}))
 
 
@@ -205,5 +207,5 @@ CANONICAL_COLUMNS: Mapping[str, tuple[str, ...]] = {
 
 
 def canonical_columns(log: str) -> tuple[str, ...]:
-    """Return the canonical columns of a log, named as below `logs`; empty for other names."""
+    """Return the canonical columns of a log; empty for unknown names."""
     return ("unit_id", "ts") if log.startswith(OUTCOME) else CANONICAL_COLUMNS.get(log, ())

@@ -1,4 +1,4 @@
-"""The report: one self-contained HTML file, Markdown, a summary for notebooks, the terminal."""
+"""Write reports: one HTML file, Markdown, a notebook summary, terminal text."""
 
 from contextlib import suppress
 from pathlib import Path
@@ -28,10 +28,11 @@ def write_report(result: object, path: Path, aa: object = None) -> Path:
 
 
 def check_page(path: Path) -> None:
-    """Refuse to replace a file that is no page, such as a log or an experiment file."""
+    """Refuse to replace a file that is not a page, such as a log."""
     if not path.is_file():
         return
     with suppress(OSError), path.open("rb") as opened:
+        # Every page begins with its doctype, which no log does.
         start = opened.read(200).lstrip()
         if start and not start.lower().startswith(b"<!doctype html"):
             what = f"the report would replace {path}, which is not an HTML page"
@@ -43,6 +44,7 @@ def summary_html(result: Record) -> str:
     from abeval.report.page import brief, summary
     from abeval.results.study import Study
 
+    # A study has no summary of its own: each of its results has one.
     if isinstance(result, Study):
         return "".join(summary_html(part) for part in result.results)
     return summary(result) if isinstance(result, Result) else brief(result)

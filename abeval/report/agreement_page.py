@@ -1,4 +1,4 @@
-"""Build the parts of the page that an agreement fills: why, the quadrant, traffics, positions."""
+"""Build the page parts of an agreement: causes, quadrant, traffic, positions."""
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -28,14 +28,14 @@ WORDS = {
     "online only": "differ: online moved, offline did not",
     "inconclusive": "say nothing together: neither moved clearly",
 }
-"""What offline and online do, by standing, in the order of their symbols."""
+"""Standing → its words; the order is that of the symbols in the quadrant."""
 
 _MOST_NEEDS = 4
-"""Columns that a sentence names."""
+"""Most missing columns that one sentence names."""
 
 
 def tabulate_agreement(result: Agreement, whole: bool) -> Tables:
-    """List what was found, then how goals stand; with `whole`, every pair, model and cause."""
+    """Tabulate conclusions and goals; with `show_all`, every pair, model and cause."""
     if whole:
         parts = (*bill_tables(result), pair_table(result), *traffics_part(result), _causes(result))
         shown = tables.drop_empty(*parts)
@@ -54,7 +54,7 @@ def tabulate_agreement(result: Agreement, whole: bool) -> Tables:
 
 
 def bill_tables(result: Agreement) -> Iterator[TextTable]:
-    """Tabulate what each variant's model promised, what came, and what each cause took."""
+    """Tabulate the promised and the measured lift, and the share of each cause."""
     several = len(result.explanations) > 1
     for gap in (one.gap for one in result.explanations):
         if gap is None or gap.promised is None:
@@ -88,7 +88,7 @@ def _points(value: float | None, low: float | None, high: float | None) -> str:
 
 
 def standing_table(result: Agreement) -> TextTable:
-    """Tabulate how each offline metric stands to goals, those of one standing together."""
+    """Tabulate offline metrics against goals, goals of one standing in one row."""
     goals = (row for row in result.rows if row.role == "goal")
     together = fig.group(goals, lambda row: (row.offline, row.variant, row.standing))
 
@@ -111,11 +111,12 @@ def standing_table(result: Agreement) -> TextTable:
 
 
 def conclusions(result: Agreement) -> tuple[VerdictLine, ...]:
-    """Conclude for each variant: do offline and online agree, in which direction, and why not."""
+    """Conclude for each variant whether offline and online agree, and why not."""
     rows = {(row.variant, row.offline, row.online): row for row in result.rows}
     return tuple(
         VerdictLine(
             of.variant,
+            # Only the colours of these two decisions fit; nothing is decided here.
             {"agree": "ship", "conflict": "draft"}.get(of.standing, ""),
             f"offline and online {_how_they_stand(of)}".upper(),
             f"{_sides(rows[of.variant, of.offline, of.online])} {_tally(result, of.variant)}",
@@ -128,6 +129,7 @@ def conclusions(result: Agreement) -> tuple[VerdictLine, ...]:
 
 def _how_they_stand(explanation: Explanation) -> str:
     gap = explanation.gap
+    # Both moved the same way, but a cause explains a part of the difference in size.
     if explanation.standing == "agree" and gap is not None and gap.causes:
         return "agree in sign, not in size"
     return WORDS[explanation.standing].partition(":")[0]
@@ -143,8 +145,9 @@ def conclusion_lines(result: Agreement) -> Iterator[str]:
 
 
 def trust_lines(result: Agreement) -> Iterator[tuple[str, str]]:
-    """Say what failed checks touch the goals, and how the guardrails moved online."""
+    """Report failed checks that affect goals, and how guardrails moved online."""
     messages = (cause.message for cause in result.causes if cause.name == "trust")
+    # The same check may be named for several variants.
     for message in dict.fromkeys(messages):
         yield "Trust", message.removeprefix("Trust: ")
     several = len(result.explanations) > 1
@@ -157,7 +160,7 @@ def trust_lines(result: Agreement) -> Iterator[tuple[str, str]]:
 
 
 def _directions(result: Agreement) -> str:
-    """Say of which offline metrics not more is better."""
+    """Name the offline metrics for which higher is not better."""
     metrics = dict.fromkeys(row.offline for row in result.rows)
     names = fig.group(metrics, lambda metric: codes.direction_words(direction_of(metric)))
     names.pop("higher is better", None)
@@ -179,7 +182,7 @@ def _moved(strength: float | None) -> str:
 
 
 def _tally(result: Agreement, variant: str) -> str:
-    """Count the standings of all offline metrics beside the goals."""
+    """Count the standings of all pairs of an offline metric and a goal."""
     own = [row for row in result.rows if row.variant == variant and row.role == "goal"]
     counts = Counter(WORDS[row.standing].partition(":")[0] for row in own)
     listed = fmt.listing([f"{count} {word}" for word, count in counts.most_common()])
@@ -187,12 +190,13 @@ def _tally(result: Agreement, variant: str) -> str:
 
 
 def _why_and_next(result: Agreement, row: AgreementRow) -> tuple[str, str]:
-    """Say the first cause, or what it takes to know it; then what to do."""
+    """Explain the conclusion by its first cause, and recommend a next step."""
     causes = [cause for cause in result.causes if cause.variant == row.variant]
     first = next((cause for cause in causes if cause.status == "found"), None)
     if first is not None:
         why, share = first.message, share_of_gap(first)
         if share:
+            # The message is `cause: details`; the share belongs to the cause.
             why = why.replace(":", f" accounts for {share} of the gap:", 1)
         return why, f"Decide by the online result. {first.remedy}".rstrip()
     if row.reason is not None:
@@ -217,7 +221,7 @@ def _why_and_next(result: Agreement, row: AgreementRow) -> tuple[str, str]:
 
 
 def traffics_part(result: Agreement) -> tuple[TextTable, ...]:
-    """Tabulate models on both variants' traffic, the logged difference, off-policy backtests."""
+    """Tabulate models by traffic, the logged difference and off-policy backtests."""
     return (*_matrix(result), *tables.drop_empty(_backtests(result)))
 
 
@@ -307,25 +311,27 @@ def _causes(result: Agreement) -> TextTable:
 
 
 def share_of_gap(cause: Cause) -> str:
-    """Write the share of the gap that a cause accounts for; empty where it is not known."""
+    """Write the share of the gap that a cause explains; empty if unknown."""
     return "" if cause.accounts_for is None else fmt.percent(cause.accounts_for)
 
 
 _STRENGTHS = ("offline_strength", "online_strength")
 
 _NAMED = 12
-"""Points that have their names written beside them; the others show theirs on hovering."""
+"""Most points that have their names beside them; others show it on hovering."""
 
 
 def quadrant_figure(rows: Sequence[AgreementRow], place: int) -> fig.Figure:
-    """Draw offline against online metrics that have a strength on both sides, in half-widths."""
+    """Draw offline against online strength, in half-widths of the intervals."""
     known = [row for row in rows if all(getattr(row, name) is not None for name in _STRENGTHS)]
+    # The axes reach beyond ±1, where an interval begins to exclude zero.
     across, up = ([1.5, -1.5, *(getattr(row, name) for row in known)] for name in _STRENGTHS)
     is_named = sum(row.standing in ("conflict", "agree") for row in rows) <= _NAMED
     traces = []
     for i, name in enumerate(WORDS):
         own = [row for row in known if row.standing == name]
         names = {"text": [fig.label(row.offline) for row in own], "textposition": "top center"}
+        # Filled: both sides moved. Hollow: at least one did not.
         mark = fig.symbol(i) + "-open" * (i > 1)
         points = fig.scatter(
             [f"{row.offline} and {row.online}: {name}" for row in own],
@@ -336,6 +342,7 @@ def quadrant_figure(rows: Sequence[AgreementRow], place: int) -> fig.Figure:
             marker={"color": fig.colour(place), "symbol": mark, "size": 9},
             **(names if is_named and i < 2 else {}),
         )
+        # An empty trace would still have an entry in the legend.
         traces += [points] * bool(own)
     return fig.figure(
         traces,
@@ -348,7 +355,8 @@ def quadrant_figure(rows: Sequence[AgreementRow], place: int) -> fig.Figure:
 
 
 def standings(study: Study) -> tuple[str, ...]:
-    """Write a line for each variant: whether its offline and online results agree, or why not."""
+    """Write one line per variant: do its offline and online results agree?"""
+    # A draft, or a test that failed its checks, concludes nothing.
     if study.agreement is None or study.questions or not study.trusted:
         return ()
     agreement = study.agreement
@@ -361,7 +369,7 @@ def standings(study: Study) -> tuple[str, ...]:
 
 
 def _promise(explanation: Explanation) -> str:
-    """Say what was promised, what came, and the cause that took most."""
+    """Write the promised lift, the measured lift and the largest cause."""
     gap = explanation.gap
     if gap is None or gap.promised is None:
         return ""
@@ -381,7 +389,7 @@ def _first_cause(agreement: Agreement, of: Explanation) -> str:
 
 
 def causes_part(result: Agreement) -> Iterator[Block]:
-    """Show what the results say together, and every cause."""
+    """Show what offline and online say together, and every cause."""
     yield from bill_tables(result)
     said = [one.sentence for one in conclusions(result)]
     words = {"share_of_gap": share_of_gap, "number": number}
@@ -389,9 +397,10 @@ def causes_part(result: Agreement) -> Iterator[Block]:
 
 
 def quadrant_part(result: Agreement) -> Iterator[Block]:
-    """Draw every offline metric against the goals, a figure for each variant; list all pairs."""
+    """Draw offline metrics against goals, one figure per variant; list all pairs."""
     together = fig.group(result.rows, lambda row: row.variant)
     for i, (variant, own) in enumerate(together.items()):
+        # A test without a goal still shows its pairs.
         shown = [row for row in own if row.role == "goal"] or own
         count = sum(row.standing == "conflict" for row in shown)
         said = f"{count} of {len(shown)} pairs of metrics contradict each other."

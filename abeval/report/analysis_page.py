@@ -1,4 +1,4 @@
-"""Build the parts of the page that an analysis fills: first screen, trust, scorecard, segments."""
+"""Build the page parts of an analysis: verdict, trust, scorecard, segments."""
 
 import math
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -23,11 +23,11 @@ from abeval.results.study import Study
 from abeval.results.trust import AAResult, worst_first
 
 _MOST_ROWS = 24
-"""Of the table on the first screen; the scorecard has them all."""
+"""Most rows on the first screen; the scorecard has all of them."""
 
 
 def verdict_part(study: Study) -> Iterator[Block]:
-    """Show the first screen; without an analysis, what offline and online say together."""
+    """Build the first screen; without an analysis, that of the agreement."""
     result, joint = study.analysis, study.agreement
     if result is None:
         if joint is not None and joint.explanations and not study.questions:
@@ -66,10 +66,12 @@ def verdict_part(study: Study) -> Iterator[Block]:
 
 
 def _splits(result: Result) -> dict[str, str]:
-    """Write each variant's share of the units, and the planned one where it is known."""
+    """Write each variant's share of the units, and the planned share if known."""
+    # Without a test of the split there is no plan to compare with.
     if not any(check.name == "srm" and check.status != "skipped" for check in result.trust):
         return {}
     variants = result.experiment.variants
+    # A ramp has several plans, one for each split period.
     plans = [ramp.weights for ramp in result.ramps if ramp.weights is not None]
     plans = plans or [{one.name: one.weight for one in variants}]
     units = sum(one.units for one in variants)
@@ -81,10 +83,11 @@ def _splits(result: Result) -> dict[str, str]:
 
 
 def _expect_less(result: Result) -> list[tuple[str, str]]:
-    """Warn of the winner's curse beside a variant that ships."""
+    """Warn of the winner's curse for a variant that ships."""
     shipping = {verdict.variant for verdict in result.verdicts if verdict.decision == "ship"}
     ends = [
         f"{fmt.named(result.label(row.metric))} "
+        # The end nearer to no effect is the cautious one.
         f"{shown.high if row.direction == 'decrease' else shown.low}"
         for row in result.scorecard
         if row.variant in shipping and row.role == "goal" and row.status == "better"
@@ -97,7 +100,7 @@ def _expect_less(result: Result) -> list[tuple[str, str]]:
 
 
 def _sparks(study: Study, keys: Collection[tuple[str, str]]) -> dict[tuple[str, str], Markup]:
-    """Draw the effect of each goal up to each day, by metric and variant."""
+    """Draw a sparkline of each goal's cumulative effect, by metric and variant."""
     sparks = {}
     for cell in cells(study):
         if (cell.metric, cell.variant) in keys:
@@ -130,13 +133,13 @@ def scorecard_part(study: Study) -> Iterator[Block]:
 
 
 def heat_part(study: Study) -> Iterator[Block]:
-    """Show lifts of all metrics in all segments and cuts."""
+    """Show the lifts of all metrics in all segments and cuts."""
     if result := study.analysis:
         yield from heat_blocks(result, [*result.segments, *cut_rows(result)], _opens(study))
 
 
 def _opens(study: Study) -> str:
-    """Return the id of what a metric opens: its effects up to each day, by day, or none."""
+    """Return the id of the page part that a metric's name links to."""
     if study.time is not None and study.time.windows:
         return "cumulative"
     return "daily" if study.analysis is not None and study.analysis.daily else "explore"
@@ -150,14 +153,14 @@ def segments_part(result: Result) -> Iterator[Block]:
 
 
 def cuts_part(result: Result) -> Iterator[Block]:
-    """Show effects in parts of the traffic, of which one unit may see several."""
+    """Show effects by cut; one unit may be in several cells of a cut."""
     yield from slice_blocks(result, cut_rows(result))
     if beside := tables.split_tables(result):
         yield Closed("Within cells and by mix", beside)
 
 
 def quality_part(result: Result) -> Iterator[Block]:
-    """Count rows read, used and set aside, and units by day and variant."""
+    """Show units by day and variant, and rows read, used and set aside."""
     yield from units_view(result)
     if result.accounting or result.daily:
         yield assets.block("rows.html", result=result)
@@ -169,6 +172,7 @@ def power_part(outlook: PowerOutlook) -> tuple[Block, ...]:
     order = {name: i for i, name in enumerate(dict.fromkeys(v.variant for v in outlook.metrics), 1)}
     for metric, own in fig.group(outlook.metrics, lambda one: one.metric).items():
         said = " ".join(filter(None, (_sentence(one, len(own) > 1) for one in own)))
+        # A single point makes no line.
         drawn = {one.variant: one for one in own if len(one.points) > 1}
         if drawn:
             figure = _outlook_figure(drawn, order)
@@ -179,7 +183,7 @@ def power_part(outlook: PowerOutlook) -> tuple[Block, ...]:
 
 
 def _outlook_figure(outlooks: Mapping[str, MetricOutlook], order: Mapping[str, int]) -> fig.Figure:
-    """Draw a line for each variant; today is marked."""
+    """Draw detectable effects by days, a line per variant; mark today."""
     series = {
         name: [fig.Point(x, 100 * y, f"{x:g} days: {fmt.either_way(y)}") for x, y in one.points]
         for name, one in outlooks.items()
@@ -195,7 +199,7 @@ def _outlook_figure(outlooks: Mapping[str, MetricOutlook], order: Mapping[str, i
 
 
 def _sentence(one: MetricOutlook, several: bool) -> str:
-    """Say what can be seen today, and how long a smaller effect takes."""
+    """Write the effect detectable today, and how long a smaller one takes."""
     of = f"{one.variant}: " if several else ""
     if one.mde is None:
         return f"{of}{codes.reason(one.reason)}." if one.reason else ""
@@ -219,7 +223,7 @@ def replays_part(aa: AAResult) -> tuple[Block, ...]:
 
 
 def _replays(aa: AAResult, row: AAMetric) -> FigureView:
-    """Count p-values in bins of equal width: flat if the test keeps its level."""
+    """Draw a histogram of A/A p-values; it is flat if the test keeps its level."""
     counts = aa.histograms[row.metric]
     width = 1 / len(counts)
     said = [
@@ -228,6 +232,7 @@ def _replays(aa: AAResult, row: AAMetric) -> FigureView:
     ]
     places, widths = [(i + 0.5) * width for i in range(len(counts))], [0.92 * width] * len(counts)
     bars = fig.scatter(said, x=places, y=list(counts), width=widths, marker={"color": fig.GREY})
+    # The height of all bins if p-values are uniform.
     even = fig.line_at("y", sum(counts) / len(counts))
     alpha = fig.line_at("x", aa.alpha, dash="dot")
     at, named = {"x": aa.alpha, "y": 1, "yref": "paper"}, {"text": f"α {aa.alpha:g}"}
@@ -244,7 +249,7 @@ DECIDED = frozenset({"better", "worse", "equivalent", "non_inferior"})
 
 
 def effect_of(row: Row | SliceRow, unit: str, note: str = "") -> Cell:
-    """Show the lift of a row, or its difference if there is no lift; the tooltip has all digits."""
+    """Make the cell of a lift, or of a difference; its tooltip has all digits."""
     shown = tables.format_effect(row, unit)
     html = tables.spans(estimate=shown.estimate, interval=shown.interval, note=note)
     exact = f"lift {full(row.lift)} [{full(row.lift_low)}, {full(row.lift_high)}]"
@@ -254,10 +259,11 @@ def effect_of(row: Row | SliceRow, unit: str, note: str = "") -> Cell:
 def row_mark(
     info: ExperimentInfo, row: Row, shown: Printed, metric: MetricInfo
 ) -> glyph.Mark | None:
-    """Draw a row of the scorecard, with the interval that decides; None without a lift."""
+    """Make the mark of a scorecard row; None without a lift."""
     if row.lift is None:
         return None
     wide = shown.row
+    # Only an adjusted interval is drawn as a second, thinner line.
     is_wider = (wide.lift_low, wide.lift_high) != (row.lift_low, row.lift_high)
     name, status = f"{metric.shown}, {row.variant}", codes.status(row.status, row.reason)
     return glyph.Mark(
@@ -270,12 +276,13 @@ def row_mark(
         row.status in DECIDED,
         (wide.lift_low, wide.lift_high) if is_wider and wide.lift is not None else None,
         _harm(row, metric),
+        # With too little data the detectable lift is itself a rough estimate.
         math.inf if row.status == "too_little_data" else row.mde or math.inf,
     )
 
 
 def slice_mark(info: ExperimentInfo, row: SliceRow) -> glyph.Mark | None:
-    """Draw a segment or a cut: exploratory, and filled where its interval excludes zero."""
+    """Make the mark of a segment or cut; filled if its interval excludes zero."""
     if row.lift is None:
         return None
     name = f"{row.metric}, {row.cell}, {row.variant}"
@@ -291,9 +298,10 @@ def _spoken_label(level: str, row: Row | SliceRow, name: str, status: str) -> st
 
 
 def _harm(row: Row, metric: MetricInfo) -> glyph.Ends:
-    """Return the lifts at which a guardrail's margin ends, on its harmful side."""
+    """Return the lifts beyond which a guardrail's margin is broken."""
     size = metric.margin
     if size is not None and not metric.margin_relative:
+        # The axis shows lifts: an absolute margin becomes a share of control.
         size = size / abs(row.control) if row.control else None
     if size is None or metric.role != "guardrail":
         return None, None
@@ -303,7 +311,7 @@ def _harm(row: Row, metric: MetricInfo) -> glyph.Ends:
 class RowView(NamedTuple):
     """A row of the scorecard, or of a segment or cut.
 
-    `of` has its numbers, `absolute` the difference beside a lift.
+    `of` is the row with the numbers; `absolute` is the difference beside a lift.
     """
 
     of: Row | SliceRow
@@ -322,14 +330,14 @@ Rows = tuple[glyph.Axis, list[RowView]]
 
 
 def by_role(result: Result) -> list[tuple[str, str, str, Rows]]:
-    """Show the scorecard: role, title and hint, and the rows of each on one axis."""
+    """Group the scorecard by role, each with title, hint and rows on one axis."""
     ordered = sort_rows(result, result.scorecard)
     of_role = [(one, [row for row in ordered if row.role == one[0]]) for one in tables.ROLES]
     return [(*one, row_views(result, rows)) for one, rows in of_role if rows]
 
 
 def row_views(result: Result, rows: Sequence[Row]) -> Rows:
-    """Show rows on one axis."""
+    """Make the views of scorecard rows, on one axis."""
     order, shown = places(result.experiment), tables.fit_rows(result, rows)
     metrics = {row.metric: result.info(row.metric) for row in rows}
     # A control is printed alike beside every variant.
@@ -349,6 +357,7 @@ def row_views(result: Result, rows: Sequence[Row]) -> Rows:
             fmt.mean(row.treatment, metric.unit, decimals) + one.mark,
             effect_of(row, metric.unit),
             row_mark(result.experiment, of, one, metric),
+            # Without a lift the effect itself is the difference.
             absolute.text if absolute and row.lift is not None else "",
             one.reason,
         )
@@ -357,11 +366,12 @@ def row_views(result: Result, rows: Sequence[Row]) -> Rows:
 
 
 def slice_blocks(result: Result, rows: Sequence[SliceRow]) -> tuple[Block, ...]:
-    """Tabulate the effects of each metric by every dimension, on one axis."""
+    """Tabulate each metric's effects by dimension, on one axis per metric."""
     order = places(result.experiment)
     blocks: list[tuple[str, Block]] = []
     for name in dict.fromkeys(row.metric for row in rows):
         metric, lines = result.info(name), []
+        # One axis for all cells of a metric, so that they can be compared.
         for row in (row for row in rows if row.metric == name):
             notes = filter(None, ("partial day" * row.partial, codes.reason(row.reason)))
             effect = effect_of(row, metric.unit, ", ".join(notes))
@@ -381,7 +391,7 @@ def slice_blocks(result: Result, rows: Sequence[SliceRow]) -> tuple[Block, ...]:
 
 
 def heat_blocks(result: Result, rows: Sequence[SliceRow], opens: str) -> tuple[Block, ...]:
-    """Tabulate lifts, metrics × variants × cells, a table for each dimension, shaded by size.
+    """Tabulate lifts by metric, variant and cell, one heat map per dimension.
 
     A metric leads to `opens`, an id of the page.
     """
@@ -405,15 +415,16 @@ def heat_blocks(result: Result, rows: Sequence[SliceRow], opens: str) -> tuple[B
 
 
 def _tone(metric: MetricInfo, row: SliceRow | Row) -> float:
-    """Shade a lift whose interval excludes zero, the more the larger; 20 % and more alike."""
+    """Return the shade of a lift, from -1 (bad) to 1 (good); 0 if unclear."""
     if row.lift is None or not tables.excludes_zero(row):
         return 0.0
     good = {"increase": 1.0, "decrease": -1.0}.get(metric.direction, 0.0)
+    # A few huge lifts of small cells would leave the others pale: 20 % is the darkest.
     return good * max(-1.0, min(1.0, row.lift / 0.2))
 
 
 def cut_rows(result: Result) -> list[SliceRow]:
-    """Show cuts as segments are shown, with p after Holm."""
+    """Turn rows of cuts into rows of segments, with p after Holm."""
     names = {field.name for field in fields(SliceRow)} & {field.name for field in fields(CutRow)}
     return [
         SliceRow(

@@ -1,4 +1,4 @@
-"""Fill templates, and put styles, scripts and data into a page with its security policy."""
+"""Fill templates, and pack styles, scripts and data into a page."""
 
 import base64
 import gzip
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     import jinja2
 
 CLOSED, END = "<!--closed-->", "<!--/closed-->"
-"""What stands between them is built when its details are opened."""
+"""Marks around what the browser builds only when it is opened."""
 
 PLACE = "<!--packed-->"
 """Where the compressed parts go."""
@@ -31,7 +31,7 @@ _ISLAND = re.compile(
 
 
 class Packed(NamedTuple):
-    """A page without what is closed: a template with a number stands for each closed part.
+    """A page without its closed parts: a numbered template stands for each.
 
     `parts` are by number, and may hold the templates of others; `figures` are id → JSON text.
     """
@@ -42,7 +42,7 @@ class Packed(NamedTuple):
 
 
 def pack(page: str) -> str:
-    """Compress the closed parts and figures of a page into one script of data."""
+    """Compress the closed parts and figures of a page into one data script."""
     rest, parts, figures = take_apart(page)
     if not parts and not figures:
         return rest.replace(PLACE, "")
@@ -53,7 +53,7 @@ def pack(page: str) -> str:
 
 
 def take_apart(page: str) -> Packed:
-    """Separate a page, what is closed in it, and its figures.
+    """Split a page into its open text, its closed parts and its figures.
 
     Names of the user are escaped in a page, so that none can be a comment or end a script.
 
@@ -64,6 +64,7 @@ def take_apart(page: str) -> Packed:
     figures: dict[str, str] = dict(_ISLAND.findall(page))
     open_texts: list[list[str]] = [[]]
     parts: list[str] = []
+    # Closed parts may be nested: the innermost one ends first.
     for token in re.split(f"({CLOSED}|{END})", _ISLAND.sub("", page)):
         if token == CLOSED:
             open_texts.append([])
@@ -78,6 +79,7 @@ def take_apart(page: str) -> Packed:
 
 def compress(text: str) -> Markup:
     """Compress text to base64 of gzip, the same on every run."""
+    # Without a time in its header, the same page always has the same bytes.
     data = gzip.compress(text.encode("utf-8", "backslashreplace"), 9, mtime=0)
     return Markup(base64.b64encode(data).decode())  # noqa: S704 (base64 has no markup)
 
@@ -88,7 +90,7 @@ _UNSAFE = {ord(char): f"\\u{ord(char):04x}" for char in "<>&\u2028\u2029"}
 
 
 def island(json_text: str) -> Markup:
-    r"""JSON text that is safe inside a script element, whatever its strings contain.
+    r"""Escape JSON so that it is safe inside a script element.
 
     Example:
         >>> print(island('{"a": "</script>"}'))
@@ -98,12 +100,12 @@ def island(json_text: str) -> Markup:
 
 
 def packed_url(text: str) -> str:
-    """Compress a file to a data URL; the page's scripts hand it out plain."""
+    """Write a file as a compressed data URL; the page's script unpacks it."""
     return f"data:application/gzip;base64,{compress(text)}"
 
 
 def policy(scripts: Sequence[str]) -> str:
-    """Write a content-security policy that allows these scripts, by hash, and no address."""
+    """Write a content-security policy that allows only these scripts, by hash."""
     digests = (hashlib.sha256(script.encode()).digest() for script in scripts)
     hashes = " ".join(f"'sha256-{base64.b64encode(one).decode()}'" for one in digests) or "'none'"
     return (
@@ -114,7 +116,7 @@ def policy(scripts: Sequence[str]) -> str:
 
 @cache
 def plotly() -> str:
-    """Return plotly.js with the traces that a page draws."""
+    """Read plotly.js, the build with the basic traces."""
     return text("plotly/plotly-basic.min.js")
 
 
@@ -130,12 +132,13 @@ def text(name: str) -> str:
 
 
 def slug(*names: str) -> str:
-    """Write names as an address on a page, other ones as another.
+    """Write names as an id of the page; different names get different ids.
 
     Example:
         >>> slug("daily", "a b"), slug("daily", "a-b")
         ('daily-a.20.b', 'daily-a.2d.b')
     """
+    # Replacing all signs alike would give `a b` and `a-b` one id.
     return "-".join(re.sub(r"[^A-Za-z0-9_]", lambda m: f".{ord(m[0]):x}.", name) for name in names)
 
 
@@ -151,19 +154,20 @@ _MEASURED = re.compile(
 
 
 def said(text: str) -> Markup:
-    """Write a sentence whose numbers keep their signs and ends beside names of any script.
+    """Isolate the numbers of a sentence from names written right to left.
 
     Example:
         >>> print(said("a<b +1%"))
         a&lt;b <bdi>+1%</bdi>
     """
     escaped = str(escape(fmt.typographic(text)))
+    # Beside Arabic or Hebrew a browser would move the sign to the other end.
     html = _MEASURED.sub(lambda number: f"<bdi>{number[0]}</bdi>", escaped)
     return Markup(html)  # noqa: S704 (escaped above)
 
 
 def render(template: str, **values: object) -> str:
-    """Fill a template; escape values, and replace marks that turn the direction of writing."""
+    """Fill a template; escape values and remove marks of writing direction."""
     return _environment().get_template(template).render(**values).translate(_DIRECTIONS)
 
 
@@ -179,10 +183,11 @@ def macro(template: str, name: str, *values: object) -> Markup:
 
 
 def render_page(template: str, *, draws: bool, **values: object) -> str:
-    """Write a page with styles, scripts and their policy; Plotly only if it draws figures."""
+    """Write a page with its styles, scripts and policy; Plotly if it has figures."""
     boot = "".join(text(name) for name in ("choose.js", "long.js", "boot.js"))
     page = render(
         template,
+        # Plotly is large: a page without figures does without it.
         policy=policy((plotly(), boot) if draws else (boot,)),
         style=Markup(text("tokens.css") + text("style.css")),  # noqa: S704 (our own file)
         boot=Markup(boot),  # noqa: S704 (our own files)

@@ -1,4 +1,4 @@
-"""Print an evaluation of ranked lists on one screen: values, and the differences that are sure."""
+"""Print an evaluation of ranked lists: values, and significant differences."""
 
 from collections.abc import Iterator, Sequence
 
@@ -18,28 +18,28 @@ from abeval.results import format as fmt
 from abeval.results.replay import PairRow, ReplayResult, ReplayRow
 
 _METRICS = 16
-"""So many metrics are all shown; of more, those that most teams quote, at the largest cut-off."""
+"""Up to so many metrics, all are shown; else the usual ones, at the largest cut-off."""
 
 _DIFFERENCES = 8
-"""Differences that are shown: those that are proven most surely."""
+"""Most differences that are shown, the clearest first."""
 
 _MODELS = 6
-"""So many models stand beside each other; of more, each has a line."""
+"""Up to so many models each have a column; of more, each has a row."""
 
 _BESIDE = 6
-"""Metrics of which the parts stand beside the whole."""
+"""Most metrics that are broken down by part."""
 
 _SURE = "*"
-"""Marks a value whose difference from the baseline is sure."""
+"""Marks a value whose difference from the baseline excludes zero."""
 
 
 def evaluation_text(result: ReplayResult) -> str:
-    """Write what decides, in about 40 lines at most."""
+    """Write the evaluation in at most about 40 lines."""
     return tables_text(tabulate_evaluation(result))
 
 
 def tabulate_evaluation(result: ReplayResult) -> Tables:
-    """Tabulate metrics by model, the sure differences from the first model, what was judged."""
+    """Tabulate what was judged, metrics by model, and clear differences."""
     traffic, metrics = main_traffic(result), choose_metrics(result)
     rows = {(r.metric, r.model): r for r in result.rows if r.traffic == traffic}
     pairs = [p for p in result.pairs if p.traffic == traffic and p.metric in metrics]
@@ -74,7 +74,7 @@ def choose_metrics(result: ReplayResult) -> list[str]:
 
 
 def _describe_judged(result: ReplayResult, rows: Sequence[ReplayRow]) -> str:
-    """Say what was judged: requests, units, and how much of it models have a score for."""
+    """Describe what was judged: requests, units, items and coverage by model."""
     units = max((row.units for row in rows), default=0)
     requests = max((one.requests for one in result.coverage), default=0)
     shares = {
@@ -111,7 +111,7 @@ def _values(
     rows: dict[tuple[str, str], ReplayRow],
     pairs: Sequence[PairRow],
 ) -> TextTable:
-    """Set the models beside each other; of many, each has a line of the first metrics."""
+    """Tabulate values by metric and model; many models become rows."""
     sure = {(pair.metric, pair.model) for pair in pairs if _surety(pair) > 0}
     names = [model.name for model in result.models]
 
@@ -129,7 +129,7 @@ def _values(
 
 
 def _differences(result: ReplayResult, pairs: Sequence[PairRow]) -> Iterator[Part]:
-    """Tabulate the differences that exclude zero, the surest first."""
+    """Tabulate the differences that exclude zero, the clearest first."""
     sure = sorted((p for p in pairs if _surety(p) > 0), key=_surety, reverse=True)
     first, level = rivals_of(result)[0][0], fmt.level(result.alpha)
     if not sure:
@@ -151,6 +151,7 @@ def _difference(pair: PairRow) -> str:
 
 
 def _surety(pair: PairRow) -> float:
-    """Return how far an interval is from zero in its own widths; 0 where it has zero, or none."""
+    """Return an interval's distance from zero, in its widths; 0 if it has zero."""
+    # In units of the width, so that metrics of different scales can be ranked together.
     low, high = pair.low or 0.0, pair.high or 0.0
     return min(abs(low), abs(high)) / (high - low) if low * high > 0 else 0.0

@@ -1,4 +1,4 @@
-"""Lay out figures as plain values that Plotly reads: checked ones take ten times as long."""
+"""Lay out figures as plain dictionaries for Plotly."""
 
 import html
 import json
@@ -70,17 +70,18 @@ _DIGITS = re.compile(r'"(?:[^"\\]|\\.)*"|-?\d+\.\d{4,}(?:e-?\d+)?')
 
 
 def _rounded(json_text: str) -> str:
-    """Keep four digits of every fraction: a screen shows no more, and a page weighs half.
+    """Round every fraction in JSON text to four digits.
 
     Example:
         >>> _rounded('{"y":[0.123456789,12],"name":"v0.123456789"}')
         '{"y":[0.1235,12],"name":"v0.123456789"}'
     """
+    # A screen shows no more digits, and the page weighs half. Text in quotes stays as it is.
     return _DIGITS.sub(lambda m: m[0] if m[0][0] == '"' else f"{float(m[0]):.4g}", json_text)
 
 
 def places(info: ExperimentInfo) -> dict[str, int]:
-    """Number the variants, control first: the place of each in `COLOURS`, on all of a page."""
+    """Number the variants, control first, so that each has one colour on a page."""
     others = (one.name for one in info.variants if one.name != info.control)
     return {name: place for place, name in enumerate((info.control, *others))}
 
@@ -96,7 +97,7 @@ def faint(tone: str) -> str:
 
 
 def colour(place: int) -> str:
-    """Return the colour of a line or variant: the first one of place 0, which is control's, alone.
+    """Return the colour of a line or variant; index 0 is control's alone.
 
     Example:
         >>> colour(0) == colour(6), colour(1) == colour(6)
@@ -106,12 +107,13 @@ def colour(place: int) -> str:
 
 
 def symbol(place: int) -> str:
-    """Return the symbol of a line or variant: of variants of one colour another."""
+    """Return the symbol of a line or variant."""
+    # There are more symbols than colours: variants that share a colour differ in it.
     return SYMBOLS[place % len(SYMBOLS)]
 
 
 def label(text: str) -> str:
-    """Escape a string from the user, whom Plotly reads as a kind of HTML.
+    """Escape text from the user; Plotly reads it as a kind of HTML.
 
     Example:
         >>> label("a<b")
@@ -121,7 +123,7 @@ def label(text: str) -> str:
 
 
 def error_bars(values: Sequence[Interval], colour: str, thickness: float) -> dict[str, object]:
-    """Draw intervals; an end without a bound has no bar, and the table says so."""
+    """Draw intervals as error bars; an unbounded end has no bar."""
     return {
         "type": "data",
         "symmetric": False,
@@ -138,10 +140,11 @@ def _length(low: float | None, high: float | None) -> float | None:
 
 
 def axis_range(ends: Sequence[float], room: float) -> list[float] | None:
-    """Span an axis from the lowest to the highest end and zero, with `room` as a share of it."""
+    """Span an axis over all ends and zero, with `room` as a share of it."""
     if not ends:
         return None
     low, high = min(*ends, 0.0), max(*ends, 0.0)
+    # If all ends are zero, the axis still needs a width.
     space = room * (high - low) or 1.0
     return [low - space, high + space]
 
@@ -152,13 +155,13 @@ def figure(
     margin: dict[str, int] | None = None,
     **layout: object,
 ) -> Figure:
-    """Lay traces out: transparent, in the page's font, with a horizontal legend; in pixels."""
+    """Lay out traces in the page's style; `height` and `margin` are in pixels."""
     size = {"height": height, "margin": LAYOUT["margin"] | (margin or {})}
     return {"data": traces, "layout": {**LAYOUT, **size, **layout}}
 
 
 def scatter(said: Sequence[str] | None = None, **entries: object) -> Trace:
-    """Draw points or a line; `said` is the text of each point's label."""
+    """Draw points or a line; `texts` are the labels of the points."""
     if said is None:
         return {"type": "scatter", **entries}
     # Names of the user go in as data: inside a template, `%{x}` in a name would be replaced.
@@ -180,7 +183,7 @@ def ends_of(series: Mapping[str, Sequence[Spot]]) -> Iterable[float | None]:
 
 
 def forest(names: Sequence[str], series: Mapping[str, Sequence[Spot]], **xaxis: object) -> Figure:
-    """Draw values with their intervals across, a row for each name from the top down.
+    """Draw values with horizontal intervals, one row per name from the top down.
 
     The series of a row are below each other.
     """
@@ -189,6 +192,7 @@ def forest(names: Sequence[str], series: Mapping[str, Sequence[Spot]], **xaxis: 
         scatter(
             [spot.said for spot in spots],
             x=[spot.value[0] for spot in spots],
+            # Series share a row: each is shifted a little so that none covers another.
             y=[spot.row + (i - (count - 1) / 2) * 0.7 / count for spot in spots],
             error_x=error_bars([spot.value for spot in spots], colour(i), 1.4),
             mode="markers",
@@ -210,7 +214,7 @@ def forest(names: Sequence[str], series: Mapping[str, Sequence[Spot]], **xaxis: 
 
 
 class Point(NamedTuple):
-    """A point of a line, with the text of its label; `hollow` where it covers only a part."""
+    """A point of a line, with the text of its label; partial days are `hollow`."""
 
     x: float | str
     y: float
@@ -235,7 +239,7 @@ def lines(
     is_effect: bool = False,
     **layout: Any,  # noqa: ANN401 (as `figure` takes it)
 ) -> Figure:
-    """Draw a line for each name, and the intervals of its points as bars or as one band.
+    """Draw one line per name, with the intervals of its points as bars or a band.
 
     `order` gives names their place in `COLOURS`; without one,
     places follow the lines. Lines of effects have a frame that holds most intervals; arrows mark
@@ -249,6 +253,7 @@ def lines(
         intervals = [ends for _, ends in known]
         bars = {"error_y": error_bars(intervals, tone, 1.4)} if intervals else {}
         if shape == "band" and intervals:
+            # A band replaces the bars.
             bars = {}
             traces.append(band([x for x, _ in known], intervals, tone, f"{name}, interval"))
         marks = [f"{mark}-open" if point.hollow else mark for point in points]
@@ -280,7 +285,7 @@ _WIDEST = 4.0
 
 
 def farthest(reaches: Sequence[float]) -> float:
-    """Choose how far from zero an axis goes: to the farthest interval, if it is like the others.
+    """Choose how far an axis reaches, without letting one wide interval decide.
 
     Example:
         >>> farthest([2.0, 3.0, 5.0]), farthest([2.0, 3.0, 90.0])
@@ -290,7 +295,7 @@ def farthest(reaches: Sequence[float]) -> float:
 
 
 def frame(points: Sequence[Point]) -> tuple[list[float] | None, list[Trace]]:
-    """Choose the range of an axis of intervals, and draw an arrow where one leaves it."""
+    """Choose the range of an axis, and mark intervals that leave it by arrows."""
     ends = [
         (point.x, [end for end in (point.y, *point.interval) if end is not None])
         for point in points
@@ -299,6 +304,7 @@ def frame(points: Sequence[Point]) -> tuple[list[float] | None, list[Trace]]:
     if not ends:
         return None, []
     whole = [max(map(abs, reach)) for _, reach in ends]
+    # The first days have wide intervals, which would flatten all others.
     limit = farthest(whole) or 1.0
     bounds = axis_range([max(-limit, min(limit, end)) for _, reach in ends for end in reach], 0.06)
     beyond = [
@@ -326,8 +332,9 @@ _STEPS = (1.0, 2.0, 2.5, 5.0, 10.0)
 
 
 def round_up(value: float) -> float:
-    """Find the next round number, as a step of an axis."""
+    """Round up to the next step of an axis: 1, 2, 2.5 or 5 times a power of ten."""
     power = 10.0 ** floor(log10(value))
+    # The tolerance keeps a step such as 0.1 from being rounded up for its last binary digit.
     step = next(step for step in _STEPS if step * power >= value * (1 - 1e-9))
     return float(f"{step * power:.6g}")
 
@@ -347,16 +354,17 @@ def signed_ticks(bounds: Sequence[float], suffix: str) -> dict[str, object]:
 
 
 def effect_axis(ends: Iterable[float | None], suffix: str = "", title: str = "") -> dict[str, Any]:
-    """Span an axis of effects over all ends and zero, with round ticks."""
+    """Make an axis of effects that spans all ends and zero, with round ticks."""
     bounds = axis_range([end for end in ends if end is not None], 0.06)
     ticks = {} if bounds is None else {"range": bounds, **signed_ticks(bounds, suffix)}
     return {**EFFECT_AXIS, "title": {"text": label(title)}, **ticks}
 
 
 def band(x: Sequence[object], ends: Sequence[Interval], tone: str, name: str) -> Trace:
-    """Fill between the ends of intervals: forward along the lower, back along the upper."""
+    """Fill the band between the lower and the upper ends of intervals."""
     low, high = [end for _, end, _ in ends], [end for _, _, end in ends]
     return scatter(
+        # The outline goes forward along the lower ends and back along the upper ones.
         x=[*x, *reversed(x)],
         y=[*low, *reversed(high)],
         fill="toself",
@@ -369,17 +377,17 @@ def band(x: Sequence[object], ends: Sequence[Interval], tone: str, name: str) ->
 
 
 def axis(title: str, standoff: int = 8, **more: object) -> dict[str, object]:
-    """Title an axis."""
+    """Make an axis with a title."""
     return {"title": {"text": title, "standoff": standoff}, **more}
 
 
 def value_axis(title: str, **more: object) -> dict[str, object]:
-    """Title an axis of values with a grid, and no line at zero."""
+    """Make an axis of values, with a grid and no line at zero."""
     return {**axis(title), "gridcolor": GRID, "zeroline": False, "nticks": 7, **more}
 
 
 def line_at(axis: str, value: float, width: float = 1, dash: str = "dash") -> Trace:
-    """Draw a line behind the points, right across where an axis (`x` or `y`) has a value."""
+    """Draw a line across the figure where an axis (`x` or `y`) has a value."""
     other = "x" if axis == "y" else "y"
     line = dashed(*(((value, value), (0, 1)) if axis == "x" else ((0, 1), (value, value))))
     style = {"color": GREY, "width": width, "dash": dash}
@@ -394,7 +402,7 @@ def dashed(x: Sequence[float], y: Sequence[float], tone: str = GREY, width: floa
 
 
 class Closed(NamedTuple):
-    """What is shown when it is opened; `is_open` from the start."""
+    """Blocks that are shown when opened; `is_open` opens them from the start."""
 
     summary: str
     blocks: tuple["Block", ...]
@@ -402,7 +410,7 @@ class Closed(NamedTuple):
 
 
 class OfMetric(NamedTuple):
-    """What is shown while its metric is chosen."""
+    """Blocks that are shown while their metric is chosen."""
 
     metric: str
     inside: tuple["Block", ...]
@@ -412,7 +420,7 @@ Block = FigureView | TextTable | Closed | OfMetric | Markup
 
 
 def figures_of(blocks: Iterable[Block]) -> Iterable[FigureView]:
-    """List every figure, also of what is closed."""
+    """List every figure, those in closed blocks too."""
     for block in blocks:
         if isinstance(block, Closed):
             yield from figures_of(block.blocks)
@@ -423,7 +431,7 @@ def figures_of(blocks: Iterable[Block]) -> Iterable[FigureView]:
 
 
 def info_of(study: Study, metric: str) -> MetricInfo:
-    """Find a metric's definition, as far as the study has it."""
+    """Find a metric's definition; without an analysis, only its unit is known."""
     if study.analysis is not None:
         return study.analysis.info(metric)
     unit = "" if study.time is None else study.time.units.get(metric, "")
@@ -435,7 +443,7 @@ Key = TypeVar("Key")
 
 
 def group(records: Iterable[Record], key: Callable[[Record], Key]) -> dict[Key, list[Record]]:
-    """Put the records of each key together, keys in the order in which they appear."""
+    """Group records by a key, keys in the order in which they appear."""
     groups: dict[Key, list[Record]] = {}
     for record in records:
         groups.setdefault(key(record), []).append(record)
@@ -443,7 +451,7 @@ def group(records: Iterable[Record], key: Callable[[Record], Key]) -> dict[Key, 
 
 
 def of_metrics(blocks: Iterable[tuple[str, Block]]) -> tuple["OfMetric", ...]:
-    """Put the blocks of each metric together, in the order of the metrics."""
+    """Group blocks by metric, in the order of the metrics."""
     return tuple(
         OfMetric(metric, tuple(block for _, block in own))
         for metric, own in group(blocks, lambda one: one[0]).items()
@@ -454,6 +462,6 @@ _LONG = 40
 
 
 def fold(table: TextTable) -> Block:
-    """Show a table; one of many rows is closed."""
+    """Show a table; close it if it has many rows."""
     count = len(table.rows)
     return Closed(f"All {count} rows", (table,)) if count > _LONG else table

@@ -1,4 +1,4 @@
-"""Draw effects as inline SVG, as wide as their column: intervals on one axis of log lifts."""
+"""Draw effects as inline SVG: intervals on one axis of log lifts."""
 
 import math
 from collections.abc import Sequence
@@ -23,7 +23,8 @@ class Axis(NamedTuple):
     high: float
 
     def x(self, lift: float) -> float:
-        """Place a lift in per cent of the width; beyond the axis, at its end."""
+        """Return the place of a lift in per cent of the width, at most at the ends."""
+        # Doubling and halving are as far from zero: the axis is linear in log(1 + lift).
         low, high = math.log1p(self.low), math.log1p(self.high)
         share = (math.log1p(min(max(lift, self.low), self.high)) - low) / (high - low)
         return _PADDING + (100 - 2 * _PADDING) * share
@@ -54,12 +55,13 @@ class Axis(NamedTuple):
         first, last = math.ceil(self.low / step), math.floor(self.high / step)
         kept: list[float] = [0.0]
         for lift in sorted((i * step for i in range(first, last + 1) if i), key=abs):
+            # Labels closer than 13 % of the width would touch.
             if all(abs(self.x(lift) - self.x(other)) >= 13 for other in kept):
                 kept.append(float(f"{lift:.6g}"))
         return sorted(kept)
 
     def arrows(self, mark: "Mark") -> list[int]:
-        """List the sides (-1 or 1) on which an interval goes on beyond the axis."""
+        """List the sides (-1, 1) on which an interval continues beyond the axis."""
         lows, highs = zip((mark.low, mark.high), *[mark.widest] * bool(mark.widest), strict=True)
         below = any(low is None or low < self.low for low in lows)
         above = any(high is None or high > self.high for high in highs)
@@ -70,9 +72,9 @@ class Mark(NamedTuple):
     """The content of one glyph.
 
     `low` and `high` are the ends of the interval at `1 - alpha`, `widest` those of the adjusted
-    interval where it decides; an end is None without a bound. `place` is the variant's
-    (`figures.places`): its colour. What is not `decided` is hollow. `harm` are the lifts from which
-    a guardrail's margin is broken, below and above; `detectable` the lift that the test finds.
+    interval if it decides; an unbounded end is None. `place` numbers the variant's colour
+    (`figures.colour_indices`). A mark that is not `decided` is hollow. `harm` has the lifts beyond
+    which a guardrail's margin is broken, `detectable` the lift that the test can detect.
     """
 
     lift: float
@@ -88,26 +90,28 @@ class Mark(NamedTuple):
 
     @property
     def half(self) -> Ends | None:
-        """Return the interval at 50 %: that at `1 - alpha`, narrower by the normal quantiles."""
+        """Return the 50 % interval, scaled from the one at `1 - alpha`."""
         if self.low is None or self.high is None:
             return None
+        # Only for the eye: ends of a t or Fieller interval are scaled as normal ones.
         shade = NormalDist().inv_cdf(0.75) / NormalDist().inv_cdf(1 - self.alpha / 2)
         low, high = (self.lift + shade * (end - self.lift) for end in (self.low, self.high))
         return low, high
 
     @property
     def ends(self) -> list[float]:
-        """List the lifts that the axis should hold."""
+        """List the lifts that the axis should show."""
         ends = (self.lift, self.low, self.high, *(self.widest or ()), *self.harm)
         return [end for end in ends if end is not None]
 
 
 def _log(lift: float) -> float:
+    # A lift of -100 % has no logarithm.
     return math.log1p(max(lift, -0.999))
 
 
 def shared_axis(column: Sequence[Mark | None]) -> Axis:
-    """Choose one axis for all marks, with zero; a mark far wider than the others is cut.
+    """Choose one axis for all marks, with zero; cut a mark far wider than most.
 
     Example:
         >>> marks = [Mark(0.01, -0.02, reach, "") for reach in (0.04, 0.05, 0.9)]
@@ -125,7 +129,7 @@ def shared_axis(column: Sequence[Mark | None]) -> Axis:
 
 
 def sparkline(values: Sequence[tuple[float, float, float]], place: int, label: str) -> Markup:
-    """Draw an effect up to each day, a value with its two ends, as a small line with its band."""
+    """Draw a cumulative effect as a small line with its band."""
     ends = [end for value in values for end in value] + [0.0]
     bottom, top = min(ends), max(ends)
     height, across = (top - bottom) or 1.0, 100 / max(len(values) - 1, 1)

@@ -1,4 +1,4 @@
-"""Tabulate and draw a history of experiments: what predicts what, what moves, what was gained."""
+"""Tabulate and draw a history: predictors, sensitivity, shipped gains."""
 
 import math
 from collections.abc import Iterator, Sequence
@@ -12,11 +12,11 @@ from abeval.results import format as fmt
 from abeval.results.history import FEWEST, Added, Gained, HistoryEffect, HistoryReport, Prediction
 
 _LISTED = 3
-"""Metrics that a sentence names."""
+"""Most metrics that one sentence names."""
 
 
 def tabulate_additions(result: Added, whole: bool) -> Tables:
-    """Write one line a result, and how large the history is."""
+    """Write one line per added result, and the size of the history."""
     said = []
     for one in result.sources:
         bare = f", {one.without_effect} of them without an effect" if one.without_effect else ""
@@ -31,7 +31,7 @@ def tabulate_additions(result: Added, whole: bool) -> Tables:
 
 
 def tabulate_history(result: HistoryReport, whole: bool) -> Tables:
-    """Write the verdict, what was learned and cannot be said; then every table that has rows."""
+    """Write the verdict and what was learned, then every table with rows."""
     shown = tables.drop_empty(prediction_table(result), sensitivity_table(result))
     left_out = (f"left out, {why}: {n:,} rows" for why, n in result.left_out)
     said = (*tables.text_lines(verdict(result)), *sentences(result))
@@ -39,7 +39,7 @@ def tabulate_history(result: HistoryReport, whole: bool) -> Tables:
 
 
 def verdict(result: HistoryReport) -> VerdictLine:
-    """Say which offline metric to trust for each target, or why that cannot be said."""
+    """Decide which offline metric to trust for each target, or why none."""
     # The level of a choice is corrected for the number of predictors: its sentence follows it.
     trusted = [c for c in result.choices if c.sentence.startswith(f"{c.best} predicts ")]
     decision, action = (
@@ -75,7 +75,7 @@ def verdict(result: HistoryReport) -> VerdictLine:
 
 
 def sentences(result: HistoryReport) -> tuple[str, ...]:
-    """Say what was learned, the number of experiments first; then, once, what cannot be said."""
+    """Write what the history shows, and what it cannot show yet."""
     open_pairs = {(one.predictor, one.target) for one in result.predictions if _needs(one)}
     concluded = verdict(result).sentence
     learned = (
@@ -99,7 +99,7 @@ def sentences(result: HistoryReport) -> tuple[str, ...]:
 
 
 def _signs(result: HistoryReport) -> Iterator[str]:
-    """Say for each target how often the signs of its offline metrics agreed, best first."""
+    """Write for each target how often offline signs agreed, best first."""
     for target, own in fig.group(result.predictions, lambda one: one.target).items():
         own.sort(key=lambda one: -one.agree_share)
         listed = (f"{o.predictor} in {o.agree} of {o.effects} ({_agreement(o)})" for o in own)
@@ -108,26 +108,27 @@ def _signs(result: HistoryReport) -> Iterator[str]:
 
 
 def _gains(result: HistoryReport) -> list[Gained]:
-    """List the sums of what was shipped."""
+    """List the gains of metrics for which something was shipped."""
     return [one for one in result.gained if one.gained is not None and one.shipped]
 
 
 def gained_words(row: Gained) -> str:
-    """Write what to expect of lifts added up, by a subtraction that closes as it is printed."""
+    """Write the expected sum of lifts; the printed terms add up exactly."""
     value, expected = _expected(row)
+    # From the rounded terms, so that a reader who subtracts them gets the same.
     apart = round(value - round(100 * row.naive, 1), 1)
     way = f"{abs(apart):.1f} points {'higher' if apart > 0 else 'lower'}" if apart else "the same"
     return f"measured {100 * row.naive:+.1f}%, expect {expected}, {way}"
 
 
 def _expected(row: Gained) -> tuple[float, str]:
-    """Return what to expect of lifts added up in percent, and write it with its interval."""
+    """Return the expected sum of lifts in per cent, and its text."""
     value, low, high = (round(100 * (end or 0.0), 1) for end in (row.gained, row.low, row.high))
     return value, f"{value:+.1f}% [{low:+.1f}%, {high:+.1f}%]"
 
 
 def _needs(row: Prediction) -> int:
-    """Count the experiments that a correlation lacks to be told from none; 0 if it lacks none."""
+    """Count the experiments that a correlation still needs; 0 if it is clear."""
     if row.correlation is None or row.low is None or row.high is None:
         return max(FEWEST - row.experiments, 1)
     if not row.low <= 0 <= row.high:
@@ -139,7 +140,7 @@ def _needs(row: Prediction) -> int:
 
 
 def _unsaid(result: HistoryReport) -> Iterator[str]:
-    """Say once what the history cannot tell, and how many more experiments that takes."""
+    """Write once what the history cannot show, and how many experiments that needs."""
     few = [one for one in result.predictions if one.correlation is None]
     clear = [one for one in result.predictions if one.correlation is not None and _needs(one)]
     clear.sort(key=_needs)
@@ -162,7 +163,7 @@ def _unsaid(result: HistoryReport) -> Iterator[str]:
 
 
 def prediction_table(result: HistoryReport) -> TextTable:
-    """Tabulate which offline metric predicts what."""
+    """Tabulate which offline metric predicts which target."""
     level = fmt.level(result.alpha)
     return table(
         "Offline against online",
@@ -194,7 +195,7 @@ def _slope(row: Prediction) -> str:
 
 
 def sensitivity_table(result: HistoryReport) -> TextTable:
-    """Tabulate which metrics move."""
+    """Tabulate how often each metric moves."""
     return table(
         "Sensitivity",
         f"how often each metric has p below {result.alpha:g}, and how far true lifts spread.",
@@ -216,7 +217,7 @@ def _percent(number: float | None) -> str:
 def scatter_figure(
     row: Prediction, pairs: Sequence[tuple[HistoryEffect, HistoryEffect]]
 ) -> fig.Figure:
-    """Draw experiments by effects on predictor and target, turned so that more is better."""
+    """Draw experiments by effect on predictor and target; more is better."""
     x, y = [_turned(one, 1.0) for one, _ in pairs], [_turned(other, 100.0) for _, other in pairs]
     points = fig.scatter(
         x=[value for value, _, _ in x],
@@ -242,7 +243,7 @@ def scatter_figure(
 
 
 def forest_figure(effects: Sequence[HistoryEffect]) -> fig.Figure:
-    """Draw every effect on one metric, as measured and as shrunk, largest on top."""
+    """Draw every effect on one metric, measured and shrunk, largest on top."""
     ordered = sorted(effects, key=lambda one: -one.effect)
     several = len({one.variant for one in ordered}) > 1
     names = ["* " * one.shipped + one.experiment + f", {one.variant}" * several for one in ordered]
@@ -255,14 +256,15 @@ def forest_figure(effects: Sequence[HistoryEffect]) -> fig.Figure:
 
 
 def _turned(one: HistoryEffect, scale: float) -> fig.Interval:
-    """Turn an effect with its interval so that more is better."""
+    """Orient an effect with its interval so that more is better."""
     if one.direction == "decrease":
+        # Changing the sign swaps the ends.
         return -scale * one.effect, -scale * one.high, -scale * one.low
     return scale * one.effect, scale * one.low, scale * one.high
 
 
 def scatters(result: HistoryReport) -> Iterator[FigureView]:
-    """Draw one a target: its best predictor, or the one with the highest correlation."""
+    """Draw one figure per target: its best predictor."""
     for i, row in enumerate(_drawn(result)):
         drawn = scatter_figure(row, _pairs(result.effects, row))
         title = f"{row.predictor} and {row.target}"
@@ -280,6 +282,7 @@ def _drawn(result: HistoryReport) -> list[Prediction]:
     def rank(row: Prediction) -> tuple[bool, float]:
         return row.predictor == best.get(row.target), abs(row.quality or 0.0)
 
+    # The last one of a target wins: the chosen predictor, else the best quality.
     return list((chosen | {r.target: r for r in sorted(fitted, key=rank)}).values())
 
 
@@ -294,7 +297,7 @@ def _pairs(
 
 
 def forests(result: HistoryReport) -> Iterator[FigureView]:
-    """Draw all effects on each metric that was shipped by, with their sum in words."""
+    """Draw all effects on each metric, with the sum of what was shipped."""
     for i, row in enumerate(result.gained):
         own = [e for e in result.effects if e.measure == row.metric and e.side == "online"]
         if shrunk := [e for e in own if e.shrunk is not None]:

@@ -19,7 +19,7 @@ _SPECIAL = str.maketrans({c: f"\\{c}" for c in "\\`*_[]<>|#~"})
 
 
 def markdown(result: Record) -> str:
-    """Write the verdict, what to do next, goals, guardrails and trust; other results as tables."""
+    """Write a study as verdict, next step, goals and trust; others as tables."""
     if isinstance(result, Study):
         blocks = [*_blocks(result)]
     else:
@@ -33,7 +33,7 @@ def _part(part: TextTable | str) -> str:
 
 
 MOST_LINES = 20
-"""That a study may take; of a table of metrics the first rows, of trust the first checks."""
+"""Most lines of a study; tables are cut to their first rows."""
 
 _FEWEST_ROWS, _OPEN_CHECKS = 3, 3
 
@@ -62,10 +62,12 @@ def _drifts(study: Study) -> Iterator[str]:
 
 
 def _analysis(study: Study, result: Result) -> Iterator[str]:
-    """Write what decides, and as many rows of goals and guardrails as there is room for."""
+    """Write the decision, and as many rows of the scorecard as there is room for."""
+    # What stands around the table is made first: the table gets the lines that are left.
     above, below = [*_decision(study, result)], [*_drifts(study), *_trust(result)]
     yield from above
     if result.trusted:
+        # Three lines are the header, its rule and the count of rows left out.
         room = MOST_LINES - len(above) - sum(block.count("\n") + 1 for block in below) - 3
         yield _scorecard(result, max(room, _FEWEST_ROWS))
     yield from below
@@ -101,7 +103,7 @@ def _trust(result: Result) -> Iterator[str]:
 
 
 def _scorecard(result: Result, most: int) -> str:
-    """Tabulate goals and guardrails; one more line says how many there are no rows for."""
+    """Tabulate goals and guardrails, and count the rows that are left out."""
     rows = sort_rows(result, (row for row in result.scorecard if row.role != "diagnostic"))
     several = len(result.verdicts) > 1
     cells = tables.numbers(
@@ -130,6 +132,7 @@ def _table(source: TextTable) -> str:
 
 
 def _cell(text: str) -> str:
+    # The rule below the headers is Markdown, not text.
     return text if set(text) == {"-"} else escape(fmt.typographic(text))
 
 

@@ -1,4 +1,4 @@
-"""Build the part on methods: what each number is, how it was computed, and from what."""
+"""Build the page part on methods: definitions, formulas, settings, inputs."""
 
 import csv
 from collections.abc import Iterator
@@ -14,7 +14,7 @@ from abeval.results.study import Study
 
 
 class Method(NamedTuple):
-    """A test in words, the formula of its statistic or interval, and where it is from."""
+    """A statistical method: its description, its formula and its source."""
 
     code: str
     words: str
@@ -24,13 +24,13 @@ class Method(NamedTuple):
 
 @cache
 def _methods() -> tuple[Method, ...]:
-    """Read the words of methods, of what stands before one's name, and of intervals of a lift."""
+    """Read the methods, the prefixes of their codes, and the intervals of a lift."""
     _, *rows = csv.reader(assets.text("methods.csv").splitlines())
     return tuple(Method(*row) for row in rows)
 
 
 def words_of(code: str) -> Method:
-    """Say a method in words; one without words of its own is in `docs/methods.md`.
+    """Describe a method by its code; unknown ones refer to `docs/methods.md`.
 
     Example:
         >>> words_of("cuped_welch_t").words[:40]
@@ -39,6 +39,7 @@ def words_of(code: str) -> Method:
     for known in _methods():
         if code in (known.code, known.code.removesuffix("_t")):
             return known._replace(code=code)
+        # A prefix such as `cuped_` describes a step before the method that it stands before.
         if known.code.endswith("_") and code.startswith(known.code):
             inner = words_of(code.removeprefix(known.code))
             source = f"{known.source}; {inner.source}"
@@ -51,7 +52,7 @@ def words_of(code: str) -> Method:
 
 
 def methods_part(study: Study) -> Iterator[Block]:
-    """Show definitions, methods, settings, the experiment file, SQL, versions and inputs."""
+    """Build the part: definitions, methods, settings, the file, SQL, versions."""
     result, provenance = study.analysis, study.provenance
     if result is None and provenance is None:
         return
@@ -72,7 +73,7 @@ def methods_part(study: Study) -> Iterator[Block]:
 
 
 def _settings(study: Study, result: Result) -> Iterator[tuple[str, str]]:
-    """List settings, each with its value."""
+    """List the settings of the analysis with their values."""
     info = result.experiment
     yield "alpha", f"{info.alpha:g}"
     yield "correction of goals × variants", info.family
@@ -91,7 +92,7 @@ def _settings(study: Study, result: Result) -> Iterator[tuple[str, str]]:
 
 
 def _decided(row: Row, result: Result) -> str:
-    """Say which p-value or interval the status follows."""
+    """Name the p-value or interval that decides the status of a row."""
     alpha = f"{result.experiment.alpha:g}"
     if row.role == "guardrail":
         holm = "" if result.experiment.family == "none" else " after holm over guardrails"

@@ -1,4 +1,4 @@
-"""Say what to do next: roll out, stop, or run on, and for how long."""
+"""Recommend what to do next: roll out, stop, or run on, and for how long."""
 
 import math
 import re
@@ -22,11 +22,11 @@ MIN_UNITS = 30
 _OPEN = ("unclear", "too_little_data")
 
 _NOT_BY_DAYS = (*codes.WITHOUT_SPREAD, "denominator_moved")
-"""Reasons that more days do not mend."""
+"""Reasons that more days do not remove."""
 
 
 def rank(result: Result, verdict: Verdict) -> tuple[int, float]:
-    """Order decisions from ship to draft; within one, by the gain of the first goal."""
+    """Rank a verdict by its decision, then by the gain of the first goal."""
     goals = [r for r in result.scorecard if r.variant == verdict.variant and r.role == "goal"]
     lift = goals[0].lift if goals else None
     sign = -1.0 if goals and goals[0].direction == "decrease" else 1.0
@@ -34,7 +34,7 @@ def rank(result: Result, verdict: Verdict) -> tuple[int, float]:
 
 
 class Step(NamedTuple):
-    """What to do with a variant: in sentences, and as a word.
+    """A recommendation for a variant: a word for programs, and a text.
 
     The words are `ship`, `second_choice`, `do_not_ship`, `keep_control`, `run_on`, `new_test` (the
     planned one has ended), `define` (a goal or a margin), `choose` (between a margin and stopping),
@@ -54,18 +54,18 @@ _FOLLOWS = {
     "keep_control": ", STOP",
     "do_not_ship": ", STOP",
 }
-"""What an undecided headline ends in, by the word of its step."""
+"""Word of a step → how the headline of an undecided variant ends."""
 
 
 def best_first(result: Result) -> list[Verdict]:
-    """List the verdicts in their order."""
+    """List the verdicts, best first."""
     return sorted(result.verdicts, key=lambda verdict: rank(result, verdict))
 
 
 def sort_rows(result: Result, rows: Iterable[Row]) -> list[Row]:
-    """Order rows by role, then by metric as in the result; within a metric the best variant first.
+    """Sort rows by role, then by metric, then by variant, best first.
 
-    The variants stand as in their verdicts.
+    Metrics have the order of the result, variants that of their verdicts.
     """
     roles = [role for role, _, _ in ROLES]
     metrics = list(dict.fromkeys(row.metric for row in result.scorecard))
@@ -79,7 +79,7 @@ def sort_rows(result: Result, rows: Iterable[Row]) -> list[Row]:
 def verdict_lines(
     result: Result, outlook: "PowerOutlook | None"
 ) -> tuple[tuple[VerdictLine, ...], str]:
-    """Write a line for each variant, best first; and what is said of all of them, once.
+    """Write a line per variant, best first, and once what holds for all of them.
 
     Where the verdicts are the same, there is one line, without a variant.
     """
@@ -98,11 +98,12 @@ def verdict_lines(
 
 
 def _headline(result: Result, verdict: Verdict, step: str) -> str:
-    """Write the decision, and what a reader must know with it."""
+    """Write the decision in capitals, with the caution that belongs to it."""
     word = codes.words(verdict.decision).upper()
     if verdict.decision == "keep_running":
         return word + _FOLLOWS.get(step, "")
     guards = any(r.role == "guardrail" and r.variant == verdict.variant for r in result.scorecard)
+    # Without a guardrail nothing was watched for harm, which the reader must know at once.
     return word + ", NO GUARDRAIL SET" * (verdict.decision == "ship" and not guards)
 
 
@@ -111,11 +112,12 @@ _CLAUSE_END = re.compile(r"; (?![^()]*\))")
 
 
 def _shared(sentences: Sequence[str]) -> str:
-    """Return the last clauses that all sentences have; none of a single one."""
+    """Return the last clauses that all sentences share; empty for one sentence."""
     if len(sentences) < 2:
         return ""
     clauses = [_CLAUSE_END.split(sentence) for sentence in sentences]
     count = 0
+    # At least one clause stays with each sentence.
     while all(len(c) > count + 1 for c in clauses) and len({c[-1 - count] for c in clauses}) == 1:
         count += 1
     return "; " + "; ".join(clauses[0][-count:]) if count else ""
@@ -126,14 +128,14 @@ def _ended(text: str) -> str:
 
 
 def next_step(result: Result | None, outlook: "PowerOutlook | None" = None) -> str:
-    """Say what to do now, by the variant that does best."""
+    """Write the recommendation for the best variant."""
     if result is None or not result.verdicts:
         return ""
     return action(result, outlook, best_first(result)[0]).text
 
 
 def action(result: Result, outlook: "PowerOutlook | None", verdict: Verdict) -> Step:
-    """Say what to do with one variant."""
+    """Recommend a step for one variant."""
     if empty := [fmt.named(v.name) for v in result.experiment.variants if v.units == 0]:
         why = "were units assigned to it, and how does the log write its name?"
         return Step("repair", f"Find out why nobody is in {fmt.listing(empty)}: {why}")
@@ -168,18 +170,19 @@ def action(result: Result, outlook: "PowerOutlook | None", verdict: Verdict) -> 
 
 
 def _without(result: Result, variant: str) -> tuple[str, str]:
-    """Say what to do without a variant: keep control, unless another one ships."""
+    """Recommend not to ship a variant: keep control, unless another one ships."""
     if best_first(result)[0].decision == "ship":
         return "do_not_ship", f"Do not roll out {fmt.named(variant)}"
     return "keep_control", f"Keep {fmt.named(result.experiment.control)}"
 
 
 def _settle(outlook: "PowerOutlook | None", result: Result, variant: str) -> Step:
-    """Say what would answer the question that keeps a variant from a decision."""
+    """Recommend what decides a variant that is still undecided."""
     rows = [row for row in result.scorecard if row.variant == variant]
     if not any(row.role == "goal" for row in rows):
         return Step("define", 'Make a metric the goal: role = "goal".')
     gained = any(row.role == "goal" and row.status == "better" for row in rows)
+    # After a gain only a guardrail can hold the decision up; before it, only a goal.
     holding = [row for row in rows if row.role == ("guardrail" if gained else "goal")]
     waiting = [r for r in holding if r.status in _OPEN and r.reason not in _NOT_BY_DAYS]
     if not waiting and any(row.reason == "denominator_moved" for row in holding):
@@ -188,6 +191,7 @@ def _settle(outlook: "PowerOutlook | None", result: Result, variant: str) -> Ste
     word, without = _without(result, variant)
     if not waiting:
         return Step(word, f"{without}: no goal got better.")
+    # A row with a detectable effect says how much longer the test must run.
     row = next((row for row in waiting if row.mde is not None), waiting[0])
     question = _Question(result, row, outlook)
     more, run_on = ("new_test", "Test anew") if question.is_over else ("run_on", "Run on")
@@ -196,7 +200,9 @@ def _settle(outlook: "PowerOutlook | None", result: Result, variant: str) -> Ste
         if row.reason == "too_few_units":
             more, run_on = "new_test", "Test anew with more"
         return Step(more, f"{run_on}: {needed}; with fewer no test of {question.name} holds.")
+    # The smaller of the two groups is named: it is the one that lacks units.
     least, small = min((row.units_control, result.experiment.control), (row.units, variant))
+    # A randomisation test holds its level for any number of units.
     if least < MIN_UNITS and "randomisation" not in (row.method or ""):
         few = f"{fmt.named(small)} has {least}; to judge {question.name} at all takes {MIN_UNITS}"
         return Step(more, f"Get more units{question.anew}: {few}, to decide far more.")
@@ -208,7 +214,7 @@ def _settle(outlook: "PowerOutlook | None", result: Result, variant: str) -> Ste
 
 @dataclass(frozen=True)
 class _Question:
-    """The row that keeps a variant from a decision, and what more days would say of it."""
+    """The row that holds a decision up, and what more days would show."""
 
     result: Result
     row: Row
@@ -216,41 +222,42 @@ class _Question:
 
     @property
     def name(self) -> str:
-        """Name the metric, with its variant if there are several."""
+        """Name the metric, and its variant if there are several."""
         several = len(self.result.verdicts) > 1
         metric = fmt.named(self.result.label(self.row.metric))
         return f"{metric} of {fmt.named(self.row.variant)}" if several else metric
 
     @property
     def ahead(self) -> "MetricOutlook | None":
-        """Return what the row can see after more days."""
+        """Return the outlook of the row: the effects detectable after more days."""
         if self.outlook is None:
             return None
         return self.outlook.of(self.row.metric, self.row.variant)
 
     @property
     def planned_days(self) -> float:
-        """Return the planned length in days; 0 where none is known."""
+        """Return the planned length in days; 0 if unknown."""
         return 0.0 if self.outlook is None else self.outlook.planned_days or 0.0
 
     @property
     def target(self) -> str:
-        """Write the effect that is asked for next; empty where nobody knows."""
+        """Write the next smaller effect to look for; empty without an outlook."""
         return "" if self.ahead is None else fmt.either_way(self.ahead.target)
 
     @property
     def size(self) -> str | None:
-        """Write the days, clusters or units that the target takes."""
+        """Write the days, clusters or units that the target needs."""
         if self.ahead is None:
             return None
         if not self.clusters or self.row.mde is None or not self.ahead.target:
             return size_words(self.ahead)
+        # The standard error falls with the root of the clusters.
         now, times = self.row.units_control + self.row.units, self.row.mde / self.ahead.target
         return f"{math.ceil(now * times**2):,} {self.clusters} in all"
 
     @property
     def clusters(self) -> str:
-        """Name the clusters where they are few, so that days do not help; empty elsewhere."""
+        """Name the clusters if they are too few for more days to help; else empty."""
         few = min(self.row.units_control, self.row.units) < MIN_UNITS
         drawn = few and "randomisation" in (self.row.method or "")
         return f"clusters ({self.result.experiment.unit})" * drawn
@@ -265,7 +272,7 @@ class _Question:
 
     @property
     def until(self) -> str:
-        """Say until when to go on as planned; empty where that is over, or nothing is planned."""
+        """Write until when the plan runs; empty if it is over or there is none."""
         look = None if self.outlook is None else self.outlook.next_look
         info = self.result.experiment
         if self.ended:
@@ -274,18 +281,20 @@ class _Question:
             return f"Look again {'at' if 'units' in look else 'on'} {look}, the next planned look"
         if info.end is None:
             return ""
+        # The end is exclusive: midnight belongs to the day after the last one.
         day = (datetime.fromisoformat(info.end) - timedelta(microseconds=1)).date()
         way = ", and look on any day up to" if info.looks == "always_valid" else " to"
         return f"Run on{way} the planned end, {day}"
 
     @property
     def is_over(self) -> bool:
-        """Tell whether the planned test has ended, and may not run on."""
+        """Tell whether the test has ended and must not run on."""
+        # Always-valid intervals allow more days; a fixed plan that runs on is a second look.
         return self.ended and self.result.experiment.looks != "always_valid"
 
     @property
     def anew(self) -> str:
-        """Say what a longer test needs once the planned one has ended."""
+        """Write what running longer requires once the planned test has ended."""
         if self.is_over:
             return ", in a new test"
         return ", for which this test may run on" * self.ended
@@ -295,6 +304,7 @@ def _goal(asked: _Question, word: str, without: str) -> Step:
     seen = f"{fmt.either_way(asked.row.mde)} of {asked.name}"
     if asked.until and word != "do_not_ship":
         points = asked.ahead.points if asked.ahead else ()
+        # The outlook has points at certain days; the planned end is usually among them.
         at_end = dict(points).get(asked.planned_days)
         then = "" if at_end is None else f", {fmt.either_way(at_end)} at the planned end"
         more = f" More days bring no {asked.clusters}: assign more of them." * bool(asked.clusters)
@@ -317,7 +327,7 @@ def _goal(asked: _Question, word: str, without: str) -> Step:
 
 
 def _known(result: Result) -> str:
-    """List what is known from before, by the checks that compare it; empty where nothing is."""
+    """List the covariates from before the period, named by their checks."""
     names = (one.name.split(":") for one in result.trust if one.name.startswith("pre_period:"))
     return fmt.listing([*dict.fromkeys(fmt.named(parts[1]) for parts in names)])
 
@@ -351,7 +361,7 @@ def _guardrail(asked: _Question) -> Step:
 
 
 def _wait(asked: _Question) -> str:
-    """Say how long until a variant without a loss is proven to keep the margin."""
+    """Write how long it takes to prove that a harmless variant keeps the margin."""
     until = f"{asked.until}. " if asked.until else ""
     if asked.outlook is None:
         return until
@@ -363,7 +373,7 @@ def _wait(asked: _Question) -> str:
 
 
 def _worst(row: Row, metric: MetricInfo) -> float | None:
-    """Return the largest loss inside the interval, on the scale of the margin."""
+    """Return the largest loss that the interval contains, in units of the margin."""
     low, high = row.lift_low, row.lift_high
     if not metric.margin_relative:
         low, high = row.difference_low, row.difference_high
@@ -376,7 +386,7 @@ def _margin(size: float, metric: MetricInfo) -> str:
 
 
 def size_words(ahead: "MetricOutlook") -> str | None:
-    """Write the days in all that a target takes, or the units; None where no plan has as many.
+    """Write the total days or units that a target needs; None if out of reach.
 
     Example:
         >>> from abeval.results.power import MetricOutlook
@@ -388,6 +398,7 @@ def size_words(ahead: "MetricOutlook") -> str | None:
         return None if units is None else f"{math.ceil(units):,} units in all"
     if ahead.target_days is None:
         return None
+    # A whole number of days stays whole, whatever its last binary digit.
     days, times = math.ceil(ahead.target_days - 1e-6), ahead.target_days / ahead.days
     longer = f", {times:.2g} times this test" if times > 1 else ""
     return f"{fmt.count(days)} {'day' if days == 1 else 'days'} in all{longer}"

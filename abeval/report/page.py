@@ -1,4 +1,4 @@
-"""Write results as one HTML file that works offline: a study, or what another result says."""
+"""Write a study or another result as one HTML file that works offline."""
 
 import re
 import tomllib
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 
 class Part(NamedTuple):
-    """A part of the page as `parts.toml` has it; `blocks` are what it shows of a study."""
+    """A part of the page, as in `parts.toml`, and its blocks for one study."""
 
     id: str
     build: str
@@ -53,11 +53,11 @@ PARTS = tuple(
 )
 
 _MOST_DAYS = 5_000
-"""Rows by day of a page's JSON."""
+"""Most rows by day in the JSON that a page offers for download."""
 
 
 def page_html(study: Study) -> str:
-    """Write the page."""
+    """Write the page of a study."""
     built = tuple(_built(study))
     return assets.render_page(
         "study.html",
@@ -73,7 +73,7 @@ def page_html(study: Study) -> str:
 
 
 def _chosen(study: Study, built: Sequence[Part]) -> str:
-    """Return the metric that is shown first: the first goal, else the first that has a figure."""
+    """Choose the metric that is shown first: the first goal with a figure."""
     goals = () if study.analysis is None else study.analysis.scorecard
     listed = [one.metric for part in built for one in part.blocks if isinstance(one, OfMetric)]
     of_roles = [row.metric for row in goals if row.role == "goal" and row.metric in listed]
@@ -91,6 +91,7 @@ def _built(study: Study) -> Iterator[Part]:
     }
     for part in PARTS:
         source = getattr(study, part.of) if part.of else study
+        # A part without blocks is not on the page.
         if source is not None and (blocks := tuple(view(f"abeval.report.{part.build}")(source))):
             yield part._replace(lead=part.lead.format(**words), blocks=blocks)
 
@@ -106,7 +107,7 @@ def _kicker(study: Study) -> str:
 
 
 def _downloads(study: Study) -> Iterator[tuple[str, str, str]]:
-    """Offer results as JSON, rows as CSV: the name, title and text of each file."""
+    """Yield the name, title and text of each file that the page offers."""
     stem = re.sub(r"[^A-Za-z0-9_-]+", "-", study.name) or "experiment"
     if study.analysis is not None:
         yield (f"{stem}.csv", "scorecard (CSV)", study.analysis.to_csv())
@@ -116,13 +117,14 @@ def _downloads(study: Study) -> Iterator[tuple[str, str, str]]:
     if study.agreement is not None:
         csv = csv_text(study.agreement.rows, AgreementRow, {"others"})
         yield (f"{stem}-agreement.csv", "offline against online (CSV)", csv)
+    # The page carries its downloads: windows alone can weigh more than all the rest.
     kept, left_out = _kept(study)
     without = f" without {fmt.listing(left_out)}" if left_out else ""
     yield (f"{stem}.json", f"results{without} (JSON)", kept.to_compact_json())
 
 
 def _kept(study: Study) -> tuple[Study, list[str]]:
-    """Leave out what weighs more than all else, and name it: `--json` has it."""
+    """Drop the heaviest rows of a study, and name them; `--json` keeps them."""
     left_out: list[str] = []
     if study.time is not None and study.time.windows:
         study = replace(study, time=replace(study.time, windows=(), looks=()))
@@ -134,7 +136,7 @@ def _kept(study: Study) -> tuple[Study, list[str]]:
 
 
 class Figures(Mapping[tuple[str, ...], "go.Figure"]):
-    """The figures of a result by part, metric and, where there are several, variant.
+    """The figures of a result, by part, metric and variant if there are several.
 
     Plain Plotly figures, to show, change and save.
 
@@ -211,8 +213,9 @@ class Section(NamedTuple):
 
     @classmethod
     def of(cls, table: TextTable, *figures: Block, more: str = "") -> "Section":
-        """Make the section of a table with its title and lead; its figures are below it."""
+        """Make a section of a table; its figures are shown below it."""
         lead = f"{table.lead} {more}".strip()
+        # The section has the title and lead already. Without rows it has no figures either.
         shown = (trim(table)._replace(title="", lead="", kinds=()), *figures) if table.rows else ()
         return cls(assets.slug(table.title.lower()), table.title, lead, shown)
 
@@ -224,7 +227,7 @@ def sections_html(
     *sections: Section,
     lines: Sequence[VerdictLine] = (),
 ) -> str:
-    """Write the page, with verdicts on top; sections without content are left out."""
+    """Write a page of sections, verdicts first; empty sections are left out."""
     return assets.render_page(
         "sections.html",
         draws=any(any(figures_of(section.blocks)) for section in sections),
@@ -239,18 +242,19 @@ def sections_html(
 
 @singledispatch
 def result_html(result: object, aa: object = None) -> str:
-    """Write the page of a study, or of one result; `aa` are A/A replays beside it."""
+    """Write the page of a study or one result; `aa` are its A/A replays."""
     return page_html(study_of(result, aa))
 
 
 @result_html.register
 def off_policy_html(result: OffPolicyResult, aa: object = None) -> str:
-    """Write the value of a policy: estimates, how far the log supports it, what to doubt."""
+    """Write the page of an off-policy evaluation."""
     spots = [
         (row.estimator, (row.value, row.low, row.high), off_policy_value(row))
         for row in result.rows
         if row.value is not None
     ]
+    # Two estimators make the headline; the table has all of them.
     worth = [f"Worth by {name}: {words}" for name, _, words in spots if name in ("snips", "dr")]
     real = None if result.realised is None else result.realised.value
     shown = tabulate(result)
@@ -270,7 +274,7 @@ def off_policy_html(result: OffPolicyResult, aa: object = None) -> str:
 
 @result_html.register
 def interleaving_html(result: InterleavingResult, aa: object = None) -> str:
-    """Write which ranker users prefer: verdict, preferences, trust, notes."""
+    """Write the page of an interleaving experiment."""
     shown = tabulate(result, whole=True)
     preferences, *others = (part for part in shown.parts if isinstance(part, TextTable))
     spots = [
@@ -290,7 +294,7 @@ def interleaving_html(result: InterleavingResult, aa: object = None) -> str:
 
 @result_html.register
 def history_html(result: HistoryReport, aa: object = None) -> str:
-    """Write a history: which offline metric to trust, what moves, what was gained."""
+    """Write the page of a history of experiments."""
     learned, *said = history.sentences(result)
     turned = "Effects are turned so that more is better."
     signal = "Signal is the share of true effects in what was measured."
@@ -311,7 +315,7 @@ def history_html(result: HistoryReport, aa: object = None) -> str:
 def _intervals(
     rows: Sequence[tuple[str, Interval, str]], axis: str, at: float | None
 ) -> Iterator[FigureView]:
-    """Draw values by name, with their intervals and words, and maybe a dashed line."""
+    """Draw values with intervals, one row per name, and maybe a reference line."""
     spots = [fig.Spot(i, ends, f"{name}: {words}") for i, (name, ends, words) in enumerate(rows)]
     drawn = fig.forest([name for name, *_ in rows], {"estimate": spots}, **fig.value_axis(axis))
     drawn["layout"]["shapes"] = [] if at is None else [fig.line_at("x", at)]

@@ -1,4 +1,4 @@
-"""Build the parts of the page that a replay fills: models, curves, calibration."""
+"""Build the page parts of a replay: models, curves, calibration."""
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
@@ -26,10 +26,10 @@ from abeval.results import format as fmt
 from abeval.results.replay import POOLED, CalibrationBin, Curve, PairRow, ReplayResult, ReplayRow
 
 ROWS = 12
-"""Metrics a cut-off, and without one, that a short table shows; so many are all drawn."""
+"""Most metrics per cut-off in a short table; up to so many are all shown."""
 
 _FEW = 6
-"""Metrics of which a short table has the parts beside the whole."""
+"""Most metrics that a short table breaks down by part."""
 
 _FIRST = (
     *("ndcg", "map", "mrr", "recall", "precision", "hit", "f1", "mar", "ild", "novelty"),
@@ -39,11 +39,11 @@ _FIRST = (
 """Metrics that most teams quote, in the order of quoting."""
 
 _DEFINITIONS = frozenset({"lin", "min", "mean", "impressions", "width", "self_information", ""})
-"""Of several definitions of one metric, the one that a short table shows."""
+"""Definitions that a short table shows where a metric has several."""
 
 
 def split_id(text: str) -> tuple[str, str, str]:
-    """Split the id of a metric into name, cut-off and definition; what it lacks is empty.
+    """Split the id of a metric into name, cut-off and definition, each maybe empty.
 
     Example:
         >>> split_id("map@10[min]"), split_id("auc")
@@ -54,7 +54,7 @@ def split_id(text: str) -> tuple[str, str, str]:
 
 
 def tabulate_replay(result: ReplayResult, whole: bool) -> Tables:
-    """Tabulate models on all traffic; with `whole`, every metric, on each traffic too."""
+    """Tabulate models on all traffic; with `show_all`, every metric and traffic."""
     metrics, shown = metrics_of(result), shown_metrics(result)
     of_traffic = traffics(result) if whole else [main_traffic(result)]
     parts: list[Part] = [
@@ -72,15 +72,17 @@ def tabulate_replay(result: ReplayResult, whole: bool) -> Tables:
 
 
 def _turned(result: ReplayResult, shown: Sequence[str]) -> Iterator[str]:
-    """Say on which traffic a quarter of the differences or more have the other sign, for sure."""
+    """Report traffic on which at least a quarter of the signs are reversed."""
     main = main_traffic(result)
     whole = {(p.metric, p.model): p.difference or 0.0 for p in result.pairs if p.traffic == main}
     named = {part.name for part in result.parts}
     for traffic in (name for name in traffics(result) if name not in named):
         pairs = [p for p in result.pairs if p.traffic == traffic and p.metric in shown]
+        # Only intervals that exclude zero have a sign.
         sure = [p for p in pairs if (p.low or 0.0) * (p.high or 0.0) > 0]
         other = [p for p in sure if (p.difference or 0.0) * whole[p.metric, p.model] < 0]
         if other and 4 * len(other) >= len(pairs):
+            # Most readers know AUC best.
             one = next((p for p in other if p.metric == "auc"), other[0])
             yield (
                 f"On {traffic}'s traffic {len(other)} of {len(pairs)} differences have the other "
@@ -94,16 +96,16 @@ def metrics_of(result: ReplayResult) -> list[str]:
 
 
 def shown_metrics(result: ReplayResult) -> list[str]:
-    """Choose the metrics of a short table: those of most teams that have a value."""
+    """Choose the metrics of a short table: the usual ones that have a value."""
     pooled = main_traffic(result)
     valued = {r.metric for r in result.rows if r.traffic == pooled and r.value is not None}
     return choose(metrics_of(result), valued)
 
 
 def choose(metrics: Sequence[str], valued: Iterable[str]) -> list[str]:
-    """At most a dozen metrics a cut-off, one definition of each, in the order of the result.
+    """Choose at most a dozen metrics per cut-off, one definition of each.
 
-    Metrics of the result that are not in `valued` have no value, and are left out first.
+    They keep the order of the result. Metrics without a value are left out first.
 
     Example:
         >>> choose(["ndcg@5[exp]", "ndcg@5[lin]", "recall@5", "auc"], ["ndcg@5[lin]", "recall@5"])
@@ -118,10 +120,11 @@ def choose(metrics: Sequence[str], valued: Iterable[str]) -> list[str]:
 
 
 def quote_metrics(names: Sequence[str]) -> list[str]:
-    """Choose at most a dozen metrics, one definition of each, those that most teams quote first."""
+    """Choose at most a dozen metrics, one definition of each, the usual ones first."""
     one_each: dict[str, str] = {}
     for name in names:
         metric, _, definition = split_id(name)
+        # The usual definition replaces another one that came before it.
         if metric not in one_each or definition in _DEFINITIONS:
             one_each[metric] = name
     places = {name: i for i, name in enumerate(_FIRST)}
@@ -130,7 +133,7 @@ def quote_metrics(names: Sequence[str]) -> list[str]:
 
 
 class Family(NamedTuple):
-    """Metrics that are about the same, and their table on one traffic."""
+    """Metrics of one kind, and their table on one traffic."""
 
     title: str
     metrics: tuple[str, ...]
@@ -158,7 +161,7 @@ def family_of(metric: str) -> str:
 
 
 def families(result: ReplayResult, traffic: str, metrics: Sequence[str]) -> Iterator[Family]:
-    """Set the models beside each other on a traffic, a table for each family of metrics."""
+    """Tabulate the models on one traffic, a table for each family of metrics."""
     texts = {part.name: f"{part.name} ({part.where})" for part in result.parts}
     where = texts.get(traffic, "all traffic" if traffic == POOLED else f"traffic of {traffic}")
     rows = {(row.metric, row.model): row for row in result.rows if row.traffic == traffic}
@@ -176,7 +179,7 @@ def families(result: ReplayResult, traffic: str, metrics: Sequence[str]) -> Iter
 
 
 def beside_parts(result: ReplayResult, metrics: Sequence[str]) -> Iterator[TextTable]:
-    """Set each part beside the whole: differences of two models, or one model's values."""
+    """Tabulate each part beside all traffic: differences of two models, or values."""
     if not result.parts:
         return
     whole = main_traffic(result)
@@ -205,24 +208,24 @@ def beside_parts(result: ReplayResult, metrics: Sequence[str]) -> Iterator[TextT
 
 
 def traffics(result: ReplayResult) -> list[str]:
-    """List the traffic of each variant, then all traffic together, then the parts."""
+    """List the names of traffic: variants, then all together, then the parts."""
     return list(dict.fromkeys(row.traffic for row in result.rows))
 
 
 def main_traffic(result: ReplayResult) -> str:
-    """Choose the traffic that a short table shows: all together."""
+    """Choose the traffic of a short table: all together, else the first."""
     return next((name for name in traffics(result) if name == POOLED), traffics(result)[0])
 
 
 def rivals_of(result: ReplayResult) -> list[tuple[str, str]]:
-    """Set each model behind the one that it is compared with; of a single one, that is empty."""
+    """Pair each model with its baseline; a single model has an empty one."""
     names = [model.name for model in result.models]
     first = next((pair.control for pair in result.pairs), names[0])
     return [(first, name) for name in names if name != first] or [("", first)]
 
 
 class _Line(NamedTuple):
-    """A metric of a model, beside that of its baseline."""
+    """One metric of a model and of its baseline."""
 
     metric: str
     baseline: str
@@ -233,9 +236,10 @@ class _Line(NamedTuple):
 
 
 def _tabulated(result: ReplayResult, title: str, lines: Sequence[_Line]) -> TextTable:
-    """Make a table of lines, without columns that are empty or the same in all of them."""
+    """Tabulate lines, without columns that are empty or always the same."""
     firsts = {line.baseline for line in lines} - {""}
     models = {line.model for line in lines}
+    # A column with the values of one model has its name; of several, a general one.
     first, model = (
         next(iter(names)) if len(names) == 1 else other
         for names, other in ((firsts, "baseline"), (models, "value"))
@@ -257,7 +261,7 @@ def _tabulated(result: ReplayResult, title: str, lines: Sequence[_Line]) -> Text
 
 
 def _values(line: _Line) -> tuple[str, ...]:
-    """Write values with decimals by the narrowest interval; as plain text with one more."""
+    """Write both values of a line, with decimals that fit the narrowest interval."""
     of = (line.before, line.value)
     known = [row for row in of if row is not None and row.low is not None]
     places = max((fmt.interval_places(row.low, row.high) for row in known), default=0)
@@ -268,6 +272,7 @@ def _value(row: ReplayRow, places: int, has_interval: bool) -> str:
     text, interval = fmt.estimate(row.value, row.low, row.high, places)
     note = codes.reason(row.reason)
     number = row.value or 0
+    # Plain text is copied into other tables, so it has one digit more than the page.
     plain = f"{number:,.{min(places + 1, 12)}f}" if has_interval else f"{number:.4g}"
     html = spans(value=text, interval=interval, note=note)
     return Cell(note if row.value is None else plain, html, "number")
@@ -305,15 +310,16 @@ def coverage(result: ReplayResult) -> TextTable:
 
 
 def _part(some: int, of: int) -> str:
-    """Write a share in per cent, and of how many; 100 % only if it is all of them."""
+    """Write a share in per cent and its total."""
     if not of:
         return fmt.MISSING
+    # 100 % only if it is all of them: a few missing scores must not be rounded away.
     share = fmt.percent(1.0) if some == of else f"{min(100 * some / of, 99.99):.2f}%"
     return f"{share} of {fmt.count(of)}"
 
 
 def curves(result: ReplayResult) -> Iterator[tuple[str, str, list[replay.Curve]]]:
-    """Name each metric and traffic with curves, say where they level off, and list them."""
+    """Yield the title, the elbows and the curves of each metric and traffic."""
     together = fig.group(result.curves, lambda curve: (curve.metric, curve.traffic))
     for (metric, traffic), own in together.items():
         elbows = (
@@ -326,11 +332,11 @@ def curves(result: ReplayResult) -> Iterator[tuple[str, str, list[replay.Curve]]
 
 
 _SMALLEST, _LARGEST = 3.0, 13.0
-"""Diameters of the points of a calibration, in pixels: of few rows and of most."""
+"""Smallest and largest diameter of a calibration point, in pixels."""
 
 
 def curve_figure(curves: Sequence[Curve]) -> fig.Figure:
-    """Draw one metric by cut-off, a line per model, a ring around each elbow."""
+    """Draw one metric by cut-off, a line per model and a ring at each elbow."""
     series = {c.model: [one for p in c.points for one in _points(p.k, p)] for c in curves}
     metric = curves[0].metric if curves else ""
     drawn = fig.lines(series, "k", metric, {"tickformat": "d"}, _PLAIN)
@@ -355,7 +361,7 @@ def _points(x: int | str, row: ReplayRow | replay.CurvePoint) -> Iterator[fig.Po
 
 
 def calibration_figure(bins: Sequence[CalibrationBin]) -> fig.Figure:
-    """Draw click rate against score in bins, larger of more rows; dashed: perfect calibration."""
+    """Draw click rate against mean score by bin; dashed: perfect calibration."""
     series: dict[str, list[fig.Point]] = {b.model: [] for b in bins}
     sizes: dict[str, list[float]] = {b.model: [] for b in bins}
     filled = sorted((b for b in bins if b.rows), key=lambda b: b.mean_score)
@@ -365,22 +371,25 @@ def calibration_figure(bins: Sequence[CalibrationBin]) -> fig.Figure:
         said = f"{fmt.count(b.clicks)} clicks in {fmt.count(b.rows)} rows"
         said = f"{said}, {b.mean_score:.4g}: {rate:.4g}"
         series[b.model].append(fig.Point(b.mean_score, rate, said, (rate, b.low, b.high)))
+        # By the root, so that the area of a point grows with its rows.
         sizes[b.model].append(_SMALLEST + (_LARGEST - _SMALLEST) * sqrt(b.rows / most))
     end = max((max(b.mean_score, b.clicks / b.rows) for b in filled), default=1.0)
     diagonal = [fig.dashed((0, end), (0, end))]
     drawn = fig.lines(series, "mean score", "clicks / rows", yaxis=_PLAIN, shapes=diagonal)
+    # Traces have the order of the series, one for each model.
     for trace, size in zip(drawn["data"], sizes.values(), strict=True):
         trace["marker"]["size"] = size
     return drawn
 
 
 def family_figure(result: ReplayResult, metrics: Sequence[str]) -> fig.Figure | None:
-    """Draw differences as shares of the baseline's value, by traffic; None without any."""
+    """Draw differences relative to the baseline, by traffic; None without any."""
     rivals = set(rivals_of(result))
     series: dict[str, list[fig.Spot]] = {}
     for pair in result.pairs:
         is_drawn = (pair.control, pair.model) in rivals and pair.metric in metrics
         if is_drawn and pair.value_control:
+            # Relative, so that metrics of different scales share one axis.
             share = rescale(1 / abs(pair.value_control), pair.difference, pair.low, pair.high)
             name = f"{pair.traffic}, {pair.model}" if len(rivals) > 1 else pair.traffic
             said = f"{pair.metric}, {name}: {fmt.lift(*share).text}"
@@ -394,7 +403,7 @@ _BINNED = {"mass": "bins of equal counts", "width": "bins of equal widths"}
 
 
 def offline_part(result: ReplayResult) -> Iterator[Block]:
-    """Show the models side by side: a table and a figure a family; closed, all that there is."""
+    """Show the models by family, a table and a figure each; the rest is closed."""
     metrics, units = metrics_of(result), {r.traffic: r.units for r in result.rows}
     every = [one for t in units for one in families(result, t, metrics)]
     rivals, traffic = rivals_of(result), [*units.items()]
@@ -420,7 +429,7 @@ def offline_part(result: ReplayResult) -> Iterator[Block]:
 
 
 def _accounts(result: ReplayResult) -> tuple[Block, ...]:
-    """Tabulate definitions, coverage, rows set aside, policies."""
+    """Tabulate definitions, coverage, rows set aside and policies."""
     merged = [(codes.words(what), fmt.count(count)) for what, count in result.accounting]
     policies = [(codes.words(what), codes.words(policy)) for what, policy in result.policy]
     left_out = [
@@ -442,7 +451,7 @@ def _pairs(title: str, lead: str, head: str, rows: Iterable[tuple[str, str]]) ->
 
 
 def calibration_part(result: ReplayResult) -> Iterator[FigureView]:
-    """Draw click rate against predicted score, a figure for each traffic and way of binning."""
+    """Draw calibration, one figure per traffic and kind of bins."""
     together = fig.group(result.calibration, lambda b: (b.traffic, b.kind))
     for (traffic, kind), own in together.items():
         title, key = f"Traffic of {traffic}, {_BINNED[kind]}", ("calibration", traffic, kind)

@@ -1,4 +1,4 @@
-"""Tabulate every other result: what was asked, the numbers that decide, and the reasons."""
+"""Tabulate results other than an analysis: decisive numbers and reasons."""
 
 from typing import TYPE_CHECKING
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from abeval.results.trust import AAResult, AuditResult
 
 ROWS = 20
-"""Of a short table of metrics; what needs attention is shown however many there are."""
+"""Most rows of a short table; what needs attention is always shown."""
 
 _TABULATE = {
     "TimeResult": "time_short:tabulate_time",
@@ -34,19 +34,20 @@ _TABULATE = {
     "Added": "history_page:tabulate_additions",
     "HistoryReport": "history_page:tabulate_history",
 }
-"""Kind of a result → its module and function; by name, so that no other kind is imported."""
+"""Class of a result → module and function, as names, so that only one is imported."""
 
 
 def tabulate(result: Record, whole: bool = False) -> Tables:
-    """Tabulate a result for text, Markdown and pages; with `whole`, metrics in full."""
+    """Tabulate a result for text, Markdown and pages; `show_all` shortens nothing."""
     shown: Tables = view(f"abeval.report.{_TABULATE[type(result).__name__]}")(result, whole)
     asked = getattr(result, "questions", ())
     return shown._replace(draft=f"DRAFT: {codes.open_questions(asked)}" if asked else "")
 
 
 def tabulate_aa(result: "AAResult", whole: bool) -> Tables:
-    """Tabulate how often each test rejects; not `whole`, of few metrics and those off."""
+    """Tabulate how often each test rejects; by default of the first metrics."""
     off = result.off()
+    # A test that does not keep its level is never among the rows left out.
     rows = [row for i, row in enumerate(result.metrics) if whole or i < ROWS or row.metric in off]
     title = f"A/A replays of {fmt.count(result.units)} units"
     lead = f"how often each test rejects at {result.alpha:g} when nothing differs."
@@ -60,7 +61,8 @@ def tabulate_aa(result: "AAResult", whole: bool) -> Tables:
 
 
 def tabulate_plans(result: "Plans", whole: bool) -> Tables:
-    """Tabulate the effect, the size and the days of each plan, and say what is decided by them."""
+    """Tabulate effect, size and days of each plan, and how often it decides."""
+    # With unequal weights control has a number of units of its own.
     units = "variant units" if any(one.units_control for one in result.plans) else "units"
     plans = table(
         "Plan",
@@ -83,7 +85,7 @@ def tabulate_plans(result: "Plans", whole: bool) -> Tables:
 
 
 def _decision(plan: "DecisionPlan") -> str:
-    """Say how often the plan ends in each decision."""
+    """Write how often the plan ends in each decision."""
     metrics = f"{plan.goals} goal{'s' * (plan.goals > 1)}"
     if plan.guardrails:
         metrics += f" and {plan.guardrails} guardrail{'s' * (plan.guardrails > 1)}"
@@ -102,7 +104,7 @@ def _decision(plan: "DecisionPlan") -> str:
 
 
 def tabulate_pairs(result: "Pairwise", whole: bool) -> Tables:
-    """Tabulate a metric in every variant, and the difference of every two."""
+    """Tabulate a metric by variant, and the difference of every two variants."""
     adjusted = "unadjusted" if result.family == "none" else f"adjusted by {result.family}"
     values = table(
         result.metric,
@@ -124,6 +126,7 @@ def tabulate_pairs(result: "Pairwise", whole: bool) -> Tables:
         ("units", lambda p: f"{fmt.count(p.units)}, {fmt.count(p.units_base)}", "spare"),
         WHY_NOT,
     )
+    # A pair is as wrong as the logs that it is from: failed checks of the metric are noted.
     checks = (check for check in result.trust if check.status == "fail")
     failed = (check.message for check in checks if check.touches([result.metric]))
     return Tables((values, pairs), tuple(f"do not trust this result: {why}" for why in failed))
@@ -137,7 +140,7 @@ def tabulate_off_policy(result: "OffPolicyResult", whole: bool) -> Tables:
 
 
 def off_policy_estimates(result: "OffPolicyResult") -> TextTable:
-    """Tabulate every estimator; without a value, or an interval, it says why."""
+    """Tabulate every estimator, with the reason where a value is missing."""
     real = result.realised
     had = "" if real is None else f"; {result.policy} really had {off_policy_value(real)}"
     return table(
@@ -163,7 +166,7 @@ def _ends(row: "OffPolicyRow | Realised") -> str:
 
 
 def off_policy_support(result: "OffPolicyResult") -> TextTable:
-    """Tabulate how well the log supports the policy; without rows, if it has no probabilities."""
+    """Tabulate how well the log supports the policy; empty without propensities."""
     of = result.support
     rows: list[tuple[str, str]] = []
     if of is not None:
@@ -181,7 +184,7 @@ def off_policy_support(result: "OffPolicyResult") -> TextTable:
 
 
 def tabulate_audit(result: "AuditResult", whole: bool) -> Tables:
-    """Tabulate who is in another variant than the rule gives, and pairs of experiments."""
+    """Tabulate units that are not in the variant of the rule, and pairs."""
     parts: list[Part] = []
     if result.units:
         parts += _mismatches(result)
@@ -207,7 +210,7 @@ def _independence(p: float | None) -> str:
 
 
 def tabulate_checks(result: "CheckResult", whole: bool) -> Tables:
-    """Count those that passed, and list the rest, worst first."""
+    """Count the checks that passed, and list the others, worst first."""
     shown = worst_first(result.trust, "fail", "warn", "skipped", *(("pass",) if whole else ()))
     units = ", ".join(f"{v.name} {fmt.count(v.units)}" for v in result.experiment.variants)
     first = f"{result.experiment.shown}: {tables.tally(result.trust)}; {units}"
@@ -215,7 +218,7 @@ def tabulate_checks(result: "CheckResult", whole: bool) -> Tables:
 
 
 def tabulate_preferences(result: "InterleavingResult", whole: bool) -> Tables:
-    """Write the verdict, and tabulate preferences and the checks that did not pass."""
+    """Write the verdict, and tabulate preferences and failed checks."""
     info, checks = result.experiment, result.trust
     size = f"{fmt.count(result.units)} {info.unit} units, {fmt.count(result.lists)} lists"
     size = f"{info.shown}: {size} ({codes.words(result.method)})"

@@ -1,4 +1,4 @@
-"""Build the parts of the page behind single numbers: `dwell`, `gauc` and `catalog`."""
+"""Build the page parts on distributions: `dwell`, `gauc` and `catalog`."""
 
 from collections.abc import Iterator, Sequence
 
@@ -36,16 +36,17 @@ _WHY = {
 
 
 def moved_sentences(result: Result) -> Iterator[tuple[str, str]]:
-    """Name quantiles whose interval excludes zero, and who has no AUC where GAUC is judged."""
+    """Write which quantiles moved, and whom GAUC leaves out."""
     for value, effects in fig.group(result.quantile_effects, lambda one: one.value).items():
         if any(map(tables.excludes_zero, effects)):
             yield f"Quantiles of {value}", _moved(effects)
+    # Who is left out matters only if GAUC decides.
     if any(row.metric == "gauc" and row.role != "diagnostic" for row in result.scorecard):
         yield from (("GAUC", _kept(result.unit_aucs)) for _ in result.unit_aucs[:1])
 
 
 def dwell_part(result: Result) -> Iterator[Block]:
-    """Show distributions of dwell, and of what quantile metrics are of."""
+    """Show the distributions of dwell and of the values of quantile metrics."""
     values = list(dict.fromkeys(spread.value for spread in result.spreads))
     for value in sorted(values, key=lambda name: name != _DWELL):
         views = tuple(_value_views(result, value))
@@ -53,7 +54,7 @@ def dwell_part(result: Result) -> Iterator[Block]:
 
 
 def _value_views(result: Result, value: str) -> Iterator[FigureView]:
-    """Draw the share of impressions below each value, and the lift of each quantile."""
+    """Draw the distribution of a value, and the lift of each quantile."""
     spreads = [one for one in result.spreads if one.value == value]
     effects = [one for one in result.quantile_effects if one.value == value]
     order, unit = fig.places(result.experiment), spreads[0].unit
@@ -64,6 +65,7 @@ def _value_views(result: Result, value: str) -> Iterator[FigureView]:
         ]
         for one in spreads
     }
+    # Dwell and prices are skewed: a log scale shows them, if there are no zeros.
     is_positive = all(x > 0 for one in spreads for x in one.quantiles)
     across = {"type": "log", "dtick": "D2"} if is_positive else {}
     axes = f"{value} ({unit})" if unit else value, "impressions below", across, _PART
@@ -93,7 +95,7 @@ def _value_views(result: Result, value: str) -> Iterator[FigureView]:
 
 
 def _moved(effects: Sequence[QuantileEffect]) -> str:
-    """Say which quantiles moved, one test at a time."""
+    """Name the quantiles whose interval excludes zero."""
     clear = [one for one in effects if tables.excludes_zero(one)]
     several = len({one.variant for one in effects}) > 1
     if not clear:
@@ -107,7 +109,7 @@ def _moved(effects: Sequence[QuantileEffect]) -> str:
 
 
 def _without_lift(effects: Sequence[QuantileEffect]) -> str:
-    """Name the quantiles that the figure does not have, with the reason."""
+    """Name the quantiles that cannot be drawn, with the reason."""
     missing = [
         f"{level_words(one.level)} of {one.variant} ({codes.reason(one.reason) or 'no lift'})"
         for one in effects
@@ -117,7 +119,7 @@ def _without_lift(effects: Sequence[QuantileEffect]) -> str:
 
 
 def gauc_part(result: Result) -> Iterator[Block]:
-    """Show the AUCs of single units, and who has none."""
+    """Show the distribution of AUC by unit, and the units without one."""
     aucs, unit, order = result.unit_aucs, result.experiment.unit, fig.places(result.experiment)
     series: fig.Series = {
         one.variant: [
@@ -151,7 +153,7 @@ def _below_chance(aucs: Sequence[UnitAucs]) -> str:
 
 
 def _totals(one: UnitAucs) -> tuple[int, int]:
-    """Count units and impressions of a variant, with an AUC or without."""
+    """Count all units and impressions of a variant, with an AUC or without."""
     units = one.units + sum(lost.units for lost in one.without)
     return units, one.impressions + sum(lost.impressions for lost in one.without)
 
@@ -167,7 +169,7 @@ def _kept(aucs: Sequence[UnitAucs]) -> str:
 
 
 def _fates(one: UnitAucs) -> Iterator[tuple[str, ...]]:
-    """Count the units of a variant with an AUC, and those without one by reason."""
+    """Yield the units of a variant with an AUC, and those without by reason."""
     all_units, all_shown = _totals(one)
     judged = ("has an AUC", one.units, one.impressions, fmt.MISSING)
     lost = [(_WHY[w.reason], w.units, w.impressions, fmt.count(w.clicks)) for w in one.without]
@@ -177,7 +179,7 @@ def _fates(one: UnitAucs) -> Iterator[tuple[str, ...]]:
 
 
 def catalog_part(result: Result) -> Iterator[Block]:
-    """Show how the variants use the catalogue."""
+    """Show how much of the catalogue each variant uses."""
     if not result.catalogue_uses:
         return
     uses, unit, order = result.catalogue_uses, result.experiment.unit, fig.places(result.experiment)
@@ -217,6 +219,7 @@ def catalog_part(result: Result) -> Iterator[Block]:
 
 
 def _covered(uses: Sequence[CatalogueUse], unit: str) -> str:
+    # Coverage grows with traffic: variants are compared at the smallest number of units.
     at = min(one.units[-1] for one in uses)
     said = [f"{fmt.percent(one.coverage[one.units.index(at)])} by {one.variant}" for one in uses]
     return f"By {fmt.count(at)} units ({unit}), {fmt.listing(said)}."

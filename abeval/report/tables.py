@@ -1,4 +1,4 @@
-"""Make tables of text, and write the effects that stand in them."""
+"""Make tables of text, and write the effects in their cells."""
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -33,7 +33,7 @@ _ENDS = ("difference_low", "difference_high", "lift_low", "lift_high")
 
 
 class TextTable(NamedTuple):
-    """A table, formatted as text.
+    """A table whose cells are text.
 
     `kinds` say how columns give way on a narrow terminal; those without one keep every letter.
     """
@@ -50,10 +50,10 @@ Part = TextTable | str
 
 
 class Tables(NamedTuple):
-    """A result as tables and sentences in the order of reading.
+    """A result as tables and sentences, in the order of reading.
 
-    `notes` are what the reader must know beside them: what was left out, and why. `draft` says that
-    the experiment has open questions; it is empty if it has none.
+    `notes` say what was left out, and why. `draft` says that the experiment has open questions; it
+    is empty if it has none.
     """
 
     parts: tuple[Part, ...]
@@ -62,7 +62,7 @@ class Tables(NamedTuple):
 
 
 class Cell(str):
-    """A cell as plain text, which the page writes as `html` with a class and a tooltip."""
+    """A text cell that a page shows as `html`, with a class and a tooltip."""
 
     html: Markup
     style: str
@@ -76,9 +76,9 @@ class Cell(str):
 
 
 class VerdictLine(NamedTuple):
-    """A verdict as one line: its word in capitals, its sentence, why, and what to do next.
+    """A verdict as one line: word, sentence, reason and next step.
 
-    `decision` is the one in whose colours it is shown; `place` is the variant's.
+    `decision` chooses the colours of the line; `place` numbers the variant's colour.
     """
 
     variant: str
@@ -91,7 +91,7 @@ class VerdictLine(NamedTuple):
 
 
 def text_lines(one: VerdictLine, before: str = "") -> Iterator[str]:
-    """Write a verdict as lines of text, each with the same words before it."""
+    """Write a verdict as lines of text, each with the same prefix."""
     yield f"{before}{one.word}: {one.sentence}"
     yield from (
         f"{before}{name}: {words}"
@@ -101,19 +101,19 @@ def text_lines(one: VerdictLine, before: str = "") -> Iterator[str]:
 
 
 def spans(**parts: str) -> Markup:
-    """Write texts that are not empty, each in a span of its class."""
+    """Write the texts that are not empty, each in a span of its class."""
     one = Markup('<span class="{}">{}</span>')
     shown = (one.format(name, fmt.typographic(text)) for name, text in parts.items() if text)
     return Markup(" ").join(shown)
 
 
 def drop_empty(*tables: TextTable) -> tuple[TextTable, ...]:
-    """Leave out the tables without rows."""
+    """Drop the tables without rows."""
     return tuple(table for table in tables if table.rows)
 
 
 def trim(table: TextTable) -> TextTable:
-    """Leave out the columns without a text."""
+    """Drop the columns without text."""
     kept = [i for i in range(len(table.headers)) if any(row[i] for row in table.rows)]
     rows = tuple(tuple(row[i] for i in kept) for row in table.rows)
     kinds = tuple(table.kinds[i] for i in kept if table.kinds)
@@ -123,11 +123,12 @@ def trim(table: TextTable) -> TextTable:
 Record = TypeVar("Record")
 Filling = Callable[[Record], str]
 Column = str | tuple[str, Filling[Record]] | tuple[str, Filling[Record], Kind]
-"""A column: its header, what a record has in it, and its kind; or the name of a field of text."""
+"""A column: header, text of a record, and kind; or the name of a field of text."""
 
 
 def table(title: str, lead: str, records: Iterable[Record], *columns: Column[Record]) -> TextTable:
-    """Make a table of one row a record."""
+    """Make a table with one row per record."""
+    # A name alone is a field of text.
     named = [(one, attrgetter(one)) if isinstance(one, str) else one for one in columns]
     rows = tuple(tuple(one[1](record) for one in named) for record in records)
     kinds = tuple(one[2] if len(one) > 2 else "name" for one in named)
@@ -140,11 +141,11 @@ def numbers(records: Iterable[Record], *columns: Column[Record]) -> TextTable:
 
 
 WHY_NOT: tuple[str, Filling[Any], Kind] = ("why not", lambda row: codes.reason(row.reason), "note")
-"""The column of reasons."""
+"""The column that says why a value is missing."""
 
 
 def explain_refusals(refused: Mapping[str, str]) -> Iterator[str]:
-    """Say of each metric that a result could not have, why."""
+    """Write why each refused metric is missing."""
     return (f"{name} is not shown: {why}" for name, why in refused.items())
 
 
@@ -153,23 +154,23 @@ Interval = tuple[float | None, float | None, float | None]
 
 
 def interval(record: object, name: str, scale: float = 1.0) -> Interval:
-    """Return a number of a record with its ends: the fields NAME, NAME_low and NAME_high."""
+    """Return the fields NAME, NAME_low and NAME_high of a record."""
     return rescale(scale, *(getattr(record, f"{name}{end}") for end in ("", "_low", "_high")))
 
 
 def rescale(scale: float, *numbers: float | None) -> Interval:
-    """Multiply a value and the ends of its interval."""
+    """Multiply a value and the ends of its interval by a scale."""
     value, low, high = (None if number is None else scale * number for number in numbers)
     return value, low, high
 
 
 def share_of(part: int, whole: int) -> str:
-    """Write a share in per cent; none of nothing."""
+    """Write a share in per cent; missing if the total is 0."""
     return fmt.percent(part / whole) if whole else fmt.MISSING
 
 
 def excludes_zero(row: object) -> bool:
-    """Say whether the interval of a difference excludes zero."""
+    """Tell whether the interval of a difference excludes zero."""
     _, low, high = interval(row, "difference")
     return low is not None and high is not None and not low <= 0 <= high
 
@@ -195,21 +196,21 @@ def full(value: float | None) -> str:
 
 
 def decisive_p(row: Row | Pair | PreferenceRow) -> float | None:
-    """Return the p-value that the status of a row follows: adjusted for goals."""
+    """Return the p-value that decides the status: the adjusted one if there is one."""
     return row.p_value if row.p_adjusted is None else row.p_adjusted
 
 
 def could_see(row: Row) -> str:
-    """Write the smallest detectable lift; none where there is too little data to trust it."""
+    """Write the smallest detectable lift, if there is enough data to trust it."""
     return fmt.either_way(None if row.status == "too_little_data" else row.mde)
 
 
 class Printed(NamedTuple):
-    """A row as it is printed: numbers that fit together, and the interval that decides.
+    """A row for display: consistent numbers and the interval that decides.
 
-    `row` has the treatment that control and an adjusted difference make, and the interval that the
-    status follows. `mark` is behind the treatment, if it is not the observed one. `reason` names
-    the level of the interval if it is another one, and a guardrail's margin.
+    `row` has the treatment that fits control and the adjusted difference, and the interval that
+    decides the status. `mark` follows a treatment that is not the observed one. `reason` has the
+    level of an adjusted interval, and a guardrail's margin.
     """
 
     row: Row
@@ -219,7 +220,7 @@ class Printed(NamedTuple):
 
 
 def fit_rows(result: Result, rows: Iterable[Row]) -> list[Printed]:
-    """Fit rows for print; the JSON has the observed value and the uncorrected interval."""
+    """Make rows for display; the JSON has the observed, unadjusted numbers."""
     adjusted = {(one.metric, one.variant) for one in result.adjustments if one.method != "cap"}
     by_row = {(one.metric, one.variant): one for one in result.family_intervals}
     level, shown = fmt.level(result.experiment.alpha), []
@@ -227,9 +228,11 @@ def fit_rows(result: Result, rows: Iterable[Row]) -> list[Printed]:
         key, mark = (row.metric, row.variant), ""
         reason = codes.reason(row.reason, row.units_needed)
         if key in adjusted and row.control is not None and row.difference is not None:
+            # Control plus the adjusted difference: the observed mean would contradict the lift.
             row, mark = replace(row, treatment=row.control + row.difference), " adj"
         wide = by_row.get(key)
         own = level if wide is None else fmt.level(float(f"{1 - wide.level:.3g}"))
+        # A corrected interval decides, so it is the one to print, with its level named.
         if wide is not None and own != level:
             # Results of earlier versions have no ends of the lift: they show the difference.
             lift = None if wide.lift_low is None else row.lift
@@ -241,7 +244,7 @@ def fit_rows(result: Result, rows: Iterable[Row]) -> list[Printed]:
 
 
 def margin_of(metric: MetricInfo) -> str:
-    """Write the margin of a guardrail, or the range of its value, or that it has none."""
+    """Write the margin of a guardrail, or its range, or that it has none."""
     if metric.within is not None:
         return f"within {fmt.within(*metric.within)}"
     if metric.margin is None:
@@ -250,7 +253,7 @@ def margin_of(metric: MetricInfo) -> str:
 
 
 def tally(checks: Sequence[Check]) -> str:
-    """Count checks by what they found; those that were not made count as nothing.
+    """Count checks by status; skipped ones are not counted.
 
     Example:
         >>> tally([Check(name, name, None, None, "") for name in ("pass", "fail", "skipped")])
@@ -264,24 +267,24 @@ def tally(checks: Sequence[Check]) -> str:
 
 
 def checks_table(checks: Iterable[Check]) -> TextTable:
-    """Tabulate what trust checks measured, and what to do."""
+    """Tabulate trust checks: what was measured, and what to do."""
     result: Column[Check] = ("result", codes.check_text, "words")
     lead, name = "What was measured, and what to do.", ("check", lambda check: check.name)
     return table("Checks", lead, checks, name, "status", result)
 
 
 def tables(result: Result) -> tuple[TextTable, ...]:
-    """List the tables that have rows."""
+    """List the tables on adjustments and looks that have rows."""
     return drop_empty(_adjustments(result), _boundaries(result))
 
 
 def segment_tables(result: Result) -> tuple[TextTable, ...]:
-    """List the tables about segments that have rows."""
+    """List the tables on segments that have rows."""
     return drop_empty(_segment_tests(result), _contrasts(result))
 
 
 def design_tables(result: Result) -> tuple[TextTable, ...]:
-    """List the tables about what was randomised, where that are not single units."""
+    """List the tables on clusters and switchbacks that have rows."""
     costs = table(
         "Clusters",
         "how alike the units of one cluster are, and how many independent ones say as much.",
@@ -308,7 +311,7 @@ def design_tables(result: Result) -> tuple[TextTable, ...]:
 
 
 def called(result: Result) -> tuple[str, Filling[Any]]:
-    """Return the column of the metrics, as people call them."""
+    """Make the column of the metrics' labels."""
     return "metric", lambda row: result.label(row.metric)
 
 
@@ -333,7 +336,7 @@ def _adjustments(result: Result) -> TextTable:
 
 
 def changes(change: Adjustment, unit: str) -> str:
-    """Say what an adjustment removed, its coefficients, and caps."""
+    """Describe what an adjustment removed, its coefficients and its caps."""
     parts = []
     if change.variance_removed is not None:
         parts.append(f"{fmt.percent(change.variance_removed)} of the variance removed")
@@ -380,7 +383,7 @@ def _segment_tests(result: Result) -> TextTable:
 
 
 def _tested(test: SegmentTest) -> str:
-    """Count the cells that were tested, and of how many if not of all."""
+    """Count the tested cells, and all of them if some were not tested."""
     every = test.cells + test.cells_left_out
     return str(test.cells) if test.cells == every else f"{test.cells} of {every}"
 
@@ -409,11 +412,11 @@ def _contrasts(result: Result) -> TextTable:
 
 
 CELLS = 8
-"""So many cells of a cut are shown in the terminal."""
+"""Most cells of a cut in the terminal."""
 
 
 def split_tables(result: Result) -> tuple[TextTable, ...]:
-    """Tabulate what changed within cells and by their mix, and which metrics have no cuts."""
+    """Tabulate effects within cells and by their mix, and metrics without cuts."""
     without = table(
         "Without cuts",
         "metrics that parts of the traffic do not have.",
@@ -425,7 +428,7 @@ def split_tables(result: Result) -> tuple[TextTable, ...]:
 
 
 def cut_tables(result: Result) -> tuple[TextTable, ...]:
-    """Tabulate the same, after the largest cells of goals and guardrails."""
+    """Tabulate the largest cells of goals and guardrails, then the splits."""
     return (*drop_empty(_cells(result)), *split_tables(result))
 
 
@@ -434,6 +437,7 @@ def _cells(result: Result) -> TextTable:
     judged = {metric.name for metric in result.metrics if metric.role != "diagnostic"}
     rows = [row for row in result.cuts if row.metric in judged]
     by_key: dict[tuple[str, str, str], list[CutRow]] = {}
+    # Largest cells first; equal ones by name, so that the order is always the same.
     for row in sorted(rows, key=lambda row: (-row.units - row.units_control, row.cell)):
         by_key.setdefault((row.cut, row.metric, row.variant), []).append(row)
     keys = dict.fromkeys((row.cut, row.metric, row.variant) for row in rows)
@@ -490,7 +494,7 @@ def _splits(result: Result) -> TextTable:
 
 
 def aa_table(title: str, lead: str, replays: Iterable[AAMetric], off: Collection[str]) -> TextTable:
-    """Tabulate A/A replays; `off` names the metrics whose test does not hold."""
+    """Tabulate A/A replays; `off` names the tests that do not keep their level."""
     return table(
         title,
         lead,

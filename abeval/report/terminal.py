@@ -1,4 +1,4 @@
-"""Print results in the terminal: verdict, trust checks, scorecard, and tables at any width."""
+"""Print results in the terminal, in tables that fit its width."""
 
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -34,7 +34,7 @@ _DECISION_STYLE = {
 
 
 def as_text(result: Record, width: int | None = None, whole: bool = False) -> str:
-    """Write a result as plain text, in 110 columns if no width is given; with `whole`, in full."""
+    """Write a result as plain text, by default 110 columns wide."""
     from abeval.results.study import Study
 
     if isinstance(result, Study):
@@ -57,7 +57,7 @@ def tables_text(shown: Tables, width: int | None = None, whole: bool = False) ->
 
 
 def _capture(write: Callable[[Console], None], width: int | None) -> str:
-    """Return what is written to a console, as plain text."""
+    """Return as plain text what a function writes to a console."""
     out = StringIO()
     console = Console(
         file=out,
@@ -73,14 +73,14 @@ def _capture(write: Callable[[Console], None], width: int | None) -> str:
 
 
 def print_brief(result: Record, console: Console, whole: bool) -> tuple[str, ...]:
-    """Print the tables of a result that is not that of an analysis; return its notes."""
+    """Print the tables of a result other than an analysis; return its notes."""
     from abeval.report.short import tabulate
 
     return print_tables(tabulate(result, whole), console, whole)
 
 
 def print_tables(shown: Tables, console: Console, whole: bool) -> tuple[str, ...]:
-    """Print tables and sentences in their order; return the notes."""
+    """Print tables and sentences in order; return the notes."""
     if shown.draft:
         console.print(Text(plain(shown.draft), _DECISION_STYLE["draft"]))
     for i, part in enumerate(shown.parts):
@@ -97,11 +97,12 @@ def print_tables(shown: Tables, console: Console, whole: bool) -> tuple[str, ...
 def print_result(
     result: Result, console: Console, whole: bool = True, outlook: "PowerOutlook | None" = None
 ) -> None:
-    """Print verdicts, checks that did not pass, the scorecard by role, and the accounting.
+    """Print the result of an analysis: verdicts, checks, scorecard, accounting.
 
-    Not `whole`, it is a first screen: goals and guardrails, the next step, and what else there is.
+    Without `show_all` it is a first screen: goals, guardrails, the next step, what else there is.
     """
     judged = {row.metric for row in result.scorecard if row.role != "diagnostic"}
+    # Without goals and guardrails a first screen would be empty.
     whole, width = whole or not judged, console.width
     metrics = None if whole else judged
     notes = [Text(f"  - {plain(note)}") for note in result.notes]
@@ -121,7 +122,7 @@ def print_result(
 
 
 def _ahead(result: Result, outlook: "PowerOutlook | None", whole: bool) -> Iterator[Text]:
-    """Say the next step, and count what a first screen leaves out."""
+    """Print the next step, and list what the first screen leaves out."""
     if step := next_step(result, outlook):
         yield Text.assemble(("Next: ", "bold"), plain(step))
     others = Counter(row.status for row in result.scorecard if row.role == "diagnostic")
@@ -157,7 +158,7 @@ def _verdicts(result: Result, outlook: "PowerOutlook | None") -> Iterator[Text]:
 
 
 def _trust(result: Result, width: int, whole: bool) -> Iterator[Text | Padding]:
-    """Count the checks that were made; name those that did not pass, or that somebody can make."""
+    """Count the checks, and print those that failed or could still be made."""
     unused = [note for note in result.notes if note.startswith(codes.UNUSED) and not whole]
     yield from map(Text, map(plain, unused))
     yield Text(f"Trust: {tables.tally(result.trust)}")
@@ -176,13 +177,13 @@ def _trust(result: Result, width: int, whole: bool) -> Iterator[Text | Padding]:
 
 
 _HEAD = 16
-"""A longer name of a variant is no head of a column of numbers: it would leave them no room."""
+"""Longest variant name that heads a column; longer ones get a general header."""
 
 
 def _scorecard(
     result: Result, width: int, metrics: Collection[str] | None = None
 ) -> Iterator[Text | Padding]:
-    """Print rows by role: all of them, or those of some metrics with the method of each."""
+    """Print the scorecard by role, or only the rows of some metrics."""
     level = fmt.level(result.experiment.alpha)
     doubt = " (DRAFT)" if result.questions else ""
     doubt = doubt if result.trusted else " (NOT TO BE TRUSTED)"
@@ -228,19 +229,19 @@ def _scorecard(
 
 
 def _in_own_unit(row: Row) -> bool:
-    """Tell whether the difference is shown because the lift has no interval."""
+    """Tell whether a row shows its difference because its lift has no interval."""
     return row.difference is not None and None in (row.lift, row.lift_low, row.lift_high)
 
 
 def text_table(source: TextTable, width: int, whole: bool = False) -> Iterator[Text | Padding]:
-    """Print a table with its heading; with `whole`, no column is left out."""
+    """Print a table with its heading; `show_all` drops no column."""
     if source.title:
         yield _heading(plain(": ".join(filter(None, (source.title, source.lead)))))
     yield from lay_out(source, width, whole)
 
 
 def _left_out(result: Result, metrics: Collection[str] | None = None) -> Iterator[Text]:
-    """List what each metric's definition leaves out or counts as 0, by variant."""
+    """Print what each metric leaves out or counts as 0, by variant."""
     for metric, what in dict.fromkeys((item.metric, item.what) for item in result.left_out):
         same = [i for i in result.left_out if (i.metric, i.what) == (metric, what)]
         if any(item.count for item in same) and (metrics is None or metric in metrics):
@@ -272,7 +273,7 @@ _SPARE: tuple[Kind, ...] = ("spare", "extra")
 _NAMES: tuple[Kind, ...] = ("name",)
 _INDENT, _GAP = 2, 3
 _SENTENCE = 24
-"""Columns that a sentence needs at least."""
+"""Least width of a column of sentences."""
 
 Rows = Sequence[Sequence[Text]]
 
@@ -282,26 +283,28 @@ _STYLES = {
     **dict.fromkeys(("off", "fail"), "bold red"),
     **dict.fromkeys(("drifting", "settling", "warn", "draft"), "yellow"),
 }
-"""Cells that stand out."""
+"""Text of a cell → its style."""
 
 
 def lay_out(
     table: TextTable, width: int, whole: bool = False, titles: Mapping[int, str] | None = None
 ) -> Iterator[Padding | Text]:
-    """Lay a table out at most so wide; with `whole`, leave no column out.
+    """Lay out a table in a width; `show_all` drops no column.
 
-    `titles` stand above the rows of their places.
+    `titles` stand above the rows with their numbers.
     """
     kinds = table.kinds or _NAMES * len(table.headers)
     table = table._replace(kinds=kinds)
     rows = [[Text(plain(text), _STYLES.get(text, "")) for text in row] for row in table.rows]
     filled = [i for i in range(len(kinds)) if any(row[i].plain for row in rows)]
     kept = _that_fit(table, rows, filled, width, () if whole else _SPARE)
+    # Names and numbers are never cut: a table that is still too wide becomes blocks.
     if kept is None:
         yield from _blocks(table, rows, filled, titles or {})
         return
     yield _indented(_grid(table, rows, kept, titles or {}))
     notes = [i for i in filled if kinds[i] == "note" and i not in kept]
+    # Metric and variant tell which row a note belongs to.
     names = [i for i in kept if kinds[i] == "name"][:2]
     for row in rows:
         if said := ", ".join(row[i].plain for i in notes if row[i].plain):
@@ -310,19 +313,21 @@ def lay_out(
 
 
 def plain(text: str) -> str:
-    """Replace what is not printable: a name from a log must not control the terminal."""
+    """Replace characters that are not printable."""
+    # A name from a log must not control the terminal.
     return "".join(char if char.isprintable() else "\N{REPLACEMENT CHARACTER}" for char in text)
 
 
 def _that_fit(
     table: TextTable, rows: Rows, filled: Sequence[int], width: int, spare: Sequence[Kind]
 ) -> list[int] | None:
-    """Choose columns that there is room for; None where names or numbers would be cut."""
+    """Choose the columns that fit; None if names or numbers would be cut."""
     kept, needs = list(filled), dict[int, int]()
     for i in filled:
         widest = max((row[i].cell_len for row in rows), default=0)
         most = _SENTENCE if table.kinds[i] in ("words", "note") else widest
         needs[i] = max(min(widest, most), len(table.headers[i]))
+    # Columns leave from the right: spare ones first, notes last.
     leaving = [i for of in (("note",), spare) for i in filled if table.kinds[i] in of]
     while sum(needs[i] + _GAP for i in kept) - _GAP > width - _INDENT:
         if not leaving:
@@ -352,7 +357,7 @@ def _grid(table: TextTable, rows: Rows, kept: Sequence[int], titles: Mapping[int
 def _blocks(
     table: TextTable, rows: Rows, filled: Sequence[int], titles: Mapping[int, str]
 ) -> Iterator[Padding | Text]:
-    """Show each row as a heading with its first name, and a line for every other cell."""
+    """Print each row as a heading and a line for every other cell."""
     first, *others = filled
     for place, row in enumerate(rows):
         if place in titles:

@@ -1,4 +1,4 @@
-"""Build the parts of the page about time: effects up to a day, of a day, by entry; the split."""
+"""Build the page parts on time: cumulative and daily effects, entry, split."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import date, datetime, timedelta
@@ -21,7 +21,7 @@ from abeval.results.windows import Look, Novelty, Rhythm, TimeResult, WindowRow
 
 
 class Scale(NamedTuple):
-    """The unit of a figure: lifts, or differences if nothing in it has a lift."""
+    """The scale of a figure: lifts, or differences if no row has a lift."""
 
     field: str
     factor: float
@@ -29,7 +29,7 @@ class Scale(NamedTuple):
     unit: str
 
     def of(self, row: SliceRow | Row | WindowRow) -> fig.Interval:
-        """Return value and interval of a row."""
+        """Return the value and the interval of a row on this scale."""
         return interval(row, self.field, self.factor)
 
     def text(self, row: SliceRow | WindowRow) -> str:
@@ -37,7 +37,7 @@ class Scale(NamedTuple):
         return fmt.typographic(tables.format_effect(row, self.unit).text)
 
     def points(self, rows: Iterable[WindowRow], by: str = "end") -> list[Point]:
-        """Place rows at their first or last day; without those that have no effect."""
+        """Make points at the first or last day of rows that have an effect."""
         return [
             Point(
                 getattr(row, by),
@@ -54,7 +54,7 @@ class Scale(NamedTuple):
 
 
 def scale_of(metric: MetricInfo, rows: Sequence[SliceRow] | Sequence[WindowRow]) -> Scale:
-    """Choose lifts if any row has one, else differences in the metric's unit."""
+    """Choose a scale: lifts if any row has one, else differences."""
     if any(row.lift is not None for row in rows):
         return Scale("lift", 100.0, {"ticksuffix": "%"}, metric.unit)
     if metric.unit in fmt.RATE_UNITS:
@@ -64,7 +64,7 @@ def scale_of(metric: MetricInfo, rows: Sequence[SliceRow] | Sequence[WindowRow])
 
 
 class Cell(NamedTuple):
-    """One metric in one variant over time; `several` where it has other variants beside it.
+    """One metric in one variant over time; `several` if there are other variants.
 
     `place` is the variant's in `COLOURS`.
     """
@@ -86,20 +86,20 @@ class Cell(NamedTuple):
         by: str = "end",
         **more: Any,  # noqa: ANN401 (as `figures.lines` takes them)
     ) -> fig.Figure:
-        """Draw effects as one line, at the first or the last days of their rows."""
+        """Draw effects as one line, at the first or last days of their rows."""
         scale = scale_of(self.info, rows)
         series, order = {name: scale.points(rows, by)}, {name: self.place}
         axes = (across, scale.field, xaxis, scale.axis)
         return fig.lines(series, *axes, is_effect=True, order=order, **more)
 
     def of(self, axis: str, kind: str) -> list[WindowRow]:
-        """List its rows along an axis, of one kind."""
+        """List the rows of one axis and kind."""
         return [row for row in self.rows if row.axis == axis and row.kind == kind]
 
     def view(
         self, part: str, title: str, takeaway: str, figure: fig.Figure, *words: str
     ) -> tuple[str, FigureView]:
-        """Return its metric and its figure in a part; `words` stand beside the variant."""
+        """Return the metric and its figure in a part; `notes` follow the variant."""
         own = [self.variant] * self.several
         note = ", ".join(filter(None, (*own, *words)))
         return self.metric, FigureView(title, takeaway, figure, (part, self.metric, *own), note)
@@ -110,13 +110,14 @@ def _cell(one: WindowRow | Look | Rhythm) -> tuple[str, str]:
 
 
 def cells(study: Study) -> tuple[Cell, ...]:
-    """List every metric in every variant, in the order of the windows."""
+    """List the series of every metric and variant, in the order of the windows."""
     if study.time is None:
         return ()
     rows, looks = fig.group(study.time.windows, _cell), fig.group(study.time.looks, _cell)
     order = {name: place for place, name in enumerate(dict.fromkeys(v for _, v in rows), 1)}
     several = len(order) > 1
     if study.analysis is not None:
+        # Variants have the same colours on all of the page.
         order = fig.places(study.analysis.experiment)
     return tuple(
         Cell(m, v, info_of(study, m), several, order.get(v, 1), own, looks.get((m, v), ()))
@@ -125,7 +126,7 @@ def cells(study: Study) -> tuple[Cell, ...]:
 
 
 def cumulative_part(study: Study) -> tuple[Block, ...]:
-    """Draw effects up to each day, with the band that is valid at every look."""
+    """Draw cumulative effects, with the band that is valid at every look."""
     stability = () if study.time is None else study.time.stability
     verdicts = {(row.metric, row.variant): codes.words(row.verdict) for row in stability}
     views = []
@@ -138,7 +139,7 @@ def cumulative_part(study: Study) -> tuple[Block, ...]:
 
 
 def _cumulative_figure(cell: Cell, rows: Sequence[WindowRow]) -> fig.Figure:
-    """Draw the effect up to each day and of each day, with fixed and always-valid bands."""
+    """Draw cumulative and daily effects, with fixed and always-valid bands."""
     scale, tone = scale_of(cell.info, rows), fig.colour(cell.place)
     style: dict[str, Any] = {"mode": "lines", "shape": "band", "margin": {"b": 34}}
     figure = cell.drawn(rows, "up to the day", showlegend=True, **style)
@@ -156,7 +157,7 @@ def _cumulative_figure(cell: Cell, rows: Sequence[WindowRow]) -> fig.Figure:
 def _always_valid(
     looks: Sequence[Look], rows: Sequence[WindowRow], scale: Scale, tone: str
 ) -> list[fig.Trace]:
-    """Draw the ends that hold at every look; as shares of control where the figure is of lifts."""
+    """Draw the always-valid band; on a figure of lifts, relative to control."""
     is_lift = scale.field == "lift"
     controls = {row.end: abs(row.control or 0.0) for row in rows if is_lift}
     shares = [(look, controls.get(look.day, 0.0) if is_lift else 1.0) for look in looks]
@@ -188,7 +189,7 @@ def _always_valid(
 
 
 def _planned(look: Look) -> str:
-    """Say whether a planned look crossed its boundary; nothing of the other days."""
+    """Write whether a planned look crossed its boundary; empty on other days."""
     if look.bound is None:
         return ""
     way = "not crossed" if look.planned_declares == "unclear" else "crossed"
@@ -196,7 +197,7 @@ def _planned(look: Look) -> str:
 
 
 def _looks_sentence(looks: Sequence[Look]) -> str:
-    """Say what daily looks would have declared."""
+    """Write when daily looks would have declared an effect."""
     if not looks:
         return ""
     naive = next((look.day for look in looks if look.fixed_declares != "unclear"), None)
@@ -211,10 +212,11 @@ def _looks_sentence(looks: Sequence[Look]) -> str:
 
 
 def windows_part(study: Study) -> tuple[Block, ...]:
-    """Draw the effect in moving windows of the longest length."""
+    """Draw the effect in rolling windows of the longest width."""
     views = []
     for cell in cells(study):
         rows = [row for row in cell.of("calendar", "rolling") if row.lift is not None]
+        # Short windows are noisy: the page shows the steadiest ones, the JSON has all.
         most = max((row.days for row in rows), default=0)
         longest = [row for row in rows if row.days == most]
         if longest:
@@ -227,7 +229,7 @@ def windows_part(study: Study) -> tuple[Block, ...]:
 
 
 def entry_views(study: Study) -> Iterator[tuple[str, FigureView]]:
-    """Draw effects by days since entry, with the fit of their decay where it has a word."""
+    """Draw effects by days since entry, with their decay if one was detected."""
     novelty = () if study.time is None else study.time.novelty
     fits = {(n.metric, n.variant): n for n in novelty}
     for cell in cells(study):
@@ -246,12 +248,13 @@ def entry_views(study: Study) -> Iterator[tuple[str, FigureView]]:
 
 
 def _decay(rows: Sequence[WindowRow], fit: Novelty | None, tone: str) -> list[fig.Trace]:
-    """Draw the fitted a + b exp(-t / tau), of logarithms of relative effects."""
+    """Draw the fitted decay of relative effects since entry."""
     if fit is None or fit.word is None or fit.scale != "relative":
         return []
     if fit.start is None or fit.long_run is None or not fit.tau:
         return []
     days = [int(row.start) for row in rows]
+    # The model is a + b · exp(-t / tau), fitted to log(1 + lift).
     logs = [fit.long_run + (fit.start - fit.long_run) * exp(-day / fit.tau) for day in days]
     line = {"color": tone, "width": 2}
     values, name = [100 * expm1(one) for one in logs], f"{fit.word}, fitted"
@@ -292,7 +295,7 @@ def clock_views(study: Study) -> Iterator[tuple[str, FigureView]]:
 
 
 def stability_part(time: TimeResult) -> Iterator[Block]:
-    """Show whether the effect is the same on all days."""
+    """Show whether the effect is stable over the days."""
     for table in tables.drop_empty(stability_table(time, time.stability, whole=True)):
         yield fig.fold(table._replace(title=""))
         yield assets.block("stability.html", notes=tabulate(time).notes)
@@ -320,9 +323,10 @@ def _calendar(study: Study) -> Iterator[tuple[str, FigureView]]:
 def daily_effect(
     metric: MetricInfo, rows: Sequence[SliceRow], order: Mapping[str, int]
 ) -> fig.Figure:
-    """Draw a metric's effect by day, the variants beside each other."""
+    """Draw a metric's effect by day, variants side by side."""
     scale = scale_of(metric, rows)
     variants = tuple(dict.fromkeys(row.variant for row in rows))
+    # Points of one day stand some hours apart, so that none covers another.
     spread = {v: 10.0 * (i / max(len(variants) - 1, 1) - 0.5) for i, v in enumerate(variants)}
     series: dict[str, list[Point]] = {variant: [] for variant in variants}
     for row in rows:
@@ -340,9 +344,10 @@ def daily_effect(
 
 
 def _takeaway(rows: Sequence[SliceRow]) -> str:
-    """Say what full days show of each variant: signs and intervals, without a verdict."""
+    """Count, for each variant, the full days above control and clear of zero."""
     said = []
     for variant, own in fig.group(rows, lambda row: row.variant).items():
+        # A partial day has only some of its hours, often with other users.
         full = [row for row in own if not row.partial and row.difference is not None]
         above, clear = (
             sum((row.difference or 0.0) > 0 for row in full),
@@ -372,12 +377,13 @@ def _weekends(days: Sequence[date]) -> Iterator[dict[str, object]]:
 
 
 def _edge(day: date, side: int) -> str:
-    """Noon before a day (side -1) or after it (1): a day is drawn at its midnight."""
+    """Return the noon before a day (side -1) or after it (side 1)."""
+    # A day is drawn at its midnight, so its shade goes from noon to noon.
     return (datetime.combine(day, datetime.min.time()) + side * _HALF_DAY).isoformat()
 
 
 def units_view(result: Result) -> Iterator[FigureView]:
-    """Count the units of each day, a line for each variant."""
+    """Draw the units of each day, a line per variant."""
     # Every metric that counts units has the same days.
     if not result.daily:
         return
@@ -399,7 +405,7 @@ def units_view(result: Result) -> Iterator[FigureView]:
 
 
 def before_part(study: Study) -> Iterator[Block]:
-    """Compare the same groups before the experiment."""
+    """Tabulate the same groups before the experiment."""
 
     def value(row: Balance, of: int) -> str:
         return fmt.pair(row.control, row.treatment, info_of(study, row.metric).unit)[of]
@@ -416,7 +422,7 @@ def before_part(study: Study) -> Iterator[Block]:
 
 
 def srm_part(study: Study) -> Iterator[Block]:
-    """Draw each variant's share of the units that entered, with the share that was planned."""
+    """Draw each variant's share of the entered units, and the planned share."""
     if study.time is None or study.analysis is None:
         return
     info = study.analysis.experiment
@@ -430,6 +436,7 @@ def srm_part(study: Study) -> Iterator[Block]:
         totals = {day: sum(units.get(day, 0) for units in entered.values()) for day in by_day}
         known = [(day, by_day[day], total) for day, total in totals.items() if total]
         expected = weights[name] / sum(weights.values())
+        # Normal approximation of the binomial share at the planned split.
         reach = NormalDist().inv_cdf(1 - info.alpha / 2) * (expected * (1 - expected)) ** 0.5
         ends = [
             (100 * expected, 100 * (expected - reach / n**0.5), 100 * (expected + reach / n**0.5))
@@ -450,10 +457,11 @@ def srm_part(study: Study) -> Iterator[Block]:
 
 
 def _entries(time: TimeResult, control: str) -> dict[str, dict[str, int]]:
-    """Count by variant and day the units that entered by its end, of the metric with most."""
+    """Count the units entered up to each day, by variant."""
     rows = [r for r in time.windows if r.axis == "calendar" and r.kind == "cumulative"]
     if not rows:
         return {}
+    # Metrics may lack units: the one with most has everybody who entered.
     most = max(rows, key=lambda row: row.units_control + row.units)
     own = [row for row in rows if row.metric == most.metric]
     return _counts(control, [(row.end, row) for row in own])

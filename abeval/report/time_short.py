@@ -1,4 +1,4 @@
-"""Tabulate effects over time: is each effect stable, and how large is it a day."""
+"""Tabulate effects over time: stability, novelty, events, rhythms."""
 
 import math
 from collections.abc import Callable, Iterable
@@ -16,14 +16,14 @@ if TYPE_CHECKING:
     from abeval.results.windows import EventRow, Novelty, Rhythm, Stability, TimeResult
 
 ROWS = 20
-"""Metrics of a short table; effects that change are shown however many there are."""
+"""Most metrics of a short table; effects that change are always shown."""
 
 
 _CHANGES = ("settling", "drifting")
 
 
 def tabulate_time(result: "TimeResult", whole: bool) -> Tables:
-    """Tabulate the stability of effects; with `whole`, all of its evidence."""
+    """Tabulate the stability of effects; `show_all` adds the evidence."""
     rows = [
         row
         for i, row in enumerate(result.stability)
@@ -40,7 +40,7 @@ def tabulate_time(result: "TimeResult", whole: bool) -> Tables:
 
 
 def stability_table(result: "TimeResult", rows: "Iterable[Stability]", whole: bool) -> TextTable:
-    """Tabulate whether each effect changed; with `whole`, every test of it."""
+    """Tabulate whether each effect changed; `show_all` adds every test."""
     effect = f"the mean daily effect with {fmt.level(result.alpha)} interval,"
     changed = "the tests of change" if whole else "whether it changed"
     several = whole or len({row.variant for row in result.stability}) > 1
@@ -92,11 +92,12 @@ def _effect(row: "Stability", alpha: float) -> str:
 
 
 def _in_scale(scale: str | None, value: float | None, low: float | None, high: float | None) -> str:
-    """Write an effect as a lift where it is a logarithm of a ratio, else as a difference."""
+    """Write an effect on its scale: as a lift, or as a difference."""
     if value is None:
         return ""
     if scale != "relative":
         return fmt.difference(value, low, high).text
+    # Relative effects are estimated as log(1 + lift).
     ends = (None if end is None else math.expm1(end) for end in (low, high))
     return fmt.lift(math.expm1(value), *ends).text
 

@@ -1,1 +1,1 @@
-"""Turn a table of one row a unit, or of sums, into the entries of its experiment."""
+"""Make an experiment of a table of units, of sums or of counts."""

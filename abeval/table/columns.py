@@ -1,4 +1,4 @@
-"""Read the columns of a table of one row a unit: metrics, segments, and to how many decimals."""
+"""Read the columns of a table of units: metrics, covariates, segments."""
 
 import math
 import re
@@ -28,7 +28,7 @@ Covariates = str | Sequence[str] | Mapping[str, str | Sequence[str]]
 
 @dataclass(frozen=True)
 class TableOptions:
-    """What the columns of a table are, as `abeval.analyze` takes them; of counts none is needed."""
+    """The columns of a table, as `abeval.analyze` takes them; counts need none."""
 
     variant: str = ""
     unit: str | None = None
@@ -42,7 +42,7 @@ class TableOptions:
     read: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        """Refuse names that are no text."""
+        """Refuse column names that are not text."""
         given: dict[str, list[object]] = {"variant": [self.variant]}
         given |= {"covariates": _names_in(self.covariates), "segments": _names_in(self.segments)}
         if self.unit is not None:
@@ -64,34 +64,35 @@ class TableOptions:
 
 
 def _names_in(given: object) -> list[object]:
-    """List what names columns in an option; a metric in the form of the file is read later."""
+    """List the column names in an option."""
     names = list[object]()
     for value in given.values() if isinstance(given, Mapping) else [given]:
         if isinstance(value, Collection) and not isinstance(value, str | Mapping):
             names += value
         else:
             names.append(value)
+    # A mapping is a metric in the form of the file, which is checked with it later.
     return [name for name in names if not isinstance(name, Mapping)]
 
 
 def several(texts: str | Sequence[str]) -> Sequence[str]:
-    """Return one text as several."""
+    """Wrap a single text in a list."""
     return [texts] if isinstance(texts, str) else texts
 
 
 TABLE = "raw_table"
-"""The relation of the engine."""
+"""Name of the table's relation in the engine."""
 
 
 class Columns:
-    """Names and types of a table's columns."""
+    """The names and types of a table's columns."""
 
     def __init__(self, engine: Engine) -> None:
         self._engine, self._types = engine, engine.columns(TABLE)
         self._known = {column.lower(): column for column in self._types}
 
     def named(self, name: str) -> str:
-        """Find a column by its name, whatever its case."""
+        """Find a column by its name, ignoring case."""
         if name.lower() not in self._known:
             raise LogError(
                 f"the table has no column {name!r}{near_miss(name, self._types)}", self.listed
@@ -100,7 +101,7 @@ class Columns:
 
     @property
     def listed(self) -> str:
-        """List the columns, as a hint."""
+        """Write a hint that lists the columns."""
         return f"it has: {', '.join(self._types)}"
 
     def numbers(self) -> Sequence[str]:
@@ -108,12 +109,12 @@ class Columns:
         return [column for column, kind in self._types.items() if is_number(kind)]
 
     def before(self, named: str) -> list[str]:
-        """List columns of numbers that a text does not name, and that say they were before."""
+        """List numeric columns from before the experiment that a text does not name."""
         names = {words.whole(column) for column in self._types}
         return [c for c in self.numbers() if c.lower() not in named and says_before(c, names)]
 
     def sql(self, text: str) -> str:
-        """Return SQL of a number: a column by its name, else an expression."""
+        """Write SQL of a number: a column by its name, or an expression."""
         column = self._known.get(text.strip().lower())
         if column is not None and not is_number(self._types[column]):
             raise self._no_number(column)
@@ -123,7 +124,7 @@ class Columns:
         return sql
 
     def _no_number(self, column: str) -> LogError:
-        """Return the error of a metric that is no number, with a value that is none."""
+        """Make the error of a metric whose column is not a number."""
         is_text = self._types[column] == "VARCHAR"
         kind = "text" if is_text else self._types[column]
         what = f"column {column!r} is {kind}, but a metric is a number"
@@ -135,6 +136,7 @@ class Columns:
             f"select count({name}), count({number}), min(case when {number} is null then {name} "
             f"end) from {TABLE}"
         )
+        # Text such as "1,5" or "€ 3" can be cast: the hint has the expression.
         cast = number_cast(reference(column), str(example))
         if cast is not None:
             what = f"column {column!r} is text such as {example!r}, but a metric is a number"
@@ -154,16 +156,18 @@ class Columns:
         )
 
     def check_id(self, column: str) -> bool:
-        """Say whether an id of decimals has whole ones only, as pandas writes them beside nulls.
+        """Tell whether ids are stored as decimals, such as 7.0.
 
         Raises:
             LogError: Some are not whole.
         """
+        # pandas turns whole numbers into decimals where a column has nulls.
         if not re.match("DOUBLE|FLOAT|DECIMAL", self._types[column]):
             return False
         name = quoted(column)
         ((odd, example),) = self._engine.rows(
             f"select count_if(odd), min(case when odd then id end) from (select {name} as id, "
+            # Beyond 2^53 a double has no longer every whole number: two ids may be one.
             f"{name} <> round({name}) or abs({name}) > {2**53} as odd from {TABLE})"
         )
         if odd:
@@ -172,37 +176,37 @@ class Columns:
         return True
 
     def type_of(self, text: str) -> str | None:
-        """Return the type of a column by its name; None of an expression."""
+        """Find the type of a column; None for an expression."""
         tree = parse_expression(text)
         if not isinstance(tree, exp.Column):
             return None
         return self._types[self.named(columns_of(text)[0])]
 
     def is_whole(self, text: str) -> bool:
-        """Say whether every value is a whole number, by its type."""
+        """Tell whether a column holds whole numbers, by its type."""
         kind = self.type_of(text) or ""
         return kind in ("BOOLEAN", "INTEGER") or kind.endswith("INT")
 
 
 def reference(column: str) -> str:
-    """Write SQL of a column, in quotes where it would be read as something else."""
+    """Write SQL of a column, quoted if its name would be read as something else."""
     tree = None if expression_problem(column) else parse_expression(column)
     # A dotted name is that of a column, not of one in a table.
     return column if isinstance(tree, exp.Column) and not tree.table else quoted(column)
 
 
 _DIGITS = 14
-"""Digits of the largest value that are kept, as doubles have some 16."""
+"""Digits of the largest value that are kept; doubles have about 16."""
 
 _FINE = 1e-6
-"""Share of their spread that rounding may take: p-values keep six digits, or are refused."""
+"""Largest rounding error, as a share of the spread: p-values keep six digits."""
 
 _PLACES = 6
-"""Decimals that are looked for; a value of more is rounded to `_DIGITS`."""
+"""Most decimals that are looked for; values with more are rounded to `_DIGITS`."""
 
 
 class Values:
-    """What values are like; the expressions of a group, a metric or a covariate, share a step."""
+    """Ranges of values; the expressions of one metric share a rounding step."""
 
     def __init__(self, engine: Engine, columns: Columns, groups: Sequence[Sequence[str]]) -> None:
         self._columns = columns
@@ -219,12 +223,13 @@ class Values:
         self._ranges = {text: cells[6 * i : 6 * i + 6] for i, text in enumerate(texts)}
 
     def is_share(self, text: str) -> bool:
-        """Say whether values are 0 and 1; nothing but zeros may be counts of what is rare."""
+        """Tell whether values are only 0 and 1."""
         odd, most, least, *_ = self._ranges[text]
+        # Zeros alone may be counts of something rare.
         return not odd and (most != least or self._columns.type_of(text) == "BOOLEAN")
 
     def step(self, texts: Sequence[str]) -> float:
-        """Return the coarsest rounding step that changes no printed digit."""
+        """Choose the coarsest rounding step that changes no printed digit."""
         broken = [text for text in texts if not self._columns.is_whole(text)]
         sizes = [float(self._ranges[text][3] or 0) for text in texts]
         exponents = [math.ceil(math.log10(size)) for size in sizes if size]
@@ -235,6 +240,7 @@ class Values:
         rounded = min(max(exponent, least), 0)
         step = float(f"1e{rounded}") if broken else 1.0
         for text, size in zip(texts, sizes, strict=True):
+            # Rounding errors of a sum grow with the root of the rows.
             lost = math.ulp(size) * math.sqrt(self._rows)
             spread = float(self._ranges[text][4] or 0)
             if spread and max(lost, step if rounded > least else 0.0) > _FINE * spread:
@@ -253,12 +259,13 @@ def _computing(text: str) -> Iterator[None]:
 
 
 def _range_sql(text: str) -> str:
-    """Write SQL of how many are no 0 or 1, largest, smallest, widest, spread and decimals."""
+    """Write SQL of six facts: not 0 or 1, max, min, largest size, spread, decimals."""
     value = f"cast(({text}) as double)"
     shown = [f"round({value} * 1e{p}) / 1e{p} = {value}" for p in range(_PLACES + 1)]
     places = " ".join(f"when {is_so} then {p}" for p, is_so in enumerate(shown))
     return (
         f"count_if({value} not in (0, 1)), max({value}), min({value}), "
+        # Infinite values are refused later; here they must not hide the others.
         f"max(case when abs({value}) < 1e300 then abs({value}) end), "
         f"stddev_pop(case when abs({value}) < 1e150 then {value} end), "
         f"max(case when not {shown[-1]} then {_PLACES + 1} {places} end)"
@@ -269,7 +276,7 @@ Entries = list[dict[str, Any]]
 
 
 def measures_of(engine: Engine, columns: Columns, options: TableOptions) -> tuple[Entries, Entries]:
-    """Return entries of metrics and covariates, with resolutions that fit their values."""
+    """Read the entries of metrics and covariates, with fitting resolutions."""
     before = options.before
     if not before and options.metrics is None:
         # All columns are read: those from before are no outcomes, and compared as such.
@@ -309,14 +316,14 @@ def measures_of(engine: Engine, columns: Columns, options: TableOptions) -> tupl
 
 
 def segments_of(columns: Columns, segments: Sequence[str] | Mapping[str, str]) -> dict[str, str]:
-    """Return name of a segment → expression."""
+    """Read the segments: name → expression."""
     if isinstance(segments, Mapping):
         return dict(segments)
     return {_word(name): reference(columns.named(name)) for name in several(segments)}
 
 
 def _specs(columns: Columns, options: TableOptions, before: Sequence[str]) -> Entries:
-    """Return entries of metrics, in the form of the file; by default of all other numbers."""
+    """List the entries of metrics; by default of all other numeric columns."""
     metrics = options.metrics
     if metrics is None:
         segments = () if isinstance(options.segments, Mapping) else several(options.segments)
@@ -334,7 +341,7 @@ def _specs(columns: Columns, options: TableOptions, before: Sequence[str]) -> En
 
 
 def specs_of(metrics: Metrics) -> Entries:
-    """Return metrics by name, each a value or a division as text, or as the caller has it."""
+    """List metrics as entries, each with a value or a division as text."""
     return [
         dict(spec)
         if isinstance(spec, Mapping)
@@ -344,7 +351,7 @@ def specs_of(metrics: Metrics) -> Entries:
 
 
 def _named(metrics: Metrics) -> Iterator[tuple[str, MetricSpec | Sequence[str]]]:
-    """Yield the name of each metric, and a text, the two of a ratio, or entries as in the file."""
+    """Yield the name of each metric and its text, its two texts, or its entries."""
     if isinstance(metrics, Mapping):
         for name, spec in metrics.items():
             yield name, {"name": name, **spec} if isinstance(spec, Mapping) else spec
@@ -354,7 +361,7 @@ def _named(metrics: Metrics) -> Iterator[tuple[str, MetricSpec | Sequence[str]]]
 
 
 def _value_of(spec: str) -> tuple[str, str]:
-    """Read `name = expression`, or an expression that is its own name."""
+    """Split `name = expression`; an expression alone is its own name."""
     named = re.fullmatch(r"\s*([^\W\d][\w\u0900-\u0dff]*)\s*=(?!=)\s*(.+)", spec)
     if named:
         return named[1], named[2]
@@ -363,7 +370,8 @@ def _value_of(spec: str) -> tuple[str, str]:
 
 
 def _entry(columns: Columns, name: str, spec: str | Sequence[str]) -> dict[str, Any]:
-    """Make the entry of a metric that is a value, or a ratio of two."""
+    """Make the entry of a metric: a mean, or a ratio of two sums."""
+    # Less of a cost is better, and its name says that it is one.
     less = {"direction": "decrease"} if words.says(name, "cost") else {}
     if isinstance(spec, str):
         return {"name": name, **less, **_mean_or_ratio(columns.sql(spec))}
@@ -374,8 +382,9 @@ def _entry(columns: Columns, name: str, spec: str | Sequence[str]) -> dict[str, 
 
 
 def _mean_or_ratio(value: str) -> dict[str, str]:
-    """Return the two sums of a division; else one value."""
+    """Split a division into numerator and denominator; else keep one value."""
     tree = parse_expression(value)
+    # (a / b) is a ratio, too; a / b + c is one value.
     while isinstance(tree, exp.Paren):
         tree = tree.this
     if not isinstance(tree, exp.Div):
@@ -385,7 +394,7 @@ def _mean_or_ratio(value: str) -> dict[str, str]:
 
 
 def _summed(columns: Columns, entry: Mapping[str, Any]) -> list[str]:
-    """List the expressions that an entry sums; none where a resolution would not fit it."""
+    """List the expressions that an entry sums; none for a function of metrics."""
     if "function" in entry:
         return []
     texts = [entry[key] for key in ("value", "numerator", "denominator") if key in entry]
@@ -395,6 +404,6 @@ def _summed(columns: Columns, entry: Mapping[str, Any]) -> list[str]:
 
 
 def _word(text: str) -> str:
-    """Make a name of letters, digits and `_` of a column or an expression."""
+    """Make a metric's name of a column or an expression: letters, digits and `_`."""
     word = re.sub(r"\W+", "_", text, flags=re.ASCII).strip("_")
     return word if re.match("[A-Za-z]", word) else f"m_{word}"

@@ -1,4 +1,4 @@
-"""Warehouses that answer a statement: PostgreSQL by ADBC, ClickHouse by HTTP or in this process."""
+"""Connect to warehouses: PostgreSQL by ADBC, ClickHouse by HTTP or in-process."""
 
 import json
 import re
@@ -14,7 +14,7 @@ from abeval.engines.duckdb_connection import seconds_left
 from abeval.errors import ExperimentError, QueryError, masked
 
 Rows = Sequence[Sequence[str | None]]
-"""Rows of texts."""
+"""Rows of a query, as texts."""
 
 
 class Warehouse(NamedTuple):
@@ -25,7 +25,7 @@ class Warehouse(NamedTuple):
         catalog: A query of the names and types of a table's columns, with `{name}` for its name,
             or `{schema}` and `{table}`.
         ask: Runs a query whose columns are texts.
-        materializes: Whether a CTE that is read several times may be said to be computed once.
+        materializes: Whether the SQL may mark a CTE as computed once.
     """
 
     dialect: str
@@ -35,7 +35,7 @@ class Warehouse(NamedTuple):
     materializes: bool = False
 
     def types(self, table: str) -> dict[str, str]:
-        """Return the type of each column of a table, in the warehouse's own words."""
+        """Return the type of each column of a table, as the warehouse names it."""
         named = exp.to_table(table, dialect="duckdb")
         parts = {"name": table, "schema": named.db, "table": named.name}
         literals = {
@@ -49,8 +49,9 @@ class Warehouse(NamedTuple):
 
 
 def _server_limit() -> float | None:
-    """Return the seconds after which a server is to give up: just later than the time limit."""
+    """Return the time limit for a server, in seconds; None without one."""
     left = seconds_left()
+    # Just later than our own limit, so that ours ends the query with its message.
     return None if left is None else max(left, 0) + 0.5
 
 
@@ -133,7 +134,7 @@ def _clickhouse(
 
 
 def _by_http(parts: SplitResult) -> Callable[[str, float | None], str]:
-    """Return a function that sends a statement to a ClickHouse server, and returns its answer."""
+    """Return a function that sends a statement to a ClickHouse server."""
     from http.client import HTTPConnection, HTTPException, HTTPSConnection
 
     kind = HTTPSConnection if parts.scheme == "https" else HTTPConnection
@@ -190,10 +191,11 @@ def _installed(extra: str) -> Iterator[None]:
 
 @contextmanager
 def _errors(name: str, *secrets: str) -> Iterator[None]:
-    """Turn whatever a driver raises into one message: drivers have no errors in common."""
+    """Turn whatever a driver raises into one kind of error, without secrets."""
     try:
         yield
     except Exception as error:
+        # Drivers have no base class of errors in common.
         text = str(error)
         for secret in secrets:
             text = re.sub(rf"(?<!\w){re.escape(secret)}(?!\w)", "***", text)
@@ -201,9 +203,10 @@ def _errors(name: str, *secrets: str) -> Iterator[None]:
 
 
 def _secrets(uri: str) -> list[str]:
-    """List a password and its parts, longest first: a driver tells what it could not read."""
+    """List the passwords of an address and their parts, longest first."""
     given = [uri.partition("://")[2].partition(":")[2].rpartition("@")[0]]
     given += re.findall(r"password=([^&]*)", uri)
+    # A driver that cannot parse an address may print a part of its password.
     parts = {part for text in given for part in (text, unquote(text), *re.split(r"\W+", text))}
     return sorted(parts - {""}, key=len, reverse=True)
 

@@ -1,4 +1,4 @@
-"""Make sums of a table of counts: of units, or of days where days are all that is known.
+"""Turn a table of counts into sums, over units or over days.
 
 Counts of users are sums of zeros and ones. Impressions are no units: those of one user are alike,
 and a test of each would take chance for an effect. By day, the days can be units instead.
@@ -25,15 +25,15 @@ from abeval.table.columns import reference
 from abeval.table.restated import check_restated, kind_of
 
 _MOST_DIGITS = 50
-"""Digits before or behind the point; third powers of sums must stay numbers."""
+"""Most digits of a value; third powers of sums must stay finite."""
 
 
 class Summary(NamedTuple):
-    """One row: the sums of a metric over the units of a variant, by column.
+    """Sums of a metric over the units of a variant, by column.
 
     `day` is the day whose values are summed, over the units active in it; None for the period.
     `segment` is the segment and value whose units are summed; None for all. `steps` are what whole
-    sums of y, x and c count, where the table says so.
+    sums of y, x and c count, if the table has scales.
     """
 
     metric: str
@@ -47,7 +47,7 @@ class Summary(NamedTuple):
 
 @dataclass(frozen=True)
 class Sums:
-    """A table of sums, and what its form says of them.
+    """A table of sums, and what its columns say about them.
 
     Attributes:
         unit: What was randomised, as far as the table says it.
@@ -67,7 +67,7 @@ class Sums:
 
 
 class _Cell(NamedTuple):
-    """What one row of the table says of one metric."""
+    """One metric in one row of a table of counts."""
 
     metric: str
     outcome: Outcome
@@ -80,7 +80,7 @@ class _Cell(NamedTuple):
 
 
 def sums_of(table: CountTable, unit: str, name: str) -> Sums:
-    """Return the sums of a table of counts.
+    """Turn a table of counts into sums.
 
     Raises:
         LogError: A row is no count, or the table does not say enough for a verdict.
@@ -90,6 +90,7 @@ def sums_of(table: CountTable, unit: str, name: str) -> Sums:
     if not days_are_units:
         _check_units(table, unit, name)
     cells = [cell for one in table.outcomes for cell in _cells(table, one, name)]
+    # The sum of squares of counts is known only if each unit counts at most once.
     more = {one.metric: one for one in cells if one.outcome.spread is None and one.y > one.n}
     for metric, one in more.items() if not days_are_units else ():
         raise LogError(
@@ -123,7 +124,7 @@ def _entry(outcome: Outcome, may_be_share: bool, is_ratio: bool) -> dict[str, st
 
 
 def _check_labels(table: CountTable, name: str) -> None:
-    """Refuse a row without a variant, the sum of other rows, and a row that is there twice."""
+    """Refuse rows without labels, totals of other rows, and duplicate rows."""
     labels = [table.variant, *filter(None, (table.day, table.metric)), *table.parts]
     nulls = find_nulls({row[table.variant] for row in table.rows})
     seen: dict[tuple[str, ...], int] = {}
@@ -162,6 +163,7 @@ def _cells(table: CountTable, outcome: Outcome, name: str) -> Iterator[_Cell]:
         if outcome.spread is not None:
             y, yy = _of_mean(row, outcome, n, where)
         else:
+            # Values are 0 or 1, so their squares have the same sum.
             y = yy = Fraction(_whole(row, outcome.column, where))
         metric = outcome.metric
         if table.metric is not None:
@@ -181,7 +183,7 @@ def _value(row: Row, column: str, where: str) -> Fraction:
 
 
 def check_bounds(value: Decimal, what: str) -> Fraction:
-    """Return a number as a fraction; refuse one whose powers are no numbers of a computer."""
+    """Return a number as a fraction; refuse one that is too large or too small."""
     if value and abs(value.adjusted()) > _MOST_DIGITS:
         raise LogError(f"{what} is {value:.6g}", "no such value can be summed: is it a mistake?")
     return Fraction(value)
@@ -196,18 +198,19 @@ def _whole(row: Row, column: str, where: str) -> int:
 
 
 def _of_mean(row: Row, outcome: Outcome, n: int, where: str) -> tuple[Fraction, Fraction]:
-    """Return Σy and Σy² of n units with a mean, and a spread between them."""
+    """Compute Σy and Σy² of n units from their mean and their spread."""
     spread = str(outcome.spread)
     mean, size = _value(row, outcome.column, where), _value(row, spread, where)
     if size < 0:
         raise LogError(f"{where}: {spread} is {row[spread]}", "a spread is not negative")
     is_square, is_error = kind_of(spread)
     square = (size if is_square else size * size) * (n if is_error else 1)
+    # Σy² = (n − 1) · variance + n · mean².
     return n * mean, max(n - 1, 0) * square + n * mean * mean
 
 
 def _added(cells: Iterable[_Cell]) -> dict[tuple[str, str], tuple[int, Fraction, Fraction]]:
-    """Return metric and variant → units, Σy and Σy²."""
+    """Add up cells: metric and variant → units, Σy and Σy²."""
     added: dict[tuple[str, str], tuple[int, Fraction, Fraction]] = {}
     for one in cells:
         n, y, yy = added.get((one.metric, one.variant), (0, Fraction(0), Fraction(0)))
@@ -225,7 +228,7 @@ def _rows(
 
 
 def _by_unit(cells: Sequence[_Cell], table: CountTable) -> list[Summary]:
-    """Add up units that are in one row each: all of them, by day, and by segment."""
+    """Sum cells of units: all of them, by day and by segment."""
     rows = _rows(cells)
     for day in sorted({cell.day for cell in cells if parse_day(cell.day)}):
         rows += _rows((cell for cell in cells if cell.day == day), day)
@@ -237,14 +240,14 @@ def _by_unit(cells: Sequence[_Cell], table: CountTable) -> list[Summary]:
 
 
 def parse_day(text: str) -> str | None:
-    """Return the day of a date or time as ISO 8601 writes it; None of other texts."""
+    """Return the ISO date of a date or time; None for other texts."""
     with suppress(ValueError):
         return str(date.fromisoformat(text[:10]))
     return None
 
 
 def _by_day(cells: Sequence[_Cell], name: str) -> list[Summary]:
-    """Make each day a unit, which has a sum of both variants."""
+    """Sum cells by day, where each day is one unit of both variants."""
     days = list(dict.fromkeys(cell.day for cell in cells))
     if not MIN_DAYS <= len(days) <= BUCKETS:
         what = f"{name} has {len(days)} days, and days are its units"
@@ -253,6 +256,7 @@ def _by_day(cells: Sequence[_Cell], name: str) -> list[Summary]:
     keys, rows = dict.fromkeys((cell.metric, cell.variant) for cell in cells), []
     for day in days:
         of_day = _added(cell for cell in cells if cell.day == day)
+        # Days are paired: one that lacks a variant compares nothing.
         for metric, variant in (key for key in keys if key not in of_day):
             what = f"{name} has no {metric} of {variant} on {day}"
             hint = "variants are compared on the same days: add it, or leave out the day"
@@ -266,7 +270,7 @@ _NOTES = table_beside(__file__, "notes.toml")
 
 
 def noted(key: str, names: Collection[str]) -> list[str]:
-    """Write a note on what is named; none where nothing is."""
+    """Write a note about names; none if there are no names."""
     return [_NOTES[key].format(names=", ".join(names))] if names else []
 
 

@@ -1,4 +1,4 @@
-"""Write the SQL of one metric: a statement from the user's files to a value for each variant.
+"""Write the SQL of a metric's value by variant, from the user's files.
 
 It is what ran: the views and queries of an analysis are made on the logs and put together, units
 placed by SQL. What no metric reads is left out.
@@ -44,11 +44,11 @@ _LISTED = ("unit_id", "in_period", "time_ms", "request_id", "position", "click",
 _DAILY = _DAY | {"item": "i.item_id"} | {name: f"i.{name}" for name in _LISTED}
 _GROUP = f"u.variant || ' ' || u.sub_bucket % {ITEM_GROUPS}"
 _SHOWN = _OF_PERIOD | _DAY | {"unit_group": _GROUP, "item": "i.item_id"}
-"""SQL of columns of `analysed_rows` over impressions of analysed units, by what reads them."""
+"""Columns of `analysed_rows` → SQL over impressions of analysed units."""
 
 
 def metric_statements(experiment: Experiment, names: Sequence[str]) -> dict[str, str]:
-    """Write one statement in DuckDB's SQL of each metric's value in each variant.
+    """Write one DuckDB statement per metric, of its value by variant.
 
     Its columns are `variant`, `value` and what the value is made of. It runs in the folder of the
     experiment file, on the logs as they are now.
@@ -73,7 +73,7 @@ def metric_statements(experiment: Experiment, names: Sequence[str]) -> dict[str,
 def _statements(
     experiment: Experiment, metrics: Sequence[Metric], without: Mapping[str, object]
 ) -> dict[str, str]:
-    """Write the statement of each metric, of an experiment without what none of them reads."""
+    """Write the statements of metrics, without the logs that none of them reads."""
     bare: dict[str, object] = {"segments": {}, "cuts": {}, **without}
     experiment, texts = experiment.model_copy(update=bare), dict[str, str]()
     recorder = Recorder(experiment.engine, experiment.folder)
@@ -96,7 +96,7 @@ def _statements(
 
 
 def view_statements(experiment: Experiment, is_absolute: bool = False) -> str:
-    """Write statements in DuckDB's SQL that create the canonical views of an experiment's logs.
+    """Write DuckDB statements that create the canonical views of the logs.
 
     With `is_absolute` they can run anywhere, otherwise in the folder of the experiment file.
 
@@ -135,7 +135,7 @@ def _check_design(experiment: Experiment) -> None:
 
 
 def _check(experiment: Experiment, metric: Metric) -> None:
-    """Refuse what no statement can say."""
+    """Refuse metrics that one statement cannot compute."""
     _check_design(experiment)
     parts = ", ".join(part.name for part in metric.parts)
     is_paired = metric.source is CATALOGUE and len(experiment.variants) > 2
@@ -148,7 +148,7 @@ def _check(experiment: Experiment, metric: Metric) -> None:
 
 
 def _prepare_views(run: Run, recorder: Recorder, metrics: Sequence[Metric]) -> Prepared:
-    """Make the views of the logs, and `units` as SQL."""
+    """Make the views of the logs, with `units` as SQL."""
     prepared = prepare(run, metrics)
     if len(prepared.placed.stretches) > 1:
         why = "the split of the traffic changed, and values are weighed by stretches of days"
@@ -158,25 +158,27 @@ def _prepare_views(run: Run, recorder: Recorder, metrics: Sequence[Metric]) -> P
 
 
 def _write_units(run: Run, recorder: Recorder, shape: LogShape) -> None:
-    """Record `units` and `unit_names` as SQL, where an analysis has them of arrays."""
+    """Record `units` and `unit_names` as SQL."""
     if "first_rows" in recorder.relations:
         _keep_first_rows(recorder, shape.impressions.raw)
+    # An analysis makes them of arrays, which a statement cannot contain.
     recorder.restate("units", placed_sql(run, shape, is_whole=True))
     recorder.restate("unit_names", "select unit_id, logged_id from units")
 
 
 def _keep_first_rows(recorder: Recorder, raw: str) -> None:
-    """Leave out duplicates in one step, where that leaves as many rows."""
+    """Drop duplicates in one simple step, if that keeps as many rows."""
     found = re.search(
         r"(row_number\(\) over \(.*?\)) as", str(recorder.relations["first_rows"].sql)
     )
     text = f"select * from {raw} qualify {found[1]} = 1" if found else f"select * from {raw}"
+    # The short form is easier to read, and right only if it keeps the same number of rows.
     if row_count(recorder, f"({text}) as rows") == row_count(recorder, "kept_impressions"):
         recorder.restate("kept_impressions", text)
 
 
 def _write_value(run: Run, recorder: Recorder, prepared: Prepared, metric: Metric) -> str:
-    """Return the last step of a metric, over the rows of its source, which are made here."""
+    """Make the rows of a metric's source, and return its last step."""
     engine, shape = run.engine, prepared.shape
     if metric.source is CATALOGUE:
         return _write_catalogue(recorder, metric.name)
@@ -193,6 +195,7 @@ def _write_value(run: Run, recorder: Recorder, prepared: Prepared, metric: Metri
         counts.append(f"{_write_total(run, shape, metric.among)} = 1")
     if metric.known is not None:
         known, lacking = (_write_total(run, shape, term) for term in metric.known)
+        # A unit all of whose values are missing does not count; one without rows has 0.
         counts.append(f"({known} <> 0 or {lacking} = 0)")
     having = f"having {' and '.join(counts)}" if counts else ""
     listed = ", ".join(f"{sql} as {name}" for name, sql in totals.items())
@@ -227,7 +230,7 @@ def _write_events(run: Run, shape: LogShape, metric: Metric) -> None:
 
 
 def _write_total(run: Run, shape: LogShape, term: Term) -> str:
-    """Write what the rows of a unit add up to."""
+    """Write the total of a unit's rows."""
 
     def total(column: str) -> str:
         return "count(distinct s.day)" if column == "c_days" else f"coalesce(sum(s.{column}), 0)"
@@ -236,13 +239,13 @@ def _write_total(run: Run, shape: LogShape, term: Term) -> str:
 
 
 def _pick_by_variant(columns: Mapping[str, str]) -> str:
-    """Write a column, of each variant its own where they differ."""
+    """Write a column, or one per variant if variants read different columns."""
     first, *rest = {*columns.values()}
     return by_value("u.variant", columns) if rest else first
 
 
 def _source_rows(run: Run, prepared: Prepared, metric: Metric) -> str:
-    """Write the rows of a source by unit, and return their relation."""
+    """Write the rows of a source by unit; return the name of their relation."""
     engine, source = run.engine, metric.source
     if source is UNIT_DAY:
         return "logged_cells"
@@ -261,7 +264,7 @@ def _source_rows(run: Run, prepared: Prepared, metric: Metric) -> str:
 
 
 def _write_catalogue(engine: Recorder, name: str) -> str:
-    """Return how many items were shown, and how evenly, at equal numbers of units."""
+    """Write the coverage or evenness of shown items at equal numbers of units."""
     show_rows(engine, "shown_rows", _SHOWN, _ROWS)
     engine.view("group_units", _VALUES["group_units"].format(groups=ITEM_GROUPS))
     engine.view("reach", query("4_metrics/reach"))
@@ -273,6 +276,7 @@ def _write_catalogue(engine: Recorder, name: str) -> str:
         return _VALUES["coverage"]
     rows = engine.rows("select distinct item_group from group_units order by 1")
     groups = np.array([whole(group) for (group,) in rows])
+    # The order in which an analysis draws groups, so that both give the same value.
     order = np.random.default_rng(SEED).permutation(len(groups))
     drawn = groups[order].tolist()
     engine.view("group_sets", _VALUES["sets"].format(order=drawn, groups=len(drawn)))

@@ -1,4 +1,4 @@
-"""Make an experiment of a table of units."""
+"""Make the experiment of a table of units."""
 
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
@@ -23,7 +23,7 @@ from abeval.table.columns import TABLE, Columns, TableOptions, measures_of, segm
 
 
 def control_of(named: str | None, variants: Sequence[str]) -> str:
-    """Choose the control: the named variant, or one that is called so."""
+    """Choose the control: the given variant, or one with a usual name."""
     if named is not None:
         if named not in variants:
             hint = suggestion(named, variants)
@@ -42,30 +42,31 @@ def control_of(named: str | None, variants: Sequence[str]) -> str:
 def weights_of(
     named: Mapping[str, float] | None, counts: Mapping[str, int]
 ) -> tuple[Mapping[str, float], str]:
-    """Return variant → weight, and whether weights were planned or observed."""
+    """Choose the weights, and tell whether they are planned or observed."""
     if named is not None:
         missing = sorted({*counts} ^ {*named}, key=str)
         if missing:
             raise ExperimentError(f"weights: {missing[0]!r} is not in both weights and the table")
         return named, "planned"
+    # Nobody gave a plan, and units refute an equal one: the result will ask about it.
     if guess.refutes_equal(counts):
         return counts, "observed"
     return dict.fromkeys(counts, 1.0), "planned"
 
 
 def equal_weights(variants: Iterable[str]) -> str:
-    """Write an equal split of variants, in Python and on the command line."""
+    """Write an equal split as Python and as command-line option, for hints."""
     equal = dict.fromkeys(variants, 1)
     flag = shlex.quote(",".join(f"{name}={weight}" for name, weight in equal.items()))
     return f"weights={equal} (--weights {flag})"
 
 
 _JOIN = "correct them in the table, or write {} beside the other variants"
-"""How to make one variant of two spellings."""
+"""Hint on how to join two spellings of a variant."""
 
 
 def read_table(table: object, options: TableOptions) -> tuple[Experiment, DuckDBEngine]:
-    """Make the experiment of a table: a file, or a frame.
+    """Read a table, a file or a frame, and make its experiment.
 
     The engine is open; its next log of the same table is not read again, unless it is Parquet.
     """
@@ -79,6 +80,7 @@ def read_table(table: object, options: TableOptions) -> tuple[Experiment, DuckDB
     source = make_source(log).with_unit(options.unit or ROW_UNIT)
     with ExitStack() as stack:
         engine = stack.enter_context(closing(DuckDBEngine()))
+        # Columns that no option names need not be read; without metrics all are.
         reads = None if options.metrics is None else repr(options)
         if path is None:
             engine.add_frame(TABLE, table, source, reads)
@@ -98,13 +100,14 @@ def read_table(table: object, options: TableOptions) -> tuple[Experiment, DuckDB
 
 
 def _check_commas(engine: Engine, options: TableOptions, is_csv: bool) -> None:
-    """Refuse metrics whose values are text for their decimal comma; unnamed ones would vanish."""
+    """Refuse metrics that are text because of a decimal comma."""
     metrics = options.metrics and repr((options.metrics, options.covariates)).lower()
     others = repr((options.variant, options.unit, options.segments)).lower()
     texts = [
         column
         for column, kind in engine.columns(TABLE).items()
         if kind == "VARCHAR" and repr(column.lower()) not in others
+        # Without named metrics, a column of text would silently be none.
         if metrics is None or column.lower() in metrics
     ]
     for column, example in decimal_commas(TABLE, texts, engine.rows).items():
@@ -117,7 +120,7 @@ def _check_commas(engine: Engine, options: TableOptions, is_csv: bool) -> None:
 
 
 def _entries(engine: Engine, options: TableOptions, name: str) -> dict[str, Any]:
-    """Return the entries of the experiment."""
+    """Make the entries of the experiment."""
     columns = Columns(engine)
     variant = columns.named(options.variant)
     unit = ROW_UNIT if options.unit is None else columns.named(options.unit)

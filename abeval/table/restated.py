@@ -1,4 +1,4 @@
-"""Compare what a table of counts says twice: shares, sums, spreads and intervals beside counts.
+"""Check columns of a table of counts that repeat what others already say.
 
 A printed number may be rounded or cut off: half a unit of its last digit less, or a whole one more.
 A column that may say something again, and fits none of its readings, contradicts the table.
@@ -16,16 +16,16 @@ from abeval.errors import LogError
 
 _EXACT = ("units", "views", "counted")
 _ROUNDED = 1e-9
-"""Relative error of doubles that were computed elsewhere."""
+"""Relative tolerance for numbers that were computed elsewhere."""
 
 _LEAST, _MOST, _MANY = 0.9, 6.0, 10
-"""Standard errors from a mean to its interval's ends, of 65 % or nearly all; of so many units."""
+"""Plausible standard errors from a mean to an end (65 % to 100 %); least units."""
 
 Ends = tuple[float, ...]
 
 
 class Reading(NamedTuple):
-    """What a column may say: ends of what is expected, of cells of the same row."""
+    """One meaning of a column: the values that other cells of the row allow."""
 
     columns: tuple[str, ...]
     ends: Callable[..., Ends]
@@ -33,7 +33,7 @@ class Reading(NamedTuple):
 
 
 def check_restated(table: CountTable, name: str) -> list[str]:
-    """Refuse a column that contradicts the others; return those that say nothing again.
+    """Refuse a column that contradicts the others; return those that repeat nothing.
 
     Raises:
         LogError: With the first row where the two differ.
@@ -44,6 +44,7 @@ def check_restated(table: CountTable, name: str) -> list[str]:
         odd = [_first_odd(table, column, reading, steps) for reading in readings]
         if not readings:
             unused.append(column)
+        # One meaning that fits is enough: the name of a column may have several.
         elif all(odd):
             row, place = table.rows[odd[0] - 1], odd[0]
             shown = ", ".join(f"{one} is {row[one]}" for one in readings[0].columns)
@@ -53,9 +54,10 @@ def check_restated(table: CountTable, name: str) -> list[str]:
 
 
 def _first_odd(table: CountTable, column: str, reading: Reading, steps: Mapping[str, float]) -> int:
-    """Return the number of the first row that a reading does not fit; 0 of none."""
+    """Return the number of the first row that a reading does not fit, or 0."""
     for place, row in enumerate(table.rows, start=1):
         cells = [_span(row[one], steps[one]) for one in reading.columns]
+        # Printed numbers are rounded: the extremes are at the corners of what they leave open.
         ends = [end for corner in product(*cells) for end in reading.ends(*corner)]
         low, high = (reading.scale * end for end in _span(row[column], steps[column]))
         slack = _ROUNDED * max(abs(low), abs(high))
@@ -65,7 +67,7 @@ def _first_odd(table: CountTable, column: str, reading: Reading, steps: Mapping[
 
 
 def _step(table: CountTable, column: str) -> float:
-    """Return one unit of the last digit that a column has anywhere; 0 of counts."""
+    """Return one unit of the last printed digit of a column; 0 for counts."""
     if table.numbers[column] in _EXACT:
         return 0.0
     values = (number(row[column]) for row in table.rows)
@@ -74,13 +76,14 @@ def _step(table: CountTable, column: str) -> float:
 
 
 def _span(cell: str, step: float) -> tuple[float, float]:
-    """Return what a printed number leaves open."""
+    """Return the range of values that a printed number can stand for."""
     value = float(number(cell) or 0)
+    # Rounded values are up to half a step off, truncated ones up to a whole step.
     return (value - step / 2, value + step) if value >= 0 else (value - step, value + step / 2)
 
 
 def _readings(table: CountTable, column: str) -> Iterator[Reading]:
-    """List what a column may say, by its role and its name."""
+    """Yield the readings of a column, by its role and its name."""
     role, stem, numbers = table.numbers[column], metric_stem(column), table.numbers
     alike = [one for one in table.outcomes if metric_stem(one.column) == stem]
     if not stem and len(table.outcomes) == 1:
@@ -110,7 +113,7 @@ def _readings(table: CountTable, column: str) -> Iterator[Reading]:
 
 
 def _scales(table: CountTable, column: str) -> Iterator[float]:
-    """List what 1 in a column may be: 1, and per cent without their sign."""
+    """Yield the possible scales of a column: 1, and 0.01 for per cent."""
     cells = [row[column] for row in table.rows if row[column]]
     has_sign = any("%" in cell for cell in cells)
     is_percent = "%" in column or words.says(column, "percent")
@@ -121,21 +124,22 @@ def _scales(table: CountTable, column: str) -> Iterator[float]:
 
 
 def _variance(spread: str, size: float, n: float) -> float:
-    """Return the variance between units that a spread says."""
+    """Return the variance between units that a spread implies."""
     is_square, is_error = kind_of(spread)
     return (size if is_square else max(size, 0.0) ** 2) * (n if is_error else 1)
 
 
 def _spreads(spread: str, other: str, size: float, n: float) -> Ends:
-    """Return another spread of the same units, by n or by n − 1."""
+    """Return the range of another spread of the same units."""
     is_square, is_error = kind_of(other)
     square = max(_variance(spread, size, n), 0.0) / (n if is_error else 1)
+    # A variance divides by n or by n − 1, and the table does not say by which.
     ends = square * (1 - 1 / max(n, 1)), square * (1 + 1 / max(n - 1, 1))
     return ends if is_square else (sqrt(ends[0]), sqrt(ends[1]))
 
 
 def _ends(side: str, spread: str | None, value: float, n: float, size: float = 0.0) -> Ends:
-    """Return where an end of the interval of a mean, or of a share, may be."""
+    """Return the range in which an end of an interval can lie."""
     least, most, sign = 0.0, inf, -1 if side == "low" else 1
     if spread is None:
         value = value / n if n else 0.0
@@ -146,7 +150,7 @@ def _ends(side: str, spread: str | None, value: float, n: float, size: float = 0
 
 
 def kind_of(spread: str) -> tuple[bool, bool]:
-    """Say whether a spread is a variance, and whether it is the error of a mean.
+    """Tell whether a spread is a variance, and whether it is a standard error.
 
     >>> kind_of("revenue_se"), kind_of("variance")
     ((False, True), (True, False))

@@ -1,4 +1,4 @@
-"""Judge a table of sums, or of counts, by metric, variant and day in place of logs."""
+"""Analyse a table of sums or counts in place of logs."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import closing, suppress
@@ -32,17 +32,17 @@ from abeval.table.counts import Summary, Sums, check_bounds, noted, parse_day, s
 from abeval.table.read import control_of, equal_weights, weights_of
 
 STEP = Fraction(1, 10**12)
-"""The worth of one counted unit where no scale says it: decimals beyond it are rounded away."""
+"""Default value of one counted unit: decimals beyond it are rounded away."""
 
 LABELS = ("metric", "variant", "n", "day")
 SCALES = ("scale_y", "scale_x", "scale_c")
-"""The worth of 1 in sums of y, x and c; 1 where they are not there."""
+"""Columns with the value of 1 in sums of y, x and c; by default 1."""
 VALUE = ("sum_y", "sum_yy")
 DENOMINATOR = ("sum_x", "sum_xx", "sum_xy")
 BEFORE = ("sum_c", "sum_cc", "sum_cy")
 
 _LETTERS = {"y": "y", "x": "x", "y0": "c", "x0": "d", "z": "z"}
-"""What is summed of a unit, as `SUM_NAMES` have it → its letter in the names of sums."""
+"""Value in `SUM_NAMES` → its letter in the names of sum columns."""
 
 
 def column_of(letters: Sequence[str]) -> str:
@@ -56,21 +56,21 @@ def column_of(letters: Sequence[str]) -> str:
 
 
 _COUNTED = {name: column_of([_LETTERS[part] for part in name.split("_")]) for name in SUM_NAMES}
-"""Each of `SUM_NAMES` → its column of a table of sums."""
+"""Name in `SUM_NAMES` → column of a table of sums."""
 
 COLUMNS = (*LABELS, *SCALES, *_COUNTED.values())
-"""Of a table of sums; only labels and values of y are needed."""
+"""Columns of a table of sums; only labels and sums of y are required."""
 
 _ONE = Fraction(1)
 _ROUNDED = Fraction(1, 10**9)
-"""How far rounded sums of equal values may be from what such values have."""
+"""Relative tolerance of the Cauchy-Schwarz check for rounded sums."""
 
 
 _PRODUCTS = (
     *(("sum_y", "n", "sum_yy"), ("sum_x", "n", "sum_xx"), ("sum_c", "n", "sum_cc")),
     *(("sum_xy", "sum_xx", "sum_yy"), ("sum_cy", "sum_cc", "sum_yy")),
 )
-"""A sum and two whose product is never below its square (Cauchy)."""
+"""Sum, and two sums whose product is never below its square (Cauchy-Schwarz)."""
 
 _TABLE = "raw_table"
 _NEEDED = ("metric", "variant", "n", *VALUE)
@@ -78,22 +78,23 @@ _FORM = "metric, variant, day, n, sum_y, sum_yy, and of a ratio sum_x, sum_xx, s
 
 
 def name_of(source: object) -> str:
-    """Return the name of a table of sums in messages."""
+    """Name a table of sums for messages."""
     if isinstance(source, LogSource):
         return Path(*source.paths[:1]).name or str(source.table)
     return Path(source).name if isinstance(source, str | Path) else "the frame"
 
 
 def read_sums(source: object, named: Named | None = None, folder: Path = Path()) -> Sums:
-    """Return a table of sums, or the sums of one of counts: a file, or a frame.
+    """Read a table of sums or of counts, a file or a frame.
 
-    `named` is what the caller says of a table of counts; paths of a log begin in `folder`.
+    `caller_names` names columns of a table of counts; paths of a log begin in `folder`.
     """
     named = named or Named()
     with closing(DuckDBEngine(folder=folder)) as engine:
         _add(engine, source, named.variant)
         name = name_of(source)
         known = {column.lower(): column for column in engine.columns(_TABLE)}
+        # A table without any column of sums may be one of counts.
         if not known.keys() & {*VALUE, *DENOMINATOR}:
             counts = _counts(engine, source, named)
             if counts is not None:
@@ -106,7 +107,7 @@ def read_sums(source: object, named: Named | None = None, folder: Path = Path())
 
 
 def summaries(columns: Sequence[str], rows: Sequence[Sequence[object]], name: str) -> list[Summary]:
-    """Check rows of texts, of these columns, and return them as numbers."""
+    """Parse and check rows of a table of sums."""
     if not rows:
         raise LogError(f"{name} has no rows", f"give one row a metric and variant: {_FORM}")
     checked = [
@@ -118,7 +119,7 @@ def summaries(columns: Sequence[str], rows: Sequence[Sequence[object]], name: st
 
 
 def counts_of_table(table: object, options: TableOptions) -> Sums | None:
-    """Return the sums of a table of counts; None of another table, or where its unit is named."""
+    """Read a table of counts; None if it is another table, or has a unit column."""
     if options.unit not in (None, ROW_UNIT, DAY_UNIT) or options.covariates or not _is_small(table):
         return None
     metrics = None if options.metrics is None else dict(map(_columns_of, specs_of(options.metrics)))
@@ -130,7 +131,7 @@ def counts_of_table(table: object, options: TableOptions) -> Sums | None:
 
 
 _SMALL = 4_000_000
-"""Bytes of a file that may have counts: a table of thousands of rows."""
+"""Largest file, in bytes, that is tried as a table of counts."""
 
 
 def _is_small(table: object) -> bool:
@@ -143,14 +144,14 @@ def _is_small(table: object) -> bool:
 
 
 def _columns_of(spec: Mapping[str, Any]) -> tuple[str, tuple[str, str | None]]:
-    """Return name, column and units of a metric as the caller has it."""
+    """Return a metric's name, its column and its column of units."""
     text = spec.get("value") or spec.get("numerator") or spec["name"]
     column, _, n = (part.strip(' "') for part in str(text).partition("/"))
     return spec["name"], (column, str(spec.get("denominator", n)).strip(' "') or None)
 
 
 def _counts(engine: DuckDBEngine, source: object, named: Named) -> Sums | None:
-    """Return the sums of the engine's table of counts; None where it is none."""
+    """Read the engine's table as counts; None if it is no table of counts."""
     table = counts_of(engine, look(engine, _TABLE), named)
     if table is None:
         return None
@@ -163,7 +164,7 @@ def _counts(engine: DuckDBEngine, source: object, named: Named) -> Sums | None:
 
 
 def sums_of_experiment(experiment: Experiment, sums: object = None) -> Sums:
-    """Return the sums that an experiment is judged by: a file or a frame, by default its own."""
+    """Read the sums of an experiment: given ones, or those of its file."""
     log = experiment.logs.sums
     # Without sums of its own, its metrics are expressions over a log.
     chosen = [] if log is None else experiment.metrics
@@ -176,7 +177,7 @@ def sums_of_experiment(experiment: Experiment, sums: object = None) -> Sums:
 
 
 def _add(engine: DuckDBEngine, source: object, variant: str) -> None:
-    """Make a file or a frame readable as `_TABLE`, with names of variants as text."""
+    """Add a file or a frame as `_TABLE`, with names of variants as text."""
     columns = {"variant": variant or "variant"}
     if isinstance(source, LogSource):
         engine.add_log(_TABLE, source.model_copy(update={"columns": columns}))
@@ -228,6 +229,7 @@ def _summary(row: Mapping[str, object], where: str) -> Summary:
             raise LogError(f"{where}: {missing[0]} is empty", f"{', '.join(group)} go together")
     for total, one, other in _PRODUCTS:
         squares = (units if one == "n" else sums.get(one, 0)) * sums.get(other, 0)
+        # A frequent mistake: squares summed over rows, not over each unit's total.
         if total in sums and sums[total] ** 2 > squares * (1 + _ROUNDED):
             raise LogError(
                 f"{where}: {one} · {other} is smaller than {total}², which no values have",
@@ -237,7 +239,7 @@ def _summary(row: Mapping[str, object], where: str) -> Summary:
 
 
 def _text(row: Mapping[str, object], name: str) -> str:
-    """Return a cell without spaces around it; warehouses write nothing in these ways."""
+    """Return a cell as stripped text; empty for nulls as warehouses write them."""
     text = str(row.get(name) or "").strip()
     return "" if text in ("\\N", "NULL") else text
 
@@ -261,7 +263,7 @@ def _day(row: Mapping[str, object], where: str) -> str | None:
 
 
 def _check_rows(rows: Sequence[Summary], source: str) -> None:
-    """Refuse a row that is there twice, and days without the whole."""
+    """Refuse duplicate rows, and days without a row for the whole period."""
     keys = dict[tuple[str, str, str | None], None]()
     for metric, variant, day, *_ in rows:
         if (metric, variant, day) in keys:
@@ -273,6 +275,7 @@ def _check_rows(rows: Sequence[Summary], source: str) -> None:
         keys[metric, variant, day] = None
     whole = {(row.metric, row.variant): row.units for row in rows if row.day is None}
     for metric, variant, day, units, *_ in rows:
+        # The units of a day are among those of the period.
         if units > whole.get((metric, variant), units):
             what = f"{source} has {units:,} units with {metric} of {variant} on {day}"
             raise LogError(f"{what}, more than in all", "n of a day is of the same units")
@@ -284,7 +287,7 @@ def _check_rows(rows: Sequence[Summary], source: str) -> None:
 
 
 def sums_experiment(table: Sums, options: TableOptions) -> Experiment:
-    """Make the experiment of sums as `abeval.analyze_sums` has them; metrics are goals.
+    """Make the experiment of a table of sums; its metrics are goals.
 
     Metrics of the options say more of some: a role, a direction.
     """
@@ -320,17 +323,14 @@ _COLUMNS = ("value", "numerator", "denominator")
 
 
 def judged_sums(experiment: Experiment, table: Sums) -> Result:
-    """Judge sums by metric, variant and day."""
+    """Analyse sums by metric, variant and day."""
     return judge(*of_experiment(experiment, named_metrics(experiment), table))
 
 
 def of_experiment(
     experiment: Experiment, metrics: Sequence[Metric], table: Sums
 ) -> tuple[Experiment, list[Metric], Aggregates]:
-    """Return an experiment, its metrics as their sums have them, and aggregates of the sums alone.
-
-    What the table leaves open is a question of the experiment.
-    """
+    """Turn a table of sums into the experiment, metrics and aggregates to judge."""
     rows = table.rows
     check_supported(experiment, metrics, any(BEFORE[0] in row.sums for row in rows))
     _check_variants(experiment, rows, table.name)
@@ -345,6 +345,7 @@ def of_experiment(
     days = dict.fromkeys(row.day for row in used if table.days_are_units)
     places = {day: str(place) for place, day in enumerate(days)}
     units = _units(used)
+    # What the table leaves open becomes an open question of the experiment.
     questions = list(dict.fromkeys([*experiment.questions, *table.questions]))
     unit = DAY_UNIT if table.days_are_units else experiment.unit
     asked = experiment.model_copy(update={"questions": questions, "unit": unit})
@@ -361,9 +362,9 @@ def of_experiment(
 
 
 def check_supported(experiment: Experiment, metrics: Sequence[Metric], has_before: bool) -> None:
-    """Refuse, by its name, whatever would need values of units.
+    """Refuse options of an experiment that need values of units.
 
-    `has_before` is whether there are sums of values before the period.
+    `has_before` tells whether there are sums of values from before the period.
     """
     inference = experiment.inference
     needs = {
@@ -394,12 +395,9 @@ def _check_variants(experiment: Experiment, rows: Sequence[Summary], source: str
 
 
 def _of_sums(metric: Metric, rows: Sequence[Summary], table: Sums) -> Metric | None:
-    """Return the metric as its sums have it; None where they cannot have it.
-
-    Counts say themselves what they are of. With days as units a ratio has both variants on the
-    same days: the jackknife of functions leaves out each of them in both.
-    """
+    """Adapt a metric to its sums; None if they are of another kind."""
     has_denominator = bool(rows) and DENOMINATOR[0] in rows[0].sums
+    # A table of counts defines its metrics itself.
     is_other = not table.entries and has_denominator != (metric.kind == "ratio")
     if not rows or not metric.is_mean_or_ratio or is_other:
         return None
@@ -412,13 +410,14 @@ def _of_sums(metric: Metric, rows: Sequence[Summary], table: Sums) -> Metric | N
     )
     bare = replace(metric, needs=frozenset(), left_out=(), lacking=(), known=None, covariates=())
     if table.days_are_units:
+        # Both variants have the same days: the jackknife of functions leaves a day out in both.
         return replace(bare, kind="function", value=value, per=per)
     kind: Kind = "ratio" if has_denominator else "mean"
     return replace(bare, kind=kind, value=value, per=per if has_denominator else None)
 
 
 def _steps(rows: Sequence[Summary]) -> Mapping[str, Fraction]:
-    """Return what one counted unit of each letter is worth: as the table says, or very little."""
+    """Return the value of one counted unit by letter: the table's, or `STEP`."""
     steps = dict(rows[0].steps)
     is_one = all(row.steps == steps for row in rows)
     if not is_one or "y" not in steps or steps.get("c", steps["y"]) != steps["y"]:
@@ -428,7 +427,7 @@ def _steps(rows: Sequence[Summary]) -> Mapping[str, Fraction]:
 
 
 def _missing(rows: Sequence[Summary], name: str) -> str:
-    """Say why the sums of a metric are not those of its kind."""
+    """Write why the sums of a metric do not fit its definition."""
     if not rows:
         return "its sums"
     has = "a denominator" if DENOMINATOR[0] in rows[0].sums else "no denominator"
@@ -436,7 +435,7 @@ def _missing(rows: Sequence[Summary], name: str) -> str:
 
 
 def _slice(row: Summary, places: Mapping[str | None, str]) -> tuple[str, str]:
-    """Return slice and cell of a row; `places` are the numbers of days that are units."""
+    """Return the slice and the cell of a row; `day_numbers` are days as units."""
     if row.day in places:
         return BUCKET, places[row.day]
     if row.segment is not None:
@@ -447,7 +446,7 @@ def _slice(row: Summary, places: Mapping[str | None, str]) -> tuple[str, str]:
 def _moments(
     row: Summary, of: tuple[str, str], is_ratio: bool, steps: Mapping[str, Fraction]
 ) -> SumsRow:
-    """Return the sums of a row; products of three only where all of them are known."""
+    """Convert a row to integer sums; third moments only if all are known."""
     known, is_day = _known(row, is_ratio), of[0] == BUCKET
 
     def total(name: str) -> int | None:
@@ -472,13 +471,14 @@ def _moments(
 
 
 def _factors(letters: Sequence[str], is_ratio: bool) -> list[str]:
-    """Leave out factors that are 1: the denominator of a mean, and z of z · z, which is 0 or 1."""
+    """Drop the factors of a product that do not change it."""
+    # The denominator of a mean is 1, and z is 0 or 1, so that z · z = z.
     own = [letter for letter in letters if letter != "z" and (is_ratio or letter != "x")]
     return [*own, "z"] if "z" in letters else own
 
 
 def _known(row: Summary, is_ratio: bool) -> set[str]:
-    """Find the values of which a row has the sum, and that of each product of two."""
+    """Find the letters whose sums and products of two are all in a row."""
     known = set[str]()
     for letter in "yxcdz" if is_ratio else "ycz":
         products = (_factors([letter, other], is_ratio) for other in {*known, letter})
@@ -488,22 +488,23 @@ def _known(row: Summary, is_ratio: bool) -> set[str]:
 
 
 def _worth(column: str, steps: Mapping[str, Fraction]) -> Fraction:
-    """Return what 1 in a column of sums is worth."""
+    """Return the value of 1 in a column of sums."""
     of_letter = {"d": steps.get("x", _ONE), "z": _ONE, **steps}
     return prod((of_letter.get(letter, _ONE) for letter in column[len("sum_") :]), start=_ONE)
 
 
 def _units(rows: Sequence[Summary]) -> dict[str, int]:
-    """Return variant → its units: those of the metric that has most; of days alone, the days."""
+    """Count the units of each variant; of days alone, the days."""
     units: dict[str, int] = {}
     for row in rows:
         if row.day is None and row.segment is None:
+            # Metrics may lack units: the one with most has all of them.
             units[row.variant] = max(units.get(row.variant, 0), row.units)
     return units or {row.variant: len({r.day for r in rows}) for row in rows}
 
 
 def _days(rows: Sequence[Summary]) -> list[DayRows]:
-    """Return each day with sums; how many units are new in it is not known."""
+    """List the days with sums; how many of their units are new is unknown."""
     by_day: dict[str, dict[str, int]] = {}
     for row in rows:
         if row.day is not None:

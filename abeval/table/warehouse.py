@@ -1,4 +1,4 @@
-"""Write one statement of an experiment's sums over the tables of a warehouse, and judge its rows.
+"""Compute an experiment's sums in a warehouse by one statement, and analyse them.
 
 The views and queries are those of an analysis, made on empty tables of the logs' columns. At the
 door each column is cast to one of few types, so that the rest needs to know nothing of the tables.
@@ -47,7 +47,7 @@ TESTED = ("duckdb", "postgres", "clickhouse")
 """Dialects in which abeval's tests run the statement."""
 
 TypesOf = Callable[[str], Mapping[str, str]]
-"""Returns the types of a table's columns, in the words of its dialect."""
+"""Returns the types of a table's columns, as its dialect names them."""
 
 _READ = ("impressions", "units", "clicks", "items", "exposures")
 _END = {"clickhouse": "settings join_use_nulls = 1, prefer_column_name_to_alias = 1\n"}
@@ -58,17 +58,17 @@ _KIND = {
     for kind, names in table_beside(__file__, "types.toml").items()
     for name in names.split()
 }
-"""Name that SQLGlot has for a type of a warehouse → DuckDB's type in the statement."""
+"""SQLGlot's name of a type → DuckDB's type in the statement."""
 
 _SOURCES = (UNIT_DAY, PAGE_VIEWS, SESSIONS)
-"""Whose values are whole numbers in every engine, and add up."""
+"""Sources whose values are whole numbers in every engine, and add up."""
 
 _LOGIC = re.compile(r"\b(and|or|not|is|true|false|when)\b", re.IGNORECASE)
 _TIMES = ("TIMESTAMP", "TIMESTAMPTZ", "DATE")
 
 
 class SumsStatement(NamedTuple):
-    """One statement, the names of its columns, and why it has no sums of some metrics."""
+    """A statement, its columns, and why it has no sums of some metrics."""
 
     text: str
     columns: Sequence[str]
@@ -76,7 +76,7 @@ class SumsStatement(NamedTuple):
 
 
 def analyzed(experiment: Experiment, uri: str, step: Step) -> Result:
-    """Send the statement to a warehouse, and judge its sums.
+    """Send the statement to a warehouse, and analyse its sums.
 
     Raises:
         ExperimentError: Sums cannot give what the experiment asks for.
@@ -111,9 +111,10 @@ def sums_statement(
     types_of: TypesOf | None = None,
     materializes: bool = False,
 ) -> SumsStatement:
-    """Write the statement in a dialect; without `types_of` the logs are files, as a sample.
+    """Write the statement of an experiment's sums in a dialect.
 
-    `materializes` is as for `Warehouse`.
+    Without `types_of` the logs are files, a sample of the tables. `materializes` is as for
+    `Warehouse`.
 
     Raises:
         ExperimentError: One statement cannot do what the experiment asks for.
@@ -142,7 +143,7 @@ def value_statement(
     types_of: TypesOf | None = None,
     materializes: bool = False,
 ) -> str:
-    """Write one statement of a metric's value in each variant, over the tables of a warehouse.
+    """Write the statement of a metric's value by variant in a dialect.
 
     Raises:
         ExperimentError: The metric is more than sums of rows.
@@ -151,6 +152,7 @@ def value_statement(
     metric = replace(metric, covariates=())
     if metric.cap is not None:
         raise ExperimentError(f"{name} is capped, and one statement in {dialect} cannot", _HERE)
+    # The value is that of the period: no covariates.
     plain = experiment.model_copy(update={"pre_period": None})
     text, *_ = _write_statement(plain, [metric], dialect, types_of, materializes, of_value=True)
     heading = f"{name}: {metric.formula}"
@@ -176,7 +178,7 @@ def _write_statement(
     materializes: bool,
     of_value: bool = False,
 ) -> SumsStatement:
-    """Write the sums of metrics, or the value of one metric, without notes."""
+    """Write the statement of sums, or of one value, without comments."""
     known_dialect(dialect)
     _check_statement(experiment)
     refused = dict(_refused(experiment, named))
@@ -188,6 +190,7 @@ def _write_statement(
     units = experiment.logs.units if experiment.of_units else None
     logs = experiment.logs.model_copy(update={"units": units, "events": {}})
     bare = experiment.model_copy(update={"logs": logs, "segments": {}, "cuts": {}})
+    # Views and queries run on empty tables of the same columns: the recorder keeps their SQL.
     with closing(Recorder()) as recorder:
         writer = _Writer(bare, dialect, recorder, types_of)
         tables, shape = writer.write_logs(metrics)
@@ -215,7 +218,7 @@ def _write_statement(
 
 
 def _check_statement(experiment: Experiment) -> None:
-    """Refuse, by name, what one statement cannot do."""
+    """Refuse entries of an experiment that one statement cannot compute."""
     cleaning, logs = experiment.cleaning, experiment.logs
     named = {name: log for name, log in logs.named.items() if name in _READ}
     needs = {
@@ -234,7 +237,7 @@ def _check_statement(experiment: Experiment) -> None:
 
 
 def _refused(experiment: Experiment, named: Sequence[Metric]) -> Iterator[tuple[str, str]]:
-    """Say which metrics one statement has no sums of, and why."""
+    """Yield the metrics that one statement cannot sum, and why."""
     adjusts = experiment.inference.adjust != "none"
     for metric in named:
         terms = definition.row_terms(metric)
@@ -253,7 +256,7 @@ def _refused(experiment: Experiment, named: Sequence[Metric]) -> Iterator[tuple[
 
 
 def _strange(text: str) -> str | None:
-    """Return the part of an expression that is not known to mean the same in a warehouse."""
+    """Find the part of an expression that may mean something else in a warehouse."""
     if "ts" in columns_of(text):
         return "ts"
     if is_plain(text):
@@ -265,7 +268,7 @@ def _strange(text: str) -> str | None:
 
 @dataclass(frozen=True)
 class _Writer:
-    """Makes the relations of the statement, one after the other, on empty tables."""
+    """Makes the relations of the statement in order, on empty tables."""
 
     experiment: Experiment
     dialect: str
@@ -273,7 +276,7 @@ class _Writer:
     types_of: TypesOf | None
 
     def write_logs(self, metrics: Sequence[Metric]) -> tuple[list[str], LogShape]:
-        """Write the logs and their canonical views; return the names of the tables."""
+        """Write the logs and their canonical views; return table names and the shape."""
         experiment, recorder = self.experiment, self.recorder
         named = {name: log for name, log in experiment.logs.named.items() if name in _READ}
         tables = {name: _table(name, log) for name, log in named.items()}
@@ -294,7 +297,7 @@ class _Writer:
     def _write_log(
         self, name: str, log: LogSource, table: exp.Table, texts: Sequence[str]
     ) -> LogColumns:
-        """Write the rows of a log as `raw_NAME`, and map its columns; `texts` read them."""
+        """Write the rows of a log as `raw_NAME`, and map its columns."""
         experiment, recorder = self.experiment, self.recorder
         kinds = self._kinds(name, log)
         unit = experiment.unit
@@ -305,6 +308,7 @@ class _Writer:
         mapped = {own: canonical for canonical, own in columns.mapped.items()}
         tests = [log.where] if log.where else []
         tests += [text for text in texts if _LOGIC.search(text)]
+        # A column in a condition stays a boolean: engines do not read numbers as conditions.
         logical = {own for text in tests for own in columns_of(text)}
         for own in [own for own, kind in kinds.items() if kind == "BOOLEAN"]:
             # A warehouse need not read a boolean as a number.
@@ -331,7 +335,7 @@ class _Writer:
         return map_columns(name, log, kinds, unit if has_unit else None)
 
     def _kinds(self, name: str, log: LogSource) -> dict[str, str]:
-        """Find DuckDB's type of each column, by the warehouse or by a sample in files."""
+        """Find DuckDB's type of each column, from the warehouse or a sample in files."""
         if log.table is None or log.paths:
             with closing(DuckDBEngine(folder=self.experiment.folder)) as engine:
                 engine.confine(logs_of(self.experiment).values())
@@ -345,7 +349,7 @@ class _Writer:
         return {column: _kind(text, dialect) for column, text in types.items()}
 
     def _cast(self, column: str, kind: str) -> str:
-        """Write a column of a table in its type: text in binary order, times in UTC."""
+        """Write a column cast to its type: text in binary order, times in UTC."""
         own = quoted(column)
         if kind == "BLOB":
             return own
@@ -353,11 +357,12 @@ class _Writer:
             is_postgres = self.dialect == "postgres"
             return f"timezone('UTC', {own})" if is_postgres else f"cast({own} as timestamp)"
         if kind == "VARCHAR" and self.dialect == "postgres":
+            # Other collations order text by language: the first and last would differ.
             return f'cast({own} as varchar) collate "C"'
         return f"cast({own} as {kind.lower()})"
 
     def write_answer(self, shape: LogShape, metrics: Sequence[Metric]) -> tuple[str, Sequence[str]]:
-        """Return the sums of every metric by variant and day, and the names of the columns."""
+        """Write the sums of every metric by variant and day; return SQL and columns."""
         cells = self._write_sums(shape, metrics)
         scaled = {
             column: {m.name: literal(repr(scale)) for m in metrics for scale in [_scale(m, place)]}
@@ -380,7 +385,7 @@ class _Writer:
         ]
 
     def write_value(self, shape: LogShape, metrics: Sequence[Metric]) -> tuple[str, Sequence[str]]:
-        """Return the value of a metric by variant, what it is made of, and names of columns."""
+        """Write the value of a metric by variant; return SQL and columns."""
         (metric,) = metrics
         cells = self._write_sums(shape, metrics, most=1)
         value, *per = (
@@ -408,14 +413,17 @@ class _Writer:
             of_variants = [self._values(shape, metric, name) for name in self.experiment.variants]
             for letters in _products(of_variants[0], most):
                 factors = [tuple(sorted(own[one] for one in letters)) for own in of_variants]
+                # Metrics share products: each is summed once.
                 names = [products.setdefault(one, f"p_{len(products) + 1}") for one in factors]
                 sql = f"w.{names[0]}"
                 if len({*names}) > 1:
                     own = dict(zip(self.experiment.variants, names, strict=True))
                     sql = by_value("w.variant", {name: f"w.{one}" for name, one in own.items()})
                 if len(letters) == 3 or {*letters} & {*"cdz"}:
+                    # Days need no third moments and no covariates.
                     sql = f"case when w.on_day is null then {sql} end"
                 cells.setdefault(sums.column_of(letters), {})[metric.name] = sql
+        # Sums of products can exceed 64 bits.
         wide = "hugeint" if self.dialect == "duckdb" else "decimal(38, 0)"
         listed = [
             f"sum({' * '.join([f'cast({first} as {wide})', *rest])}) as {name}"
@@ -429,7 +437,7 @@ class _Writer:
         return cells
 
     def _values(self, shape: LogShape, metric: Metric, variant: str) -> dict[str, str]:
-        """Return letter of a sum → the column of the totals that it sums, in one variant."""
+        """Return letter → column of the totals that it sums, in one variant."""
 
         def column(term: Term) -> str:
             return shape.component(term, variant)
@@ -449,7 +457,7 @@ class _Writer:
 def write_totals(
     run: Run, shape: LogShape, sources: Collection[Source], by_day: bool = True
 ) -> None:
-    """Write the sums of each unit, over the period and maybe by day, with its variant."""
+    """Write the totals of each unit, for the period and maybe by day."""
     experiment, engine = run.experiment, run.engine
     are_units = experiment.of_units or experiment.unit == ROW_UNIT
     show_sums(run, shape, are_units)
@@ -464,7 +472,7 @@ def write_totals(
 
 
 def _write_counted(engine: Engine, shape: LogShape, sources: Collection[Source]) -> None:
-    """Write what counts of each unit and day: cells of the log, and rows of other sources."""
+    """Write the rows that are counted: cells of the log, and rows of other sources."""
     own = [*shape.components.values()]
     columns = {"logged_cells": own}
     day = f"{engine.epoch_ms('cast(day as timestamp)')} // 86400000"
@@ -489,22 +497,23 @@ def _write_counted(engine: Engine, shape: LogShape, sources: Collection[Source])
 
 
 def _products(letters: Collection[str], most: int) -> Iterator[tuple[str, ...]]:
-    """List the products of up to `most` values that an analysis sums."""
+    """Yield the products of up to `most` values that an analysis sums."""
     for size in range(1, most + 1):
         for product in combinations_with_replacement(letters, size):
             is_past = size == 3 and {*product} & {*"cd"}
+            # z is 0 or 1, so its square adds nothing.
             if product.count("z") < 2 and not ("z" in product and is_past):
                 yield product
 
 
 def _scale(metric: Metric, place: int) -> float:
-    """Return the worth of one counted unit of y, x or c."""
+    """Return the value of one counted unit of y, x or c."""
     of_unit = [term.scale for term in metric.covariates if isinstance(term, RowTerm)]
     return (*definition.scales(metric), *of_unit, definition.scales(metric)[0])[place]
 
 
 def _table(name: str, log: LogSource) -> exp.Table:
-    """Read the name of a log's table; of a log in files it is that of the log."""
+    """Parse the name of a log's table; a log in files has the name of the log."""
     try:
         return exp.to_table(log.table or name, dialect="duckdb")
     except SqlglotError:
@@ -512,7 +521,7 @@ def _table(name: str, log: LogSource) -> exp.Table:
 
 
 def _kind(text: str, dialect: str) -> str:
-    """Return DuckDB's type of a column in the statement; BLOB for what it does not read.
+    """Return DuckDB's type of a column; BLOB for types that are not read.
 
     Example:
         >>> [_kind(one, "postgres") for one in ("character varying(20)", "numeric(9,2)", "json")]
@@ -527,18 +536,20 @@ def _kind(text: str, dialect: str) -> str:
     except SqlglotError:
         return "BLOB"
     if kind.this == exp.DataType.Type.DECIMAL:
+        # numeric(9) and numeric(9, 0) are whole numbers; numeric alone has any decimals.
         is_whole = [part.name for part in kind.expressions][1:] in ([], ["0"])
         return "HUGEINT" if kind.expressions and is_whole else "DOUBLE"
     return _KIND.get(kind.this.name, "BLOB")
 
 
 def _kept(experiment: Experiment, log: LogColumns) -> str:
-    """Write the rows of the log without exact duplicates, and without units of several rows."""
+    """Write the rows of a log without duplicates; in a table of units one per unit."""
     kept = f"select * from {log.raw}"
     ids = any(name in log for name in ("impression_id", "unit_id", "request_id"))
     if ids and experiment.cleaning.duplicates == "drop":
         identified = has_id(log)
         kept = (
+            # Rows without an id may be of different people: equal ones are kept.
             f"select distinct * from {log.raw} where {identified} "
             f"union all select * from {log.raw} where not ({identified})"
         )
