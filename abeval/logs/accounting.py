@@ -20,7 +20,7 @@ from abeval.stats.faults import early_hours
 
 
 class LogRows(NamedTuple):
-    """Rows of a log that were used, or set aside for one reason."""
+    """Count rows of a log that were used, or set aside for one reason."""
 
     log: str
     reason: str

@@ -81,7 +81,7 @@ class Inputs(TypedDict, total=False):
 
 @dataclass(frozen=True)
 class Run:
-    """An experiment on an open engine.
+    """Hold an experiment on an open engine.
 
     `frames` are logs from Python, by name. `step` is called with each step's name as it begins.
     """

@@ -58,7 +58,10 @@ def _is_plain_cast(node: exp.Expr) -> bool:
 
 
 class _Reading(NamedTuple):
-    """Patterns of texts that all engines read alike, and of those that DuckDB reads differently."""
+    """Hold patterns of texts that all engines read alike, and of odd ones.
+
+    DuckDB reads odd texts differently.
+    """
 
     good: str
     odd: str
