@@ -1,1 +1,1 @@
-"""Add up an experiment's logs: the queries that are run, and the small exact result."""
+"""Sum an experiment's logs to the small, exact numbers that statistics need."""

@@ -1,4 +1,4 @@
-"""Hold everything that the statistics know of the logs: small, typed, exact."""
+"""Hold everything that the statistics know of the logs, exactly."""
 
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
@@ -24,9 +24,9 @@ from abeval.stats.records import Floats, RefusalReason
 
 
 class AuditSums(NamedTuple):
-    """The share y / x that an audit counts in one of its cells, in a variant.
+    """Hold the share y / x that an audit counts in one of its cells, by variant.
 
-    `active` is in how many clusters of units y is above zero, `own` are sums over the clusters.
+    `active` counts the clusters of units with y above zero; `sums` are over all clusters.
     """
 
     audit: str
@@ -42,9 +42,9 @@ class AuditSums(NamedTuple):
 
 
 class UnitShares(NamedTuple):
-    """The share y / x of a variant's rows that an audit counts in one of its cells.
+    """Hold the share y / x of a variant's rows in one cell of an audit.
 
-    `own` are the units that have rows, each with the share of its own rows, at most 1.
+    `sums` are over the units that have rows, each with the share of its own rows, at most 1.
     """
 
     audit: str
@@ -61,7 +61,7 @@ class UnitShares(NamedTuple):
 
 
 class UnitsByAuc(NamedTuple):
-    """Units whose own AUC is in the same twentieth, or that have none for the same reason.
+    """Count units whose AUC is in one twentieth, or missing for one reason.
 
     `bin` is from 0 to 19, −1 without an AUC.
     """
@@ -79,13 +79,13 @@ UNITS_PER_BUCKET = 10
 
 
 def deals_units(units: int) -> bool:
-    """Tell whether single units are split, because sub-buckets would hold too few."""
+    """Tell whether single units are split, as sub-buckets would hold too few."""
     return units < UNITS_PER_BUCKET * SUB_BUCKETS
 
 
 @dataclass(frozen=True, eq=False)
 class BucketSums:
-    """Sums of one metric in each sub-bucket or unit, without regard to variants.
+    """Hold sums of one metric in each sub-bucket or unit, of all variants together.
 
     Attributes:
         units: Per sub-bucket (or 1 per unit), shape (buckets,).
@@ -102,7 +102,7 @@ class BucketSums:
 
     @classmethod
     def of_units(cls, y: Floats, x: Floats, before: Floats | None = None) -> "BucketSums":
-        """Return every unit a bucket of its own.
+        """Make every unit a bucket of its own.
 
         Example:
             >>> BucketSums.of_units(np.array([2.0]), np.array([3.0])).sums.tolist()
@@ -126,18 +126,19 @@ class BucketSums:
 
     @property
     def deviations(self) -> Floats:
-        """Return what each bucket adds to the metric's value beyond its share; 0 without a value.
+        """Return what each bucket adds to the metric's value beyond its share.
 
         Example:
             >>> BucketSums.of_units(np.array([1.0, 3.0]), np.ones(2)).deviations.tolist()
             [-1.0, 1.0]
         """
         y, x = self.sums[:, 0], self.sums[:, 1]
+        # A bucket's influence on a ratio is y − ratio × x.
         return y - y.sum() / x.sum() * x if x.any() else np.zeros(len(y))
 
     @property
     def is_heavy(self) -> bool:
-        """Tell whether a hundredth of the buckets makes most of the metric's variance.
+        """Tell whether 1 % of the buckets make most of the metric's variance.
 
         Example:
             >>> values = np.random.default_rng(1).normal(size=3000)
@@ -149,22 +150,23 @@ class BucketSums:
 
 
 def find_heavy_units(bucket: NDArray[np.integer], y: Floats, x: Floats) -> Floats:
-    """Return bucket, y and x of the units that are heavy in a tenth of all, shape (heavy, 3).
+    """Find bucket, y and x of units that are heavy in a tenth of all units.
 
-    Where denominators are equal, none is.
+    Returns shape (heavy, 3).
 
     Example:
         >>> find_heavy_units(np.arange(3), np.ones(3), np.array([1.0, 2.0, 3.0])).tolist()
         [[0.0, 1.0, 1.0], [1.0, 1.0, 2.0], [2.0, 1.0, 3.0]]
     """
     kept = are_heavy(x, len(x) // 10, float(np.abs(x).sum()) / 10)
+    # Where all denominators are equal, no unit weighs more than another.
     if not len(x) or np.ptp(x) == 0:
         kept[:] = False
     return np.stack([bucket[kept], y[kept], x[kept]], axis=1)
 
 
 class Quantile(NamedTuple):
-    """A quantile over the impressions of a variant, in counted units.
+    """Hold a quantile over the impressions of a variant, in counted units.
 
     Attributes:
         value: The quantile of the mid-distribution (`stats.quantiles`).
@@ -184,7 +186,7 @@ Label = TypeVar("Label", bound=Hashable)
 
 
 def grouped(rows: Iterable[One], label: Callable[[One], Label]) -> dict[Label, list[One]]:
-    """Return rows by a label, in their order."""
+    """Group rows by a label, in their order."""
     by_label: dict[Label, list[One]] = {}
     for row in rows:
         by_label.setdefault(label(row), []).append(row)
@@ -193,33 +195,34 @@ def grouped(rows: Iterable[One], label: Callable[[One], Label]) -> dict[Label, l
 
 @dataclass(frozen=True)
 class Aggregates:
-    """Everything that the statistics know of the logs.
+    """Hold everything that the statistics know of the logs.
 
     Attributes:
-        moments: A row per metric, slice, cell, variant and stretch of entry days
+        moments: A row per metric, slice, cell, variant and split period
             (0 where the split did not change). `slice` is `whole`, `capped`, `day`, `segment:NAME`,
             `bucket`, `left_out`, `known` (units with a value) or `balance` (of a covariate of the
             table of units).
         units: Variant → its analysed units.
         group_units: Variant and group of units → how many are in it.
         catalogue_size: Items that could have been shown, None without catalogue metrics.
-        accounts: Rows of each log by what became of them; reason `used`.
+        row_counts: Rows of each log by what became of them; reason `used`.
         refused: Metric → what these logs lack for it.
         facts: What the trust checks count, by name.
         caps: Metric → caps of numerator and denominator, in counted units.
         quantiles: Metric → variant → its quantile; of distributions (`spread_metrics`), too.
         buckets: Metric → its sums over sub-buckets, for A/A replays; empty without them.
-        entered: Units by scheduled split, hour of entry and variant.
-        stretches: Stretches of entry days of one split each; none where it did not change.
+        enrollments: Units by scheduled split, hour of entry and variant.
+        split_periods: Periods of one split each; none where it did not change.
         audits: Audit of hours → its rows; empty where the log is not audited.
         shares: Audit of shares of rows → its rows.
         questions: What a person has to say of the logs before anything is decided.
         extremes: Metric and variant → (y, x), in counted units, of the twenty units that deviate
             most from the variant's value.
         clusters: What was randomised, where that are groups of units.
-        cluster_sums: Metric → `SourceValues.of_clusters`.
+        cluster_sums: Metric → `SourceValues.sum_clusters`.
         days_are_units: Whether the units are days, each of both variants, in place of sub-buckets.
-        covariates: Metric that has some → variant and stretch → `SourceValues.covariate_moments`.
+        covariates: Metric that has some → variant and split period →
+            `SourceValues.covariate_moments`.
     """
 
     moments: Sequence[SumsRow] = ()
@@ -249,11 +252,11 @@ class Aggregates:
 
     @property
     def places(self) -> range:
-        """Return the numbers of the stretches; only 0 where the split did not change."""
+        """Return the numbers of the split periods; only 0 without a change."""
         return range(max(1, len(self.stretches)))
 
     def units_of(self, variant: str) -> int:
-        """Return the analysed units of a variant."""
+        """Count the analysed units of a variant."""
         return self.units.get(variant, 0)
 
     def cells(self, metric: str, slice_name: str) -> Sequence[str]:
@@ -261,27 +264,28 @@ class Aggregates:
         return sorted(self._slices.get((metric, slice_name), {}))
 
     def of(self, metric: str, slice_name: str, cell: str, scales: tuple[float, float]) -> ByStretch:
-        """Return moments of (y, x, y0, x0, z), of days and segments of (y, x), by stretch.
+        """Find moments of (y, x, y0, x0, z) by split period and variant.
 
         `scales` are what one counted unit of y and of x is worth.
         """
         key = metric, slice_name, cell, scales
         if key not in self._known:
             rows = self._slices.get((metric, slice_name), {}).get(cell, {})
+            # Days and segments have sums of (y, x) only.
             of_parts = slice_name == sums.DAY or slice_name.startswith(sums.SEGMENT)
             width = 2 if of_parts else len(sums.VARIABLES)
             self._known[key] = sums.by_stretch(rows, len(self.places), scales, width)
         return self._known[key]
 
     def with_covariates(self, metric: str) -> ByStretch:
-        """Return moments of (y, x, covariates, z) by stretch and variant of a metric."""
+        """Find moments of (y, x, covariates, z) by split period and variant."""
         moments: list[dict[str, Moments]] = [{} for _ in self.places]
         for group, of_group in self.covariates[metric].items():
             moments[group.stretch][group.variant] = of_group
         return moments
 
     def buckets_of(self, metric: str, variant: str, stretch: int = 0) -> Floats:
-        """Return units, Σy and Σx of each group of sub-buckets of a variant, shape (BUCKETS, 3)."""
+        """Find units, Σy and Σx of each group of sub-buckets, shape (BUCKETS, 3)."""
         table, group = np.zeros((sums.BUCKETS, 3)), Group(variant, stretch)
         for cell, groups in self._slices.get((metric, sums.BUCKET), {}).items():
             if group in groups:
@@ -290,7 +294,7 @@ class Aggregates:
         return table
 
     def sums(self, metric: str, slice_name: str) -> list[tuple[str, str, int]]:
-        """(cell, variant, Σy) of a slice."""
+        """Return (cell, variant, Σy) of a slice."""
         totals = Counter[tuple[str, str]]()
         for cell, groups in self._slices.get((metric, slice_name), {}).items():
             for group, row in groups.items():
@@ -298,9 +302,10 @@ class Aggregates:
         return [(cell, variant, y) for (cell, variant), y in totals.items()]
 
     def incidence(self, variant: str) -> Incidence:
-        """Who was shown what in a variant, with items and groups numbered alike in all variants."""
+        """Return who was shown what in a variant."""
         groups = sorted({group for _, group in self.group_units})
         units = [self.group_units.get((variant, group), 0) for group in groups]
+        # Groups of units are numbered alike in all variants, which the jackknife pairs.
         shown, place = self.reach.of(variant), np.searchsorted(groups, np.arange(ITEM_GROUPS))
         return Incidence(
             item=self.reach.item[shown],
@@ -313,10 +318,10 @@ class Aggregates:
 
     @cached_property
     def _known(self) -> dict[tuple[str, str, str, tuple[float, float]], ByStretch]:
-        """Return moments of all variants, which every comparison of two of them asks for."""
+        """Keep the moments of all variants, which every pair of them needs."""
         return {}
 
     @cached_property
     def _slices(self) -> BySlice:
-        """(metric, slice) → cell → group → row; built once, looked up hundreds of times."""
+        """Index rows as (metric, slice) → cell → group → row."""
         return sums.slices_of(self.moments)

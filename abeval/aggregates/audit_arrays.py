@@ -41,13 +41,13 @@ _AWAKE = 22
 
 
 class AuditedUnits(NamedTuple):
-    """The audited units, sorted by hash.
+    """Hold the audited units, sorted by hash.
 
     Attributes:
         number: Hash of each unit, shape (units,).
-        variant: Place of its variant in `variants`.
-        place: `variant` and the group of the unit, as one number.
-        stretch: Number of the stretch in which it entered.
+        variant: Index of its variant in `variants`.
+        variant_group: `variant` and the group of the unit, as one number.
+        split_period: Number of the split period in which it entered.
     """
 
     number: Whole
@@ -60,7 +60,7 @@ class AuditedUnits(NamedTuple):
     def grouped(
         self, unit: Whole, weight: Counts | None, cell: Whole | None = None, cells: int = 1
     ) -> Whole:
-        """Sum by cell, variant and group of units, shape (cells, variants, groups).
+        """Sum rows by cell, variant and group, shape (cells, variants, groups).
 
         `unit` and `cell` are those of each row; without `weight` rows are counted.
         """
@@ -71,9 +71,9 @@ class AuditedUnits(NamedTuple):
         return np.bincount(place, weight, int(np.prod(shape))).astype(np.int64).reshape(shape)
 
     def rows(self, audit: str, cells: Sequence[str], y: Whole, x: Whole) -> Iterator[AuditSums]:
-        """Sum over the groups that have any rows, of shares of shape (cells, variants, groups).
+        """Sum over the groups that have any rows, of shares by cell and variant.
 
-        `x` may be of a shape that broadcasts to that of `y`.
+        `y` has shape (cells, variants, groups); `x` may be of a shape that broadcasts to it.
         """
         x = np.broadcast_to(x, y.shape)
         parts = (y > 0, (x != 0) | (y != 0), y, x, y * y, y * x, x * x)
@@ -84,7 +84,7 @@ class AuditedUnits(NamedTuple):
                     yield AuditSums(audit, cell, variant, active, Sums(*row))
 
     def sums(self, unit: Whole, weight: Counts | None) -> Whole:
-        """Sum by unit; `unit` is that of each row, and without `weight` rows are counted."""
+        """Sum rows by unit; without `weight`, count them."""
         return np.bincount(unit, weight, self.number.size).astype(np.int64)
 
     def shares(
@@ -96,7 +96,7 @@ class AuditedUnits(NamedTuple):
         cell: str = "",
         by_segment: bool = False,
     ) -> Iterator[UnitShares]:
-        """Sum shares of rows of units: all in one cell, and by cell of each segment, if asked for.
+        """Sum shares of rows of units in one cell, and by segment if asked for.
 
         A segment is an audit of its own, `AUDIT:SEGMENT`. Without `x`, rows are counted.
         """
@@ -106,7 +106,7 @@ class AuditedUnits(NamedTuple):
     def shares_of_units(
         self, audit: str, y: Whole, x: Whole, cell: str = "", by_segment: bool = False
     ) -> Iterator[UnitShares]:
-        """Sum shares that are known of each unit, as `shares` does those of rows."""
+        """Sum shares that are known of each unit, as `shares` does of rows."""
         sums = y, x
         yield from unit_shares(audit, [cell], self.variants, self.variant, *sums)
         for name, labels in self.segments.items() if by_segment else ():
@@ -119,10 +119,12 @@ def unit_shares(
 ) -> Iterator[UnitShares]:
     """Sum rows, and shares of rows, over the units that have any.
 
-    `code` of each unit is the place of its cell, times the number of variants, and of its variant.
+    `code` of each unit is the index of its cell, times the number of variants, plus that of its
+    variant.
     """
     own = np.flatnonzero(x)
     code, y, x = code[own], y[own], x[own]
+    # A unit with more copies than rows would otherwise outweigh all others.
     share = np.minimum(y / x, 1.0)
     size = len(cells) * len(variants)
     sums = (np.bincount(code, one, size).tolist() for one in (y, x, None, share, share * share))
@@ -133,12 +135,12 @@ def unit_shares(
 
 
 class Hours(NamedTuple):
-    """Impressions of units by local hour, a row or more for each hour in which a unit has any.
+    """Hold impressions of units by local hour, one row or more per unit and hour.
 
     Attributes:
-        unit: Place of the unit, shape (rows,).
-        known: The hours since 1970, sorted; `NO_DAY` for rows without a time.
-        hour: Place of the hour in `known`.
+        unit: Index of the unit, shape (rows,).
+        distinct_hours: The hours since 1970, sorted; without those of rows without a time.
+        hour: Index of the hour in `distinct_hours`, `NONE` for rows without a time.
     """
 
     unit: Whole
@@ -151,11 +153,11 @@ class Hours(NamedTuple):
 
 
 def hour_rows(units: AuditedUnits, hours: Hours, impressions: Whole) -> Iterator[AuditSums]:
-    """Count rows by local hour, by hour of the day (in all and by segment), and by day.
+    """Count rows by local hour, by hour of the day, and by day.
 
-    Those of a split that changed also by the stretch in which their units entered.
-
-    `impressions` are all of them by variant and group, shape (1, variants, groups).
+    Hours of the day are also counted by segment. Where the split changed, hours are counted by the
+    split period in which units entered, too. `impressions` are all of them by variant and group,
+    shape (1, variants, groups).
     """
     timed = where(hours.hour != NONE)
     unit, code, rows = hours.unit[timed], hours.hour[timed], hours.impressions[timed]
@@ -163,6 +165,7 @@ def hour_rows(units: AuditedUnits, hours: Hours, impressions: Whole) -> Iterator
     stretches = range(int(units.stretch.max(initial=0)) + 1)
     of_days = np.zeros((days.size, *impressions.shape[1:]), np.int64)
     of_clock = np.zeros((len(stretches), 24, *impressions.shape[1:]), np.int64)
+    # A long log has thousands of hours: their sums are made in blocks that fit into memory.
     at_once = max(1, _SUMS_AT_ONCE // impressions.size)
     for start in range(0, hours.known.size, at_once):
         part = slice(start, start + at_once)
@@ -178,6 +181,7 @@ def hour_rows(units: AuditedUnits, hours: Hours, impressions: Whole) -> Iterator
             y += of
             if len(stretches) > 1:
                 yield from units.rows(f"hour_of_stretch:{number}", names, of, of)
+        # Several hours are of one day, so plain indexing would lose sums.
         np.add.at(of_days, day[part], y)
         yield from units.rows("hour", names, y, impressions)
     for number in stretches:
@@ -190,7 +194,7 @@ def hour_rows(units: AuditedUnits, hours: Hours, impressions: Whole) -> Iterator
 def _rhythms(
     units: AuditedUnits, segment: str, labels: Labels, rows: tuple[Whole, Whole, Whole]
 ) -> Iterator[AuditSums]:
-    """Count hours of the day by stretch in each of the largest cells of a segment."""
+    """Count hours of the day in each of the largest cells of a segment."""
     unit, hour, weight = rows
     code, entered = labels.code[unit], units.stretch[unit]
     sizes = np.bincount(code, weight, len(labels.names))
@@ -204,6 +208,7 @@ def _rhythms(
 def _rhythm(units: AuditedUnits, audit: str, cell: str, y: Whole) -> Iterator[AuditSums]:
     """Count rows by hour of the day, and the mean direction of the clock."""
     angle = np.arange(24) * (2 * np.pi / 24)
+    # Whole numbers, so that sums do not depend on the order of rows.
     turns = [np.round(TURN * f(angle)).astype(np.int64) for f in (np.cos, np.sin)]
     sums = np.concatenate([y, *[np.tensordot(turn, y, axes=1)[None] for turn in turns]])
     names = [f"{part} {cell}" for part in (*range(24), "cos", "sin")]
@@ -211,7 +216,7 @@ def _rhythm(units: AuditedUnits, audit: str, cell: str, y: Whole) -> Iterator[Au
 
 
 def _days(units: AuditedUnits, days: Sequence[str], y: Whole) -> Iterator[AuditSums]:
-    """Count rows of each day beside those of the days before it, and of the days after."""
+    """Count rows of each day against those of the days before and after it."""
     for place in range(1, len(days)):
         sides = {
             "before": range(max(place - _AROUND, 0), place),
@@ -224,12 +229,13 @@ def _days(units: AuditedUnits, days: Sequence[str], y: Whole) -> Iterator[AuditS
 
 
 def list_shares(units: AuditedUnits, lists: Arrays) -> Iterator[UnitShares]:
-    """Count positions that lists lack, where they begin, and lists that are others over again."""
+    """Count positions missing in lists, first positions, and repeated lists."""
     unit, first, last = lists["unit"], lists["first_place"], lists["last_place"]
     spans = last - first + 1
     holes = spans - np.bitwise_count(lists["places"]).astype(np.int64)
     yield from units.shares("holes", unit, holes, spans, by_segment=bool(holes.any()))
     if holes.any():
+        # Positions are bits of one signed number, so no list is looked at beyond 61.
         for place in range(1, 62):
             # Of the lists that begin before the place and go on behind it.
             reach = np.flatnonzero((lists["first_place"] < place) & (lists["last_place"] > place))
@@ -245,7 +251,11 @@ def list_shares(units: AuditedUnits, lists: Arrays) -> Iterator[UnitShares]:
 
 
 def _repeated(units: AuditedUnits, lists: Arrays) -> Iterator[UnitShares]:
-    """Count lists of the same items in the same order: of the unit itself, of others, of most."""
+    """Count repeated lists: of the unit itself, of other units, and the commonest.
+
+    Two lists are the same if they have the same items in the same order.
+    """
+    # Lists of one or two items are often the same by chance.
     long = np.flatnonzero(lists["shown"] >= _FEWEST_ITEMS)
     lists = {name: values[long] for name, values in lists.items()}
     key = _keys(lists)
@@ -276,16 +286,17 @@ def _repeated(units: AuditedUnits, lists: Arrays) -> Iterator[UnitShares]:
 
 
 def _keys(lists: Arrays) -> NDArray[np.uint64]:
-    """Return a number of each list, which no list of other items, or another order, shares."""
+    """Hash each list, by its items and their order."""
     key = np.zeros(lists["unit"].size, np.uint64)
     for name in ("items", "items_placed", "items_twice_placed", "shown", "first_place"):
         key = (key ^ lists[name].astype(np.uint64)) * np.uint64(0x9E3779B97F4A7C15)
+        # The multiplication mixes low bits into high ones, the shift high ones into low.
         key ^= key >> np.uint64(29)
     return key
 
 
 class Machines(NamedTuple):
-    """Units that no single person can be.
+    """Mark the units that no single person can be.
 
     Attributes:
         looked_at: Units with enough lists to tell, or with any hours.
@@ -303,11 +314,9 @@ class Machines(NamedTuple):
 def machines(
     units: AuditedUnits, hours: Hours, unit: Whole, time: Whole, longest_ms: int
 ) -> Machines:
-    """Tell units whose lists come at regular distances, or by day and by night.
+    """Find units whose lists come at regular distances, or by day and by night.
 
-    Between the lists of a person a second or a day may pass: few of the distances are alike. Those
-    of a machine are: of 50 or more, three of five are within a fifth of their median. `unit` and
-    `time` (ms) are those of each list; distances longer than `longest_ms` do not count.
+    `unit` and `time` (ms) are those of each list; distances longer than `longest_ms` do not count.
     """
     size = units.number.size
     # Few units have so many lists, and only theirs are sorted.
@@ -323,8 +332,11 @@ def machines(
     own = own[np.lexsort((gap[own], unit[own]))]
     unit, gap = unit[own], gap[own]
     start = np.searchsorted(unit, np.flatnonzero(enough))
+    # Gaps are sorted within each unit, so the middle one is the median.
     median = np.zeros(size, np.int64)
     median[enough] = gap[start + count[enough] // 2]
+    # Between a person's lists a second or a day may pass. Of 50 distances or more of a machine,
+    # three of five are within a fifth of their median.
     alike = np.abs(gap - median[unit]) <= _ALIKE * median[unit]
     regular = enough & (np.bincount(unit, alike, size) >= _MOSTLY * np.maximum(count, 1))
     return Machines(enough, regular, _awake(size, hours), median)
@@ -346,10 +358,10 @@ def _awake(size: int, hours: Hours) -> NDArray[np.bool_]:
 def machine_shares(
     units: AuditedUnits, machines: Machines, hours: Hours, has_clicks: bool
 ) -> Iterator[UnitShares]:
-    """Sum what machines make of the impressions and clicks of a variant; units are all of it.
+    """Sum the impressions and clicks of machines against those of all units.
 
-    In the cell `gap` units are those with enough lists to tell, of which the regular ones
-    count; y is their usual distance.
+    In the cell `gap` units are those with enough lists to tell, of which the regular ones count; y
+    is their usual distance.
     """
     chosen = machines.regular | machines.awake
     rows = {"impressions": hours.impressions, **({"clicks": hours.clicks} if has_clicks else {})}

@@ -48,7 +48,7 @@ _GOLDEN = (5**0.5 - 1) / 2
 
 
 class Sample(NamedTuple):
-    """The impressions that are read; all of them without any of these.
+    """Describe the impressions that are read; without any of these, all are.
 
     Attributes:
         spans: The first and the last millisecond of each span of time.
@@ -61,7 +61,7 @@ class Sample(NamedTuple):
     hashes: Sequence[int] = ()
 
     def has(self, unit_hash: str, kind: str | None = None) -> str:
-        """Write the SQL that tells whether an impression is of the sample.
+        """Write SQL of whether an impression is in the sample.
 
         Args:
             unit_hash: SQL of the hash of its unit.
@@ -90,7 +90,7 @@ def _bound(milliseconds: int, kind: str | None) -> str:
 
 
 class Flag(NamedTuple):
-    """Something that is true or false of an impression.
+    """Define something that is true or false of an impression.
 
     Attributes:
         audit: `null` for a missing value, `served` for one of `SERVED_FLAGS`.
@@ -108,7 +108,7 @@ class Flag(NamedTuple):
 
 
 def flags(experiment: Experiment, shape: LogShape, never_null: frozenset[str]) -> list[Flag]:
-    """Return the flags of each impression that these columns can give.
+    """List the flags of an impression that these columns can give.
 
     `never_null` are columns of the log in lower case that have no null.
     """
@@ -126,6 +126,7 @@ def flags(experiment: Experiment, shape: LogShape, never_null: frozenset[str]) -
         clicked = "i.own_click = 1"
         nulls.append(Flag("null", "dwell", f"{clicked} and i.own_dwell_ms is null", clicked))
     models = [shape.score_of.get(variant, "") for variant in experiment.variants]
+    # If a variant serves no score, nobody misses one.
     for score in dict.fromkeys(models) if "" not in models else ():
         serves = [v for v, own in zip(experiment.variants, models, strict=True) if own == score]
         nulls.append(Flag("null", "score", f"i.{score} is null", variants=serves))
@@ -142,7 +143,7 @@ def flags(experiment: Experiment, shape: LogShape, never_null: frozenset[str]) -
 def show_audited(
     run: Run, shape: LogShape, sample: Sample, chosen: Sequence[Flag], has_lists: bool
 ) -> None:
-    """Show one row per impression in the period of the sample, as `audited`."""
+    """Create the view `audited`: one row per sampled impression."""
     engine, log, source = run.engine, shape.impressions, run.experiment.logs.rows
     listed = [
         f"cast(case when {sql} then 1 else 0 end as tinyint) as f_{number}"
@@ -164,14 +165,14 @@ def show_audited(
 
 
 class Audits(NamedTuple):
-    """Rows of every audit of hours, and of every audit of shares, that a log allows."""
+    """Hold the rows of every audit of hours and of shares that a log allows."""
 
     audits: Mapping[str, Sequence[AuditSums]]
     shares: Mapping[str, Sequence[UnitShares]]
 
 
 def audit_sums(run: Run, prepared: Prepared) -> Audits:
-    """Return the rows of every audit that these logs allow, after `prepare`."""
+    """Count every audit that these logs allow, after `prepare`."""
     if run.experiment.unit == ROW_UNIT:
         return Audits({}, {})
     run.step("audits")
@@ -209,7 +210,7 @@ def _shares(
 def _duplicates(
     run: Run, shape: LogShape, units: AuditedUnits, hours: Hours, impressions: Whole
 ) -> Iterator[UnitShares]:
-    """Count rows that repeat another, of the clicked and of the others by themselves.
+    """Count rows that repeat another, of clicked and of other rows.
 
     Where clicks are sent again, a variant with more clicks has more repeated rows.
     """
@@ -234,13 +235,17 @@ def _has_clicks(shape: LogShape) -> bool:
 def _of_rows(
     run: Run, prepared: Prepared, units: AuditedUnits, hours: Hours, impressions: Whole
 ) -> Iterator[UnitShares]:
-    """Count flags, lists, machines and clicks: the only place where audits read a log."""
+    """Count flags, lists, machines and clicks by unit.
+
+    This is the only place where audits read a log.
+    """
     experiment, engine, shape = run.experiment, run.engine, prepared.shape
     chosen = flags(experiment, shape, _never_null(run, prepared))
     has_lists = "request_id" in shape.impressions and "position" in shape.impressions
     sample, none = _sample(hours), np.zeros_like(impressions)
     show_audited(run, shape, sample, chosen, has_lists)
     flagged = _arrays(engine, "audit/flags", units) if any(flag.sql for flag in chosen) else {}
+    # A column without a null has the same zero shares as any other: summed once.
     unflagged = [*units.shares_of_units("", none, impressions)]
     for place, flag in enumerate(chosen):
         if not flag.sql and not flag.variants:
@@ -252,6 +257,7 @@ def _of_rows(
             columns = flagged[f"f_{2 * place}"], flagged[among]
             y, x = (units.sums(flagged["unit"], column) for column in columns)
         if flag.variants:
+            # Other variants serve another score, so they cannot lack this one.
             x = x * np.isin(units.variants, flag.variants)[units.variant]
         yield from units.shares_of_units(flag.audit, y, x, flag.name)
     if has_lists or shape.has_time:
@@ -282,12 +288,16 @@ def _of_rows(
 
 
 def _never_null(run: Run, prepared: Prepared) -> frozenset[str]:
-    """Return columns without a null, where files say so; of a table of units, all of them."""
+    """Find columns without a null.
+
+    Footers of files tell; of a table of units, all are counted.
+    """
     source, files, columns = run.experiment.logs.rows, prepared.files, prepared.shape.own_columns
     if run.experiment.of_units and columns:
         counts = ", ".join(f"count({quoted(column)})" for column in columns)
         ((rows, *counted),) = run.engine.rows(f"select count(*), {counts} from kept_impressions")
         return frozenset(c.lower() for c, n in zip(columns, counted, strict=True) if n == rows)
+    # Text files have no footers, and a filter or query may make nulls.
     if not files.files or files.are_lines or source.where or source.query:
         return frozenset()
     return without_nulls(files.files)
@@ -306,7 +316,7 @@ def _units(experiment: Experiment, prepared: Prepared) -> AuditedUnits:
 
 
 def _hours(prepared: Prepared) -> Hours:
-    """Return the cells of the period of analysed units."""
+    """Return the period's cells of analysed units, by hour."""
     cells, unit_of = prepared.cells, prepared.placed.unit_of
     unit = unit_of[cells.unit]
     rows = where(cells.counts & cells.in_period & (unit != NONE))
@@ -326,10 +336,7 @@ def _hours(prepared: Prepared) -> Hours:
 
 
 def _sample(hours: Hours) -> Sample:
-    """Choose all impressions of a short log; of a longer one those of whole hours over it.
-
-    Steps of the golden section leave no part of the log, and no hour of the day, without one.
-    """
+    """Choose all impressions of a short log, or whole hours of a longer one."""
     impressions = int(hours.impressions.sum())
     if impressions <= MOST_ROWS:
         return Sample()
@@ -338,13 +345,14 @@ def _sample(hours: Hours) -> Sample:
         return Sample(parts=PARTS * read // impressions)
     timed = hours.hour != NONE
     counts = np.bincount(hours.hour[timed], hours.impressions[timed])
+    # Steps of the golden section leave no part of the log, and no hour of the day, without one.
     order = np.argsort(np.arange(counts.size) * _GOLDEN % 1)
     order = order[: np.searchsorted(counts[order].cumsum(), read) + 1]
     return Sample(_spans(hours, np.sort(order)))
 
 
 def _spans(hours: Hours, chosen: Whole) -> list[tuple[int, int]]:
-    """Return the first and the last time of some hours."""
+    """Find the first and the last time of some hours."""
     first, last = np.full(hours.known.size, NO_FIRST), np.full(hours.known.size, NO_LAST)
     own = np.flatnonzero(np.isin(hours.hour, chosen))
     np.minimum.at(first, hours.hour[own], hours.first_ms[own])
@@ -353,22 +361,24 @@ def _spans(hours: Hours, chosen: Whole) -> list[tuple[int, int]]:
 
 
 def _whole_lists(lists: Arrays, sample: Sample) -> Arrays:
-    """Return the lists that begin so far from the ends of their span that it has all rows."""
+    """Keep the lists that lie far enough inside their span to be whole."""
     if not sample.spans:
         return lists
     first, last = np.array(sample.spans).T
     time = lists["time_ms"]
     span = np.searchsorted(first, time, "right") - 1
+    # A list at the edge of a span may have rows on the other side.
     inside = (time - first[span] >= _EDGE_MS) & (last[span] - time >= _EDGE_MS)
     return {name: column[inside] for name, column in lists.items()}
 
 
 def _busiest(units: AuditedUnits, hours: Hours, lists: Arrays) -> Sample:
-    """Choose the busiest hours of single units, with rows for as many lists as a machine has.
+    """Choose the busiest hours of single units, with as many rows as machines have.
 
     A list of a machine may be half as long as is usual.
     """
     length = np.median(lists["shown"]) if "shown" in lists else 1
+    # A list of a machine may be half as long as is usual.
     is_busy = (hours.impressions > GAPS * max(1, length / 2)) & (hours.first_ms < NO_FIRST)
     many = np.flatnonzero(is_busy)
     order = many[np.lexsort((hours.hour[many], hours.unit[many], -hours.impressions[many]))]
@@ -379,7 +389,7 @@ def _busiest(units: AuditedUnits, hours: Hours, lists: Arrays) -> Sample:
 
 
 def _arrays(engine: Engine, name: str, units: AuditedUnits) -> Arrays:
-    """Return the whole numbers of a query by `unit_hash`, with the place of each analysed unit."""
+    """Fetch the numbers of a query by unit, for analysed units."""
     arrays = engine.arrays(query(name))
     columns = {n: np.ma.filled(column, 0).astype(np.int64) for n, column in arrays.items()}
     unit = places_of_hashes(columns.pop("unit_hash"), units.number)
@@ -412,6 +422,7 @@ def _set_aside(run: Run, prepared: Prepared, units: AuditedUnits) -> Iterator[Un
             own = np.flatnonzero((variant != NONE) & (lost | has(None) & cells.in_period))
             code = cells.unit[own] * np.int64(len(variants)) + variant[own]
             y, x = (np.bincount(code, one[own]) for one in (shown * lost, shown))
+            # A code is unit times variants plus variant, so the remainder is the variant.
             every = np.arange(x.size) % len(variants)
             yield from audit_arrays.unit_shares("set_aside", ["not_exposed"], variants, every, y, x)
     if shape.has_time and "null_time" in reasons:

@@ -1,4 +1,4 @@
-"""Join cells of few units, and those beyond a limit, of segments and of cuts."""
+"""Merge cells of few units, and cells beyond a limit, into one."""
 
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
@@ -22,7 +22,7 @@ Units = Mapping[str, int]
 
 
 def joined_cells(aggregates: Aggregates, min_units: int | None) -> Aggregates:
-    """Join cells of segments that are too many, or that have fewer units in a variant than this."""
+    """Merge cells of segments that are too many, or have too few units."""
     notes, by_slice = list[str](), grouped(aggregates.moments, attrgetter("slice"))
     for name in (name for name in by_slice if name.startswith(SEGMENT)):
         sizes, small = Counter[str](), frozenset[str]()
@@ -35,6 +35,7 @@ def joined_cells(aggregates: Aggregates, min_units: int | None) -> Aggregates:
             for rows in of_metrics.values():
                 few = small_cells(_units(rows), min_units)
                 by_slice[name] += _named_other(rows, few)
+                # `OTHER` is no value of its own, and notes count values.
                 small |= few - {OTHER}
         what = f"Segment {name.removeprefix(SEGMENT)}"
         notes += _notes(what, len(sizes), beyond, small, min_units)
@@ -45,7 +46,7 @@ def joined_cells(aggregates: Aggregates, min_units: int | None) -> Aggregates:
 
 
 def _units(rows: Sequence[SumsRow]) -> dict[str, Counter[str]]:
-    """Cell → variant → units."""
+    """Return cell → variant → units."""
     units: dict[str, Counter[str]] = {}
     for row in rows:
         units.setdefault(row.cell, Counter())[row.group.variant] += row.units
@@ -53,7 +54,7 @@ def _units(rows: Sequence[SumsRow]) -> dict[str, Counter[str]]:
 
 
 def beyond_limit(sizes: Mapping[str, int], limit: int = LIMIT) -> frozenset[str]:
-    """Return the cells of fewest units, as many as are beyond a limit.
+    """Find the cells of fewest units, as many as are beyond a limit.
 
     Example:
         >>> sorted(beyond_limit({"a": 5, "b": 9, "c": 1, "d": 5}, limit=3))
@@ -66,9 +67,7 @@ def beyond_limit(sizes: Mapping[str, int], limit: int = LIMIT) -> frozenset[str]
 
 
 def small_cells(cells: Mapping[str, Units], min_units: int) -> frozenset[str]:
-    """Return the cells of few units, and as many more of the smallest as their sum needs.
-
-    Without the latter a single small cell would be shown under another name.
+    """Find the cells with few units, and more until their sum is large enough.
 
     Example:
         >>> units = {"x": {"a": 3, "b": 40}, "y": {"a": 20, "b": 30}, "z": {"a": 99, "b": 99}}
@@ -81,6 +80,7 @@ def small_cells(cells: Mapping[str, Units], min_units: int) -> frozenset[str]:
     small += [OTHER] if small and OTHER in cells and OTHER not in small else []
     more = [cell for cell in by_size if cell not in set(small)]
     units = sum((Counter(cells[cell]) for cell in small), Counter[str]())
+    # Without this, a single small cell would be shown, only under another name.
     while small and more and min(units.values()) < min_units:
         units += Counter(cells[more[0]])
         small.append(more.pop(0))
@@ -88,7 +88,7 @@ def small_cells(cells: Mapping[str, Units], min_units: int) -> frozenset[str]:
 
 
 def _named_other(rows: list[SumsRow], cells: Collection[str]) -> list[SumsRow]:
-    """Add the sums of some cells up to one; they are whole numbers."""
+    """Merge some cells into `OTHER`."""
     named = {*cells, OTHER} if cells else set()
     others = [row._replace(cell=OTHER) for row in rows if row.cell in named]
     alike = grouped(others, lambda row: row[:4]).values()
@@ -124,7 +124,7 @@ def _notes(
 
 
 class CutCells(NamedTuple):
-    """The cell of each value of a cut, and what a reader of the result must know."""
+    """Map each value of a cut to its cell, with notes for the reader."""
 
     cell_of: Mapping[str, str]
     notes: tuple[str, ...]
@@ -136,7 +136,7 @@ class CutCells(NamedTuple):
 
 
 def cut_cells(cut: str, sizes: Mapping[str, Units], min_units: int | None) -> CutCells:
-    """Return the cells of a cut by the units that have impressions of each value.
+    """Choose the cells of a cut, by the units that have impressions of each value.
 
     `sizes` have 0 for a variant without any; without `min_units` no cell is too small.
 
@@ -154,15 +154,12 @@ def cut_cells(cut: str, sizes: Mapping[str, Units], min_units: int | None) -> Cu
 
 
 def cut_value(cut: str) -> str:
-    """Return SQL of an impression's value of a cut, a text."""
+    """Write SQL of an impression's value of a cut, a text."""
     return f"coalesce({quoted(cut_name(cut))}, '')"
 
 
 def _small(sizes: Mapping[str, Units], beyond: frozenset[str], min_units: int) -> frozenset[str]:
-    """Return values of few units, and one more if none of them alone makes the cell large enough.
-
-    Units of the same cell may be the same ones, so their sum says nothing.
-    """
+    """Find values of few units, and one more if all of them are small."""
 
     def is_small(value: str) -> bool:
         return min(sizes[value].values()) < min_units
@@ -170,6 +167,8 @@ def _small(sizes: Mapping[str, Units], beyond: frozenset[str], min_units: int) -
     small = {value for value in sizes if value not in beyond and is_small(value)}
     joined = beyond | small | ({OTHER} & sizes.keys() if beyond or small else set())
     others = sorted(sizes.keys() - joined, key=lambda v: (sum(sizes[v].values()), v))
+    # A unit may be in several cells, so only a cell that is large by itself makes the merged one
+    # large.
     if joined and others and all(map(is_small, joined)):
         small.add(others[0])
     return frozenset(small)

@@ -1,4 +1,4 @@
-"""Read an experiment's logs, and collect what the statistics need of them."""
+"""Collect what the statistics need from an experiment's logs."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -37,7 +37,7 @@ from abeval.stats.records import Floats
 
 
 class Collected(NamedTuple):
-    """Aggregates, and the logs that they are of, for more sums of the same units."""
+    """Hold aggregates with their logs, for more sums of the same units."""
 
     aggregates: Aggregates
     logs: ReadLogs
@@ -62,10 +62,9 @@ def collect_prepared(
     extra: Sequence[str] | Extra = (),
     units_read: bool = True,
 ) -> Collected:
-    """Aggregate the logs as `collect` does, and keep what was read of them.
+    """Aggregate the logs as `collect` does, and keep what was read.
 
-    With `by_bucket`, `buckets` has every metric by sub-bucket, however few the units are: the same
-    units are in a sub-bucket of each metric, which values of single units do not say.
+    With `by_bucket`, `buckets` has every metric by sub-bucket, however few the units are.
 
     Windows are computed of the same units `by_day`, A/A `replays` also where the experiment has
     none; `extra` and `units_read` are as for `prepare`.
@@ -77,6 +76,7 @@ def collect_prepared(
     wanted, placed = wanted_of(experiment, metrics, prepared), prepared.placed
     units = unit_counts(experiment, placed.units)
     replays = by_bucket or replays or bool(experiment.trust.aa_runs)
+    # In a sub-bucket every metric has the same units, which values of single units do not say.
     by_units = not by_bucket and aggregates.deals_units(sum(units.values()))
     shows_items = CATALOGUE in wanted.sources
     bucket = np.zeros(0, dtype=np.int16)
@@ -125,13 +125,14 @@ def collect_prepared(
         clusters=placed.units.clusters,
         cluster_sums=sums.clusters,
     )
+    # Files may have changed while they were read: better no result than a wrong one.
     accounting.check_all_counted(prepared, counted)
     return Collected(joined_cells(collected, experiment.privacy.min_units), logs)
 
 
 @dataclass
 class _UnitSums:
-    """The sums of metrics that have a value per unit, of one source after the other.
+    """Accumulate per-unit metric sums, source by source.
 
     Attributes:
         bucket: The sub-bucket of each unit, where sums by them are taken.
@@ -180,6 +181,7 @@ class _UnitSums:
         if source is GAUC:
             self.unit_aucs += _unit_aucs(logs, of)
         # Of clusters, a few always weigh most.
+        # Values of single units are not to be seen where privacy asks for a minimum.
         if experiment.privacy.min_units is not None or of.units.clusters is not None:
             return
         for metric in (metric for metric in metrics if metric.is_mean_or_ratio):
@@ -197,21 +199,21 @@ def _unit_aucs(logs: ReadLogs, of: SourceValues) -> list[UnitsByAuc]:
 
 
 def unit_counts(experiment: Experiment, units: Units) -> dict[str, int]:
-    """Count the analysed units, or clusters of them, of each variant that has some."""
+    """Count the analysed units, or clusters of them, of each variant."""
     variant = units.variant if units.clusters is None else units.clusters.variant
     counts = np.bincount(variant, minlength=len(experiment.variants)).tolist()
     return {name: n for name, n in zip(experiment.variants, counts, strict=True) if n}
 
 
 def listed_items(logs: ReadLogs) -> set[str]:
-    """Return the items of the log of items, if there is one."""
+    """Read the ids of the item log; empty without one."""
     if logs.shape.items is None:
         return set()
     return {str(item) for (item,) in logs.engine.rows("select item_id from items")}
 
 
 def lacking_shares(logs: ReadLogs) -> Iterator[UnitShares]:
-    """Count impressions of files that lack a column which others have, by column and variant."""
+    """Count impressions of files that lack a column, by column and variant."""
     experiment, engine, files = logs.experiment, logs.engine, logs.prepared.files
     # The rows of a query are not those of a file.
     lacking = logs.prepared.lacking if experiment.logs.rows.query is None else ()
@@ -243,7 +245,7 @@ def lacking_shares(logs: ReadLogs) -> Iterator[UnitShares]:
 
 
 def _file_rows(logs: ReadLogs, lacks: int, files: Sequence[str]) -> str:
-    """Write SQL of whose rows some files have; empty where they do not say."""
+    """Write SQL of the units of some files' rows; empty if files do not say."""
     source, unit = logs.experiment.logs.rows, logs.experiment.unit
     named, own = ("variant", "variant") if unit == ROW_UNIT else ("unit_id", unit)
     relation, paths = f"raw_files_{lacks}", [str(Path(file).absolute()) for file in files]

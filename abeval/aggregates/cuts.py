@@ -1,4 +1,4 @@
-"""Sum each metric over the impressions of a part of the traffic, a cut, by unit.
+"""Sum each metric by unit over a part of the traffic, a cut.
 
 A unit counts in every cell of a cut in which it has an impression, and is still the unit of
 variance. The queries of scores run once for all cells, with a unit in a cell in place of a unit.
@@ -34,7 +34,7 @@ INFLUENCE_STEP = 1e-7
 
 
 def cut_sums(logs: ReadLogs, metrics: Sequence[Metric]) -> tuple[list[SumsRow], list[str]]:
-    """Sum the metrics in every cell of every cut; return notes, too."""
+    """Sum the metrics in every cell of every cut; return notes too."""
     rows, notes = list[SumsRow](), list[str]()
     wanted = [metric for metric in metrics if no_cuts(metric) is None]
     of_sums = [metric for metric in wanted if metric.source == UNIT_DAY]
@@ -48,17 +48,18 @@ def cut_sums(logs: ReadLogs, metrics: Sequence[Metric]) -> tuple[list[SumsRow], 
             rows += _influences(totals, own, [m for m in of_sums if splits_by_cut(m)])
     # Scores may have fewer units than their cell.
     least = logs.experiment.privacy.min_units or 0
+    # Row fields 0 to 2 are metric, slice and cell: the cell goes in all variants.
     few = {row[:3] for row in rows if row.units < least}
     return [row for row in rows if row[:3] not in few], notes
 
 
 @dataclass(frozen=True)
 class Totals:
-    """The sums of each analysed unit in each cell in which it has an impression.
+    """Hold the sums of each analysed unit in each cell with an impression.
 
     Attributes:
         name: Of the cut.
-        unit: Place of the unit of each row; rows are sorted by unit and `cell`.
+        unit: Index of the unit of each row; rows are sorted by unit and `cell`.
         columns: Component → its sums.
     """
 
@@ -70,7 +71,7 @@ class Totals:
     columns: Mapping[str, Whole]
 
     def values(self, columns: Mapping[str, Whole]) -> SourceValues:
-        """Return what metrics are of each row, from columns of their source."""
+        """Return metric values of each row, from columns of their source."""
         logs = self.logs
         return SourceValues(logs.experiment, logs.shape, logs.units, {}, {}).at(self.unit, columns)
 
@@ -81,7 +82,7 @@ class Totals:
 
 
 def _totals(logs: ReadLogs, name: str) -> Totals:
-    """Sum the impressions of the period by unit and cell, and create `cut_cells`."""
+    """Sum the period's impressions by unit and cell, and create `cut_cells`."""
     engine, experiment = logs.engine, logs.experiment
     components = [*logs.shape.components.values()]
     listed = ", ".join(["unit_id", f"{cells.cut_value(name)} as value", *components])
@@ -143,7 +144,7 @@ def _sum_scores(totals: Totals, metrics: Sequence[Metric]) -> list[SumsRow]:
 def _influences(
     totals: Totals, rows: Sequence[SumsRow], metrics: Sequence[Metric]
 ) -> list[SumsRow]:
-    """Sum squares of what each unit adds to both parts of each ratio's difference."""
+    """Sum squared influences of units on both parts of each difference."""
     experiment, names = totals.logs.experiment, totals.cells.names
     values, start = totals.values(totals.columns), heads(totals.unit)
     variants = [*experiment.variants]
@@ -164,6 +165,7 @@ def _influences(
             gradients = composition.gradients(control, treated, units)
         except Refusal:
             continue
+        # The metric is 0 in both variants: there is nothing to split.
         if step == 0:
             continue
         y, x = values.pair(metric, totals.columns)
@@ -172,6 +174,7 @@ def _influences(
             worth = np.zeros((len(variants), len(names), 2))
             worth[arms] = [np.stack(own, axis=1) * (scale / step) for own in of_part]
             of_y, of_x = worth[values.units.variant, totals.cell].T
+            # A unit is in several cells; its influences add up before they are squared.
             influence = added(half_away(of_y * y + of_x * x), start)
             slices.append(Slice(metric.name, part + totals.name, Terms(influence), treatment))
     groups = values.groups
@@ -180,5 +183,5 @@ def _influences(
 
 
 def influence_step(control: composition.Totals, treatment: composition.Totals) -> float:
-    """Return what one counted unit of an influence is worth: a share of the metric's value."""
+    """Return what one counted unit of an influence is worth."""
     return INFLUENCE_STEP * max(abs(value) for value in composition.ratios(control, treatment))

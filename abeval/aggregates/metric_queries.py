@@ -1,4 +1,4 @@
-"""Give each unit's sums of a source: those of the log, of its rows, or of a query of events."""
+"""Read each unit's sums of a source, or the values of an event query."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -24,12 +24,12 @@ _NOTHING = ("0 as sum_no_sum", "0 as max_no_max", "0 as distinct_no_count")
 
 @dataclass(frozen=True)
 class ReadLogs(PreparedLogs):
-    """Prepared logs, with the sums of single impressions."""
+    """Hold prepared logs with the sums of single impressions."""
 
     rows: RowSums = field(default_factory=RowSums)
 
     def days(self, source: Source, metrics: Sequence[Metric], by_day: bool = False) -> UnitDays:
-        """Return a source by unit and day; of a source of events, what these metrics need.
+        """Return a source by unit and day; of a source of events, by unit.
 
         `by_day` asks for the days of a source whose days do not add up.
         """
@@ -41,6 +41,7 @@ class ReadLogs(PreparedLogs):
             arrays = self.engine.arrays(f"select * from {source.name}")
             unit = np.ma.filled(arrays["unit_id"], 0).astype(np.int32)
             in_period = np.asarray(arrays["in_period"], dtype=bool)
+            # Engines return groups in any order.
             order = np.lexsort((in_period, unit))
             columns = {
                 name: np.ma.filled(column, 0).astype(np.int64)[order]
@@ -53,18 +54,19 @@ class ReadLogs(PreparedLogs):
         return rows[source]
 
     def values(self, days: UnitDays) -> SourceValues:
-        """Return what the days of a source add up to, of each unit."""
+        """Sum the days of a source by unit, in the period and before it."""
         size = len(self.units.hash)
         now, before = (totals(days, part, size) for part in (True, False))
         return SourceValues(self.experiment, self.shape, self.units, now, before)
 
 
 def write_unit_event(logs: ReadLogs, metrics: Sequence[Metric]) -> None:
-    """Create `unit_event` for metrics of one source: a column each, by how a unit's are combined.
+    """Create `unit_event` for metrics of one source, a column each.
 
-    One row more per unit says whether its window has closed.
+    One extra row per unit records whether its window is complete.
     """
     engine, shape = logs.engine, logs.shape
+    # Several metrics may read one value, which is one column.
     chosen = list({m.per_unit.number: m.per_unit for m in metrics if m.per_unit}.values())
     columns, of_units, of_rows = list[str](), dict[str, str](), dict[str, str]()
     parts = [(of_units, "unit_entry", "true")]
@@ -84,7 +86,7 @@ def write_unit_event(logs: ReadLogs, metrics: Sequence[Metric]) -> None:
 
 
 def _part(values: Mapping[str, str], columns: Sequence[str], rows: str, in_period: str) -> str:
-    """Return a select of all columns, null where the rows have no value for them."""
+    """Select all columns, null where the rows have no value for them."""
     listed = [f"{values.get(name, 'null')} as {name}" for name in columns]
     return (
         f"select unit_id, {in_period} as in_period, {', '.join([*listed, *_NOTHING])} from {rows}"
@@ -92,7 +94,7 @@ def _part(values: Mapping[str, str], columns: Sequence[str], rows: str, in_perio
 
 
 def _values(shape: LogShape, one: PerUnit) -> Iterator[tuple[str, str]]:
-    """Return the columns of a metric and their SQL over the rows of its log."""
+    """Write the columns of a metric as SQL over the rows of its log."""
     named = [*zip(("value", "under"), one.values, strict=False)]
     named += zip(("null", "null_under"), one.nulls, strict=False)
     named += [("known", value) for value in one.known]
@@ -107,8 +109,9 @@ def _values(shape: LogShape, one: PerUnit) -> Iterator[tuple[str, str]]:
 
 
 def _counts(one: PerUnit) -> str:
-    """Write which rows are in the window or on the day since exposure: before, all are."""
+    """Write which rows fall in the window, or on the day, since exposure."""
     if one.day is not None:
+        # Before the period there is no exposure, so all rows count, for CUPED.
         return f"not in_period or age = {one.day}"
     if one.within_ms is not None:
         return f"not in_period or since_ms < {one.within_ms}"
@@ -116,7 +119,7 @@ def _counts(one: PerUnit) -> str:
 
 
 def _timed(logs: ReadLogs, one: PerUnit) -> dict[str, str]:
-    """Write whether the window of a unit has closed, or is open."""
+    """Write whether the window of a unit is complete, or still open."""
     experiment, covered = logs.experiment, [logs.prepared.covered[log] for log in one.logs]
     ends, tests = [end for end in covered if end is not None], list[str]()
     if experiment.period is not None:
@@ -128,6 +131,7 @@ def _timed(logs: ReadLogs, one: PerUnit) -> dict[str, str]:
         last = datetime.fromtimestamp(min(ends) / 1000, ZoneInfo(experiment.timezone)).date()
         day = f"cast({literal(last.isoformat())} as date)"
         tests.append(f"date_diff('day', entry_day, {day}) > {one.day}")
+    # A log without an end covers nothing for sure.
     whole = " and ".join(tests) if len(ends) == len(covered) else "false"
     return {
         f"sum_{one.column('whole')}": f"case when {whole} then 1 else 0 end",
@@ -136,7 +140,7 @@ def _timed(logs: ReadLogs, one: PerUnit) -> dict[str, str]:
 
 
 def _rows_of(engine: Engine, log: str) -> str:
-    """Return the relation of the rows of a log that count."""
+    """Create the view of a log's rows that count, and return its name."""
     name = f"events_{log}"
     rows = query("3_rows/impression_events")
     if log == UNITS:
@@ -151,7 +155,7 @@ def _rows_of(engine: Engine, log: str) -> str:
 
 
 def _reached(engine: Engine, shape: LogShape, one: PerUnit) -> str:
-    """Write the units and phases that reach the last step of a funnel, and return the relation."""
+    """Create the table of units that reach the last step of a funnel."""
     reached = ""
     for step, value in enumerate(one.values, start=1):
         rows, column = _rows_of(engine, value.log), shape.row_value(value)
@@ -160,6 +164,7 @@ def _reached(engine: Engine, shape: LogShape, one: PerUnit) -> str:
             f"where {column} = 1 and time_ms is not null and ({_counts(one)})"
         )
         engine.view("step_event", event)
+        # A later step counts from the earliest time of the step before it.
         first = "select unit_id, in_period, min(time_ms) as time_ms from step_event group by 1, 2"
         before = f"select * from {reached}" if reached else first
         engine.view("step_before", before)

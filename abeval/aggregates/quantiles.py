@@ -1,4 +1,4 @@
-"""Compute quantiles over impressions, with ends by the design effect of units."""
+"""Compute quantiles over impressions, with ends by the units' design effect."""
 
 from collections.abc import Mapping, Sequence
 from itertools import groupby
@@ -17,17 +17,18 @@ from abeval.stats.records import Refusal
 def collect_quantiles(
     logs: ReadLogs, metrics: Sequence[Metric], spreads: Sequence[Metric] = ()
 ) -> dict[str, Mapping[str, Quantile]]:
-    """Compute quantiles of every metric over the period, once for those of a value.
+    """Compute quantiles of every metric over the period.
 
     `spreads` have quantiles at the levels of `CURVE`, those of `COMPARED` with their ends.
     """
     every = [*metrics, *(at_level(one, level) for one in spreads for level in COMPARED)]
+    # The curve is only drawn; its other levels are not compared, so they need no ends.
     bare = [at_level(one, lv) for one in spreads for lv in CURVE if lv not in COMPARED]
     return quantiles_of(every, values_of(logs, every), bare)
 
 
 def values_of(logs: ReadLogs, metrics: Sequence[Metric]) -> list[UnitValues]:
-    """Return the values over the period that each of `quantile_groups(metrics)` ranks."""
+    """Return the period's values that each of `quantile_groups` ranks."""
     columns = (
         value_columns(logs.shape, logs.experiment, group[0]) for group in quantile_groups(metrics)
     )
@@ -35,14 +36,14 @@ def values_of(logs: ReadLogs, metrics: Sequence[Metric]) -> list[UnitValues]:
 
 
 def quantile_groups(metrics: Sequence[Metric]) -> list[list[Metric]]:
-    """Return the metrics by the value that they are quantiles of."""
+    """Group metrics by the value that they are quantiles of."""
     return [list(group) for _, group in groupby(sorted(metrics, key=value_of), key=value_of)]
 
 
 def quantiles_of(
     metrics: Sequence[Metric], values: Sequence[UnitValues], bare: Sequence[Metric] = ()
 ) -> dict[str, Mapping[str, Quantile]]:
-    """Compute quantiles over some impressions: metric → variant → its quantile.
+    """Compute quantiles over some impressions: metric → variant → quantile.
 
     `values` are those of each of `quantile_groups(metrics)`; `bare` are further quantiles of them,
     without the ends of their intervals.
@@ -58,7 +59,7 @@ def quantiles_of(
 
 
 def _at(events: UnitValues, level: float, judged: bool) -> dict[str, Quantile]:
-    """Variant → its quantile at a level, with ends if it is judged."""
+    """Return variant → its quantile at a level, with ends if it is judged."""
     of_variants = events.by_variant
     effects = _design_effects(of_variants, level) if judged else {}
     known = {}
@@ -77,7 +78,11 @@ def _at(events: UnitValues, level: float, judged: bool) -> dict[str, Quantile]:
 
 
 def _ends(ranked: Ranked, level: float, effect: float | None) -> list[float]:
-    """Return the ends of a quantile; refuse one beyond the middle of the outermost values."""
+    """Return the ends of a quantile's interval.
+
+    Raises:
+        Refusal: An end lies beyond the middle of the outermost values.
+    """
     events = ranked.size
     sides = quantiles.ends(events, level, effect) if effect is not None else ()
     places = [place(events, side) for side in sides]
@@ -88,11 +93,12 @@ def _ends(ranked: Ranked, level: float, effect: float | None) -> list[float]:
 
 
 def _design_effects(of_variants: Mapping[str, Ranked], level: float) -> dict[str, float]:
-    """Variant → its design effect; none for a variant of one unit."""
+    """Return variant → design effect; none for a variant of one unit."""
     below = {name: one.below(place(one.size, level)) for name, one in of_variants.items()}
     several = {name: one for name, one in below.items() if one is not None and one.n > 1}
     own = [quantiles.design_effect(one, level) for one in several.values()]
     if not own:
         return {}
+    # Variants are alike in their units, so a joint estimate is steadier.
     pooled = quantiles.pooled(own, [one.n for one in several.values()])
     return dict(zip(several, pooled, strict=True))

@@ -1,4 +1,4 @@
-"""Rank the values of impressions, and find which of each unit's lie below a quantile."""
+"""Rank the values of impressions, and count each unit's below a quantile."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -17,11 +17,11 @@ from abeval.stats.quantiles import PARTS, Distribution, distribution_of
 
 @dataclass(frozen=True)
 class Ranked:
-    """The impressions of one variant that have a value.
+    """Hold the impressions of one variant that have a value.
 
     Attributes:
-        stretch: Number of the stretch of each unit of the variant, shape (units,).
-        unit: Place of a unit among these, with each of its values, shape (values,).
+        split_period: Number of the split period of each unit of the variant, shape (units,).
+        unit: Index of a unit among these, with each of its values, shape (values,).
         value: A value of it, a whole number.
         events: How many of its impressions have the value.
     """
@@ -38,13 +38,16 @@ class Ranked:
 
     @cached_property
     def levels(self) -> Distribution:
-        """Return the values that occur."""
+        """Return the distribution of the values."""
         # As whole numbers, which doubles could not tell apart beyond 2^53.
         values: NDArray[Any] = self.value
         return distribution_of(values, self.events)
 
     def below(self, at: float) -> Moments | None:
-        """Return moments over units of the values below a place, and of all; None beyond them."""
+        """Return moments over units of values below a position, and of all values.
+
+        None where the position is beyond the values.
+        """
         step, size = self.levels.step(at), len(self.stretch)
         if step is None:
             return None
@@ -59,11 +62,11 @@ class Ranked:
 
 @dataclass(frozen=True)
 class UnitValues:
-    """The values that each unit has in the period, what `4_metrics/quantile` returns.
+    """Hold the values that each unit has in the period (`4_metrics/quantile`).
 
     Attributes:
-        arm: Place of each unit's variant, shape (units,).
-        unit: Place of a unit, with each of its values, shape (values,).
+        arm: Index of each unit's variant, shape (units,).
+        unit: Index of a unit, with each of its values, shape (values,).
         value: A value of it, a whole number.
         events: How many of its impressions have the value.
         day: Their local day, counted from 1970; empty where no window asks for it.
@@ -78,7 +81,7 @@ class UnitValues:
     day: NDArray[np.int32] = field(default_factory=lambda: np.zeros(0, np.int32))
 
     def of_days(self, units: NDArray[np.integer], first: int, last: int) -> "UnitValues":
-        """Return the values of some days, of these units; others have none on those days."""
+        """Select the values of some units on some days."""
         place = np.zeros(len(self.arm), dtype=np.int32)
         place[units] = np.arange(len(units))
         rows = np.flatnonzero((self.day >= first) & (self.day <= last))
@@ -87,7 +90,7 @@ class UnitValues:
 
     @cached_property
     def by_variant(self) -> dict[str, Ranked]:
-        """Variant → its values; none of a variant without one."""
+        """Return variant → its values; none of a variant without one."""
         ranked, arms = dict[str, Ranked](), self.arm[self.unit]
         place = np.zeros(len(self.arm), dtype=np.int32)
         for number, name in enumerate(self.variants):
@@ -100,7 +103,7 @@ class UnitValues:
 
 
 def _make_moments(below: Whole, events: Whole) -> Moments:
-    """Return moments of parts of values below a quantile, and of all values."""
+    """Make moments of shares of values below a quantile, and of all values."""
     sums = exact_sums([below, events], [(0,), (1,), (0, 0), (0, 1), (1, 1)])
     (y,), (x,), (y_y,), (y_x,), (x_x,) = sums.values()
     products = [[y_y, y_x], [y_x, x_x]]

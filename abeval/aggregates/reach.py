@@ -1,4 +1,4 @@
-"""Count who was shown what: units and impressions of each item, by group of units."""
+"""Count units and impressions of each item, by group of units."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
@@ -16,21 +16,21 @@ BLOCK = 10_000_000
 
 
 def blocks(engine: Engine, rows: int, size: int) -> Iterator[tuple[int, int]]:
-    """Cut numbers up to a size, of units or groups of them, into blocks of rows, about as large.
+    """Divide numbers up to a size into blocks of about as many rows.
 
-    Rows on other machines are there in parts, and their groups need not fit into memory.
+    The numbers are those of units, or of groups of them.
     """
+    # On other machines rows lie in parts anyhow, and need not fit into this memory.
     count = rows // BLOCK + 1 if engine.in_process else 1
     edges = np.linspace(0, size, min(count, max(size, 1)) + 1).astype(int).tolist()
     return pairwise(edges)
 
 
 class Reach(NamedTuple):
-    """One entry per variant, group of units and item that met, in this order, shape (entries,).
+    """Hold one entry per variant, group of units and item, sorted by these.
 
     Attributes:
-        items: Ids of all items that were shown, sorted as texts, so that sums over them are the
-            same to the last digit in every run.
+        items: Ids of all items that were shown, sorted as texts.
         units: Units of the group that were shown the item.
     """
 
@@ -43,7 +43,7 @@ class Reach(NamedTuple):
     impressions: NDArray[np.integer]
 
     def of(self, variant: str) -> slice:
-        """Return the places of the entries of a variant."""
+        """Find the entries of a variant."""
         number = [*self.variants, variant].index(variant)
         return slice(*np.searchsorted(self.variant, [number, number + 1]).tolist())
 
@@ -56,7 +56,7 @@ _Items = NDArray[np.integer]
 
 
 class Catalogue(NamedTuple):
-    """Who was shown what in the period, and on which days where windows ask for it.
+    """Hold who was shown what in the period, and by day where windows ask.
 
     Attributes:
         group: Of each analysed unit, its variant and the group of units in one number.
@@ -80,7 +80,7 @@ class Catalogue(NamedTuple):
     def group_units(
         self, units: slice | NDArray[np.integer] = slice(None)
     ) -> dict[tuple[str, int], int]:
-        """Variant and group of units → how many of the units are in it."""
+        """Count units by variant and group of units."""
         groups, counts = np.unique(self.group[units], return_counts=True)
         return {
             (self.reach.variants[group // ITEM_GROUPS], group % ITEM_GROUPS): count
@@ -89,7 +89,7 @@ class Catalogue(NamedTuple):
 
 
 class _Found(NamedTuple):
-    """Entries of `4_metrics/reach`, in any order."""
+    """Hold entries of `4_metrics/reach`, in any order."""
 
     group: NDArray[np.integer]
     item: _Items
@@ -103,7 +103,7 @@ class _Found(NamedTuple):
         return cls(*(narrow(np.ma.filled(read[n], 0).astype(np.int64)) for n in names))
 
     def reach(self, variants: Sequence[str], items: Sequence[str], numbers: _Items) -> Reach:
-        """Sort the entries, by places of items in a list in place of their numbers."""
+        """Sort the entries, and replace numbers of items by their index."""
         place = np.zeros(int(numbers.max(initial=0)) + 1, dtype=np.int32)
         place[numbers] = np.arange(len(numbers))
         item = place[self.item]
@@ -120,10 +120,11 @@ def read_catalogue(
     rows: int,
     columns: Mapping[str, str],
 ) -> Catalogue:
-    """Read of `narrow_rows` who was shown what; if they have a day, keep `item_days` for windows.
+    """Read who was shown what from `narrow_rows`.
 
-    `group` is that of each analysed unit, its variant and the group of units in one number; there
-    are about so many `rows`. `columns` are those of `analysed_rows`.
+    If rows have a day, `item_days` is kept for windows. `group` is that of each analysed unit, its
+    variant and the group of units in one number; there are about so many `rows`. `columns` are
+    those of `analysed_rows`.
     """
     parts, days, dated = list[_Found](), list[str](), "day" in columns
     for start, end in blocks(engine, rows, len(variants) * ITEM_GROUPS):
@@ -139,6 +140,7 @@ def read_catalogue(
     names = engine.arrays("select item, item_id from item_names order by item")
     met = np.flatnonzero(np.bincount(found.item))
     texts = np.asarray(names["item_id"])[met].astype(str)
+    # Sorted as texts, sums over items are the same to the last digit in every run.
     order = np.argsort(texts)
     numbers = met[order]
     reach = found.reach(variants, texts[order].tolist(), numbers)

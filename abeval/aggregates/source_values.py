@@ -1,4 +1,4 @@
-"""Compute what metrics are of each analysed unit, from the columns of their source."""
+"""Compute per-unit metric values from the columns of each source."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -37,7 +37,7 @@ NAMED = 3
 
 @dataclass(frozen=True, eq=False)
 class SourceValues:
-    """The values of one source of every analysed unit.
+    """Hold the values of one source of every analysed unit.
 
     Attributes:
         now: Columns of the source → what a unit's days of the period add up to, perhaps in few
@@ -54,19 +54,23 @@ class SourceValues:
 
     @property
     def groups(self) -> sums.Groups:
-        """Return variant and stretch of the units."""
+        """Return variant and split period of the units."""
         units, variants = self.units, [*self.experiment.variants]
         cluster = None if units.clusters is None else units.clusters.of_unit
         return sums.Groups(units.variant, units.stretch, variants, cluster)
 
     def _once(self, key: tuple[object, ...], compute: Callable[[], NDArray[Any]]) -> NDArray[Any]:
-        """Compute an array once: metrics of equal values are then summed once, too."""
+        """Compute an array once."""
+        # Metrics of equal values share one array, and are then summed once, too.
         if key not in self._kept:
             self._kept[key] = compute()
         return self._kept[key]
 
     def value(self, term: Term | None, columns: Columns) -> Variable:
-        """Return the value of a term; where variants serve different scores, each variant's own."""
+        """Return the value of a term by unit.
+
+        Where variants serve different scores, each unit has that of its variant.
+        """
         if term is None:
             return 1
         if isinstance(term, UnitTerm):
@@ -84,14 +88,14 @@ class SourceValues:
         return self._once(key, lambda: np.stack(chosen)[variant, np.arange(len(variant))])
 
     def pair(self, metric: Metric, columns: Columns) -> tuple[Variable, Variable]:
-        """Return numerator and denominator; a metric without a denominator is per unit."""
+        """Return numerator and denominator; without a denominator, 1 per unit."""
         value = 0 if metric.value is None else self.value(metric.value, columns)
         return value, self.value(metric.per, columns)
 
     def at(
         self, places: NDArray[np.integer], now: Columns, before: Columns | None = None
     ) -> "SourceValues":
-        """Return other values of units at places, which may be there several times."""
+        """Take units by index, perhaps several times, with other values."""
         of = self.units
         # Hashes and times are of the units still: nothing reads them here.
         units = of._replace(
@@ -107,7 +111,7 @@ class SourceValues:
     def by_cell(
         self, metrics: Sequence[Metric], name: str, cell: str | Labels = "", before: bool = False
     ) -> list[SumsRow]:
-        """Sum metrics, as they are now or were before, in the cells of a slice."""
+        """Sum metrics, now or before the period, in the cells of a slice."""
         columns = self.before if before else self.now
         slices = [
             Slice(m.name, name, Terms(*self.pair(m, columns)), cell, self.among(m)) for m in metrics
@@ -137,7 +141,7 @@ class SourceValues:
         return Terms(*map(_capped, terms, (*caps, *caps, None)))
 
     def among(self, metric: Metric) -> NDArray[np.bool_] | None:
-        """Return the units that a metric is of, None for all."""
+        """Return the units that a metric counts, None for all."""
         of_window, known = self._of_window(metric), self._known(metric)
         if known is None or of_window is None:
             return of_window if known is None else known
@@ -150,23 +154,26 @@ class SourceValues:
         return self._once(("of window", column), lambda: self.now[column] == 1)
 
     def _known(self, metric: Metric) -> NDArray[np.bool_] | None:
-        """Return the units that have a value, or no row that lacks one; None for all."""
+        """Return the units with a value; None for all."""
         if metric.known is None:
             return None
         known, lacking = (self.value(term, self.now) for term in metric.known)
         if isinstance(lacking, int) and lacking == 0:
             return None
+        # A unit without rows lacks no value: its sum is 0.
         return self._once(("known", *metric.known), lambda: np.not_equal(known, 0) | (lacking == 0))
 
     def caps(self, metric: Metric) -> Caps:
-        """Return caps over the units of all variants together, zeros included, in counted units.
+        """Return the caps of numerator and denominator, in counted units.
 
-        A cap is the value below which a share of the units lies: the next larger one that occurs.
+        A cap is a quantile over the units of all variants together, zeros included.
         """
         terms, among = self.terms(metric), self.among(metric)
 
         def cap(value: Variable) -> int:
             values = self._of_units(value, among)
+            # Of two values around the share, the larger one that occurs, so that a cap is itself a
+            # value.
             place = int(np.ceil(1 + (metric.cap or 1.0) * (len(values) - 1))) - 1
             return int(np.partition(values, place)[place]) if len(values) else 0
 
@@ -189,9 +196,10 @@ class SourceValues:
         return slices
 
     def covariate_moments(self, metric: Metric) -> dict[Group, Moments]:
-        """Return moments of (y, x, covariates, z) by group, the metric's own earlier values first.
+        """Return moments of (y, x, covariates, z) by group.
 
-        Columns of a table of units are covariates of the same row, and no unit is new in it.
+        The metric's own earlier values are the first covariates. Columns of a table of units are
+        covariates of the same row, and no unit is new in it.
         """
         terms = self.judged(metric)
         of_unit = any(isinstance(t, RowTerm) and t.of_unit for t in metric.covariates)
@@ -215,7 +223,7 @@ class SourceValues:
         return sums.moments_of(values, scales, self.groups, self.among(metric))
 
     def left_out(self, metric: Metric) -> list[Slice]:
-        """Count what the definition of a metric leaves out, or counts as 0, and who is left."""
+        """Count what a metric leaves out, or counts as 0, and the units left."""
         slices = [
             Slice(metric.name, sums.LEFT_OUT, Terms(self.value(term, self.now), 0), what)
             for what, term in (*metric.left_out, *metric.lacking)
@@ -227,7 +235,7 @@ class SourceValues:
         return [*slices, Slice(metric.name, sums.KNOWN, terms, of=self._of_window(metric))]
 
     def check_none_missing(self, metrics: Sequence[Metric]) -> None:
-        """Refuse values that are missing where a metric does not say what becomes of them.
+        """Raise if values are missing and a metric does not say what to do.
 
         Raises:
             ExperimentError: Some are.
@@ -256,20 +264,21 @@ class SourceValues:
         raise ExperimentError(what, f"{ways}; or write the values into the data")
 
     def balance(self, metric: Metric) -> Slice:
-        """Return a covariate of the table of units over all units."""
+        """Return a covariate of the units' table over all units."""
         (term,) = metric.covariates
         return Slice(metric.name, sums.BALANCE, Terms(self.value(term, self.now)))
 
     def in_buckets(self, metric: Metric, sub_bucket: SubBuckets) -> Slice:
-        """Return a metric by group of sub-buckets."""
+        """Return the slice of a metric by group of sub-buckets."""
         terms, names = self.terms(metric), [str(number) for number in range(sums.BUCKETS)]
         groups = Labels((sub_bucket % sums.BUCKETS).astype(np.int32), names)
         return Slice(metric.name, sums.BUCKET, Terms(*terms[:2]), groups, self.among(metric))
 
     def buckets(self, metric: Metric, sub_bucket: SubBuckets | None) -> BucketSums:
-        """Return sums for A/A replays: by sub-bucket, or by unit where there is none."""
+        """Return sums for A/A replays by sub-bucket, or by unit without any."""
         if self.units.clusters is not None:
             y, x, y0, x0 = self.of_clusters(metric).T[:4]
+            # Clusters were all there before the period: none is new.
             return BucketSums.of_units(y, x, np.stack([y0, x0, np.zeros_like(y)], axis=1))
         terms, among = self.judged(metric), self.among(metric)
         if sub_bucket is None:
@@ -303,10 +312,10 @@ class SourceValues:
         )
 
     def of_clusters(self, metric: Metric) -> NDArray[np.float64]:
-        """Return sums of each cluster in counted units, shape (clusters, 8), of slots (slots, 16).
+        """Sum each cluster, shape (clusters, 8), or slot, shape (slots, 16).
 
-        They are of y, x, both before, y², yx, x², and units; of slots, besides, y and x of each
-        quarter after the burn-in.
+        Sums are in counted units, of y, x, both before, y², yx, x², and units; of slots, besides, y
+        and x of each quarter after the burn-in.
         """
         clusters, among = self.units.clusters, self.among(metric)
         if clusters is None:
@@ -325,15 +334,15 @@ class SourceValues:
     def _of_units(
         self, value: Variable, among: NDArray[np.bool_] | NDArray[np.intp] | None
     ) -> NDArray[Any]:
-        """Return the values of the units that a metric is of."""
+        """Select the values of the units that a metric counts."""
         whole = np.broadcast_to(value, len(self.units.variant)) if isinstance(value, int) else value
         return whole if among is None else whole[among]
 
     def extremes(self, metric: Metric) -> dict[tuple[str, str], list[tuple[float, float]]]:
-        """Metric and variant → (y, x) of the twenty units that weigh most, in counted units.
+        """Find (y, x) of the twenty units that weigh most, by metric and variant.
 
-        A unit moves a ratio by its numerator above what its denominator makes expect; of equal
-        ones, those of larger y come first, then those of smaller x.
+        They are in counted units. Of equally heavy units those of larger y come first, then those
+        of smaller x.
         """
         terms, among = self.judged(metric), self.among(metric)
         extremes: dict[tuple[str, str], list[tuple[float, float]]] = {}
@@ -344,6 +353,7 @@ class SourceValues:
             (total_y,), (total_x,) = sums.exact_sums([y, x], [(0,), (1,)]).values()
             if total_x <= 0:
                 continue
+            # A unit's influence on a ratio is numerator − ratio × denominator.
             deviation = np.abs(y - float(total_y) / float(total_x) * x)
             least = np.partition(deviation, -min(PLACES, len(own)))[-min(PLACES, len(own))]
             kept = np.flatnonzero(deviation >= least)
@@ -360,7 +370,7 @@ def _capped(value: Variable, cap: int | None) -> Variable:
 
 
 def totals(days: UnitDays, in_period: bool, units: int) -> dict[str, NDArray[np.integer]]:
-    """Return what the days of each unit add up to, in the period or before it; 0 without one."""
+    """Sum the days of each unit, in the period or before it; 0 without one."""
     rows = np.flatnonzero(days.in_period == in_period)
     unit, columns = days.unit[rows], days.columns
     if not len(rows) == len(days.unit) == len(heads(unit)) == units:
@@ -370,7 +380,7 @@ def totals(days: UnitDays, in_period: bool, units: int) -> dict[str, NDArray[np.
 
 
 def by_unit(unit: NDArray[np.int32], values: NDArray[np.integer], units: int) -> Whole:
-    """Add up the values of each unit, of which the rows are together; 0 without one."""
+    """Sum the values of each unit, whose rows are together; 0 without one."""
     totals, start = np.zeros(units, dtype=np.int64), heads(unit)
     totals[unit[start]] = unit_arrays.added(values, start)
     return totals
@@ -379,7 +389,7 @@ def by_unit(unit: NDArray[np.int32], values: NDArray[np.integer], units: int) ->
 def day_rows(
     values: SourceValues, days: UnitDays, metrics: Sequence[Metric], active: UnitDays
 ) -> list[SumsRow]:
-    """Return sums of metrics of a source by day over the units that are active on it.
+    """Sum metrics of a source by day over the units active on it.
 
     A unit has 0 on a day that `days` of the source lack; `active` has those with an impression.
     """
@@ -390,14 +400,16 @@ def day_rows(
     columns = days.columns
     if active is not days:
         rows = rows_of(days, unit, day)
+        # Row -1, for days that the source lacks, is the appended 0.
         columns = {n: np.append(column, column.dtype.type(0)) for n, column in columns.items()}
     own = {name: column[rows] for name, column in columns.items()}
     return values.at(unit, own).by_cell(metrics, sums.DAY, labels)
 
 
 def rows_of(days: UnitDays, unit: NDArray[np.int32], day: NDArray[np.int32]) -> NDArray[np.intp]:
-    """Return the row of each unit and day in the period; -1 where there is none."""
+    """Find the row of each unit and day in the period, -1 where missing."""
     rows = np.flatnonzero(days.in_period)
+    # Unit and day in one number, which is sorted as the rows are.
     known = days.unit[rows].astype(np.int64) * 2**32 + days.day[rows]
     known, rows = np.append(known, np.iinfo(np.int64).max), np.append(rows, -1)
     wanted = unit.astype(np.int64) * 2**32 + day

@@ -1,4 +1,4 @@
-"""Add up products of units' values exactly, and make moments of the sums."""
+"""Sum products over units exactly, and make moments of the sums."""
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -35,13 +35,13 @@ def exact_sums(
     starts: Sequence[int] | NDArray[np.integer] = (0,),
     order: NDArray[np.intp] | None = None,
 ) -> dict[Product, list[int]]:
-    """Add up each product of columns over the rows of each group.
+    """Add up each product of columns over the rows of each group, exactly.
 
     Args:
         columns: Whole numbers, each of shape (rows,).
         products: What to sum.
         starts: The first row of each group, in order, the first one 0; no group is empty.
-        order: Places of the rows, those of a group together; None where they are so already.
+        order: Indices of the rows, those of a group together; None where they are so already.
 
     Raises:
         OverflowError: Values are too large.
@@ -63,12 +63,13 @@ def exact_sums(
         for product, total in totals.items():
             add = partial(_add_products, starts=begins)
             factors = [block[place] for place in product]
+            # A group may begin in one block and end in another.
             total[group : last + 1] += _add_exactly(add, factors, end - start)
     return {product: total.tolist() for product, total in totals.items()}
 
 
 def exact_gram(columns: Sequence[NDArray[np.integer]]) -> NDArray[np.object_]:
-    """Add up the product of every two columns over all rows, shape (columns, columns).
+    """Add up the product of every two columns exactly, shape (columns, columns).
 
     Example:
         >>> exact_gram([np.full(3, 10**12), np.arange(3)]).tolist()
@@ -99,16 +100,14 @@ def _add_products(*factors: Whole, starts: Whole) -> Whole:
 def _add_exactly(
     add: Callable[..., NDArray[Any]], factors: list[Factor], terms: int
 ) -> NDArray[Any]:
-    """Add up so many products of factors exactly.
-
-    Where sums may not fit 64 bits, the largest factor is split in two halves of its bits.
-    """
+    """Add up so many products of factors exactly."""
     most = terms * math.prod(size for _, size in factors)
     if most < _WORD:
         sums: NDArray[Any] = add(*(values for values, _ in factors))
         return sums
     if most > _MOST:
         raise OverflowError("the sums of products are too large")
+    # Sums may not fit 64 bits: the largest factor is split into two halves of its bits.
     parts = [*factors]
     place = max(range(len(parts)), key=lambda i: parts[i][1])
     values, size = parts[place]
@@ -153,14 +152,14 @@ BUCKETS = 256
 
 
 class Group(NamedTuple):
-    """Units of one variant that entered in one stretch."""
+    """Identify units of one variant that entered in one split period."""
 
     variant: str
     stretch: int
 
 
 class SumsRow(NamedTuple):
-    """The exact sums of a metric over the units of a group in a cell of a slice.
+    """Hold exact sums of a metric over the units of a group in a cell of a slice.
 
     Attributes:
         units: How many there are.
@@ -177,7 +176,7 @@ class SumsRow(NamedTuple):
     heavy: Sequence[Sequence[int]] = ()
 
     def sum(self, *variables: str) -> int:
-        """Return the sum of a product of up to three variables, which has to be known."""
+        """Return the sum of a product of up to three variables; it must be known."""
         value = self.sums[_place(*variables)]
         if value is None:
             raise ValueError(f"the sum of {' · '.join(variables)} is not known")
@@ -189,7 +188,7 @@ BySlice = Mapping[tuple[str, str], Mapping[str, Mapping[Group, SumsRow]]]
 
 
 def slices_of(rows: Iterable[SumsRow]) -> BySlice:
-    """Find rows by their labels."""
+    """Index rows by their labels."""
     slices: dict[tuple[str, str], dict[str, dict[Group, SumsRow]]] = {}
     for row in rows:
         slices.setdefault((row.metric, row.slice), {}).setdefault(row.cell, {})[row.group] = row
@@ -208,7 +207,7 @@ def _place(*variables: str) -> int:
 def by_stretch(
     rows: Mapping[Group, SumsRow], stretches: int, scales: tuple[float, float], width: int
 ) -> list[dict[str, Moments]]:
-    """Make moments of so many of (y, x, y0, x0, z), by stretch and variant."""
+    """Make moments of the first `width` variables, by split period and variant."""
     moments: list[dict[str, Moments]] = [{} for _ in range(stretches)]
     for group, row in rows.items():
         moments[group.stretch][group.variant] = _moments(row, scales, width)
@@ -216,7 +215,7 @@ def by_stretch(
 
 
 def pooled(moments: ByStretch) -> dict[str, Moments]:
-    """Variant → moments of the units of all stretches."""
+    """Pool the moments of all split periods, by variant."""
     whole: dict[str, Moments] = {}
     for variants in moments:
         for name, one in variants.items():
@@ -248,7 +247,7 @@ _TOO_LARGE = (
 
 
 class Terms(NamedTuple):
-    """What is summed: numerator, denominator, both before the period, and newness."""
+    """Hold what is summed: numerator, denominator, both before, and newness."""
 
     y: Variable
     x: Variable = 1
@@ -258,9 +257,9 @@ class Terms(NamedTuple):
 
 
 class Slice(NamedTuple):
-    """What one metric sums in the cells of one slice: one cell of all units, or that of each.
+    """Define what a metric sums in a slice: one cell of all units, or that of each.
 
-    `of` says which units are summed; None for all.
+    `mask` says which units are summed; None for all.
     """
 
     metric: str
@@ -277,9 +276,9 @@ class Slice(NamedTuple):
 
 
 class Groups(NamedTuple):
-    """The place of each unit's variant among the names, and the number of its stretch.
+    """Hold variant and split period of each unit.
 
-    Where clusters were randomised, sums are of products of clusters' totals, `units` are clusters.
+    For cluster-randomised tests, sum over cluster totals; `units` then counts clusters.
     """
 
     variant: NDArray[np.integer]
@@ -289,13 +288,14 @@ class Groups(NamedTuple):
 
 
 def sums_of(slices: Sequence[Slice], groups: Groups) -> list[SumsRow]:
-    """Return exact sums, in the order of the slices.
+    """Sum slices exactly, and return rows in the order of the slices.
 
     Raises:
         ExperimentError: The values of a metric are too large.
     """
     alike: dict[tuple[int, int], list[int]] = {}
     for number, one in enumerate(slices):
+        # Slices of the same cells and units are sorted by group only once.
         cell = id(one.cell.code) if isinstance(one.cell, Labels) else 0
         alike.setdefault((cell, id(one.of)), []).append(number)
     rows: list[list[SumsRow]] = [[] for _ in slices]
@@ -312,7 +312,7 @@ def moments_of(
     groups: Groups,
     chosen: NDArray[np.bool_] | None,
 ) -> dict[Group, Moments]:
-    """Return moments of values of chosen units by group: y, x, covariates and newness."""
+    """Compute moments of values of chosen units by group."""
     order, starts = _ordered(Slice("", WHOLE, Terms(0), of=chosen), groups)
     first = order[starts]
     if groups.cluster is not None:
@@ -322,6 +322,7 @@ def moments_of(
     columns = np.stack([np.broadcast_to(value, len(order)) for value in ordered])
     moments = dict[Group, Moments]()
     for unit, own in zip(first.tolist(), np.split(columns, starts[1:], axis=1), strict=True):
+        # The column of ones makes the first row counts and sums.
         (n, *totals), *products = exact_gram([np.ones_like(own[0]), *own]).tolist()
         heavy = own[:, are_heavy(own[1].astype(np.float64), n, float(totals[1]))]
         rows = [] if isinstance(values[1], int) else heavy.T.tolist()
@@ -332,13 +333,14 @@ def moments_of(
 
 
 def _sum_alike(slices: Sequence[Slice], groups: Groups) -> list[list[SumsRow]]:
-    """Return the rows of slices of the same units in the same cells."""
+    """Sum slices that share their units and cells."""
     order, starts = _ordered(slices[0], groups)
     own = order[starts]
     columns: dict[int, int] = {}
     arrays: list[NDArray[np.integer]] = []
 
     def place(values: NDArray[np.integer]) -> int:
+        # Arrays that several metrics share are summed once.
         if id(values) not in columns:
             columns[id(values)] = len(arrays)
             arrays.append(values)
@@ -359,6 +361,7 @@ def _sum_alike(slices: Sequence[Slice], groups: Groups) -> list[list[SumsRow]]:
     units = np.diff(starts, append=len(order)).tolist()
     zero: list[int] = [0] * len(units)
     totals = dict[Product | None, list[int]](sums.items())
+    # None is a product that is 0 for all units, () one that is 1.
     totals |= {None: zero, (): units}
     variants = [groups.variants[variant] for variant in groups.variant[own].tolist()]
     labels = [*map(Group, variants, groups.stretch[own].tolist())]
@@ -376,7 +379,7 @@ def _sum_alike(slices: Sequence[Slice], groups: Groups) -> list[list[SumsRow]]:
 def _heavy_places(
     x: Variable, order: NDArray[np.intp], starts: NDArray[np.intp]
 ) -> list[NDArray[np.intp]]:
-    """Return the places of the heavy units of each group, by the denominator; none of a mean."""
+    """Find the heavy units of each group, by the denominator; none of a mean."""
     if isinstance(x, int):
         return [order[:0]] * len(starts)
     sizes = np.abs(x[order].astype(np.float64))
@@ -403,7 +406,7 @@ def _heavy_values(terms: Terms, places: Sequence[NDArray[np.intp]]) -> list[list
 def _total_clusters(
     cluster: NDArray[np.integer], order: NDArray[np.intp], starts: NDArray[np.intp]
 ) -> tuple[Callable[[Variable], Variable], NDArray[np.intp], NDArray[np.intp]]:
-    """Return what adds up values of units by cluster, and the clusters of each group."""
+    """Return a function that sums values by cluster, and the groups of clusters."""
     group = runs(starts, len(order))
     order = order[np.lexsort((cluster[order], group))]
     first = heads(np.stack([group, cluster[order]], axis=1))
@@ -419,20 +422,21 @@ def _total_clusters(
 
 
 def _ordered(one: Slice, groups: Groups) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-    """Return the units with those of a group together, and where each group begins."""
+    """Order units by group, and find where each group begins."""
     chosen = np.arange(len(groups.variant)) if one.of is None else np.flatnonzero(one.of)
     code = groups.stretch.astype(np.int64) * (len(groups.variants) + 1) + groups.variant
     if isinstance(one.cell, Labels):
         code = one.cell.code * (int(code.max(initial=0)) + 1) + code
     code = code[chosen]
     if int(code.max(initial=0)) < 2**15:
+        # NumPy has a radix sort for numbers of 16 bits.
         code = code.astype(np.int16)
     order = np.argsort(code, kind="stable")
     return chosen[order], heads(code[order])
 
 
 def _products(terms: Terms, place: Callable[[NDArray[np.integer]], int]) -> list[Product | None]:
-    """Return what each column of sums multiplies; None where that is 0 for all units."""
+    """Return the product of each column of sums; None if 0 for all units."""
     products: list[Product | None] = []
     for names in _SUMMED:
         # z · z is z, for z is 0 or 1.

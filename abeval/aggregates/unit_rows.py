@@ -1,4 +1,4 @@
-"""Keep impressions of analysed units as narrow rows, and sum each source that needs them."""
+"""Keep impressions of analysed units as narrow rows, and sum their sources."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -52,7 +52,7 @@ _NUMBERS = frozenset(
 
 @dataclass(frozen=True)
 class RowSums:
-    """What the asked sources are over all impressions of analysed units.
+    """Hold the chosen sources over all impressions of analysed units.
 
     Attributes:
         days: Source → its sums by unit, phase and day, in the fewest bytes.
@@ -69,7 +69,7 @@ class RowSums:
 
 @dataclass(frozen=True)
 class PreparedLogs:
-    """The logs of an experiment that are prepared on an open engine."""
+    """Hold logs of an experiment that are prepared on an open engine."""
 
     run: Run
     prepared: Prepared
@@ -97,7 +97,7 @@ class PreparedLogs:
 
 @dataclass(frozen=True)
 class UnitRows(PreparedLogs):
-    """The impressions that count of analysed units, as `narrow_rows`, with numbers for ids.
+    """Keep the impressions of analysed units as `narrow_rows`, with numeric ids.
 
     Attributes:
         values: Columns of the values of each variant, for each value that is ranked.
@@ -111,7 +111,7 @@ class UnitRows(PreparedLogs):
     by_day: bool = False
 
     def sums(self) -> RowSums:
-        """Sum the sources: first those of all days, whose rows then make room for the others."""
+        """Sum the sources: those of all days first, then those of the period."""
         engine, daily, others = self.engine, dict[Source, UnitDays](), RowSums()
         units: dict[str, NDArray[np.generic]] = {
             "unit_hash": self.units.hash,
@@ -125,6 +125,7 @@ class UnitRows(PreparedLogs):
             self._write_daily()
             columns = {name: name for name in self.engine.columns("narrow_rows")}
             daily = self._days(own, "metric_rows", columns)
+            # The two kinds of rows are never in memory at once.
             engine.drop("narrow_rows")
         if not self.sources.issubset(DAILY):
             self._write_period()
@@ -149,11 +150,11 @@ class UnitRows(PreparedLogs):
 
     @property
     def _group(self) -> NDArray[np.integer]:
-        """Return the variant of each unit and its group of sub-buckets in one number."""
+        """Pack variant and group of sub-buckets of each unit into one number."""
         return narrow(self.units.variant * np.int64(ITEM_GROUPS) + self.bucket % ITEM_GROUPS)
 
     def _write(self, columns: Mapping[str, str], joins: str = "", counts: str = "counts") -> None:
-        """Write rows of analysed units: `columns` are of a row `l` and its unit `u`."""
+        """Write rows of analysed units; `columns` are SQL of a row and its unit."""
         listed = ", ".join(f"{sql} as {name}" for name, sql in columns.items())
         self.engine.table(
             "narrow_rows",
@@ -163,11 +164,12 @@ class UnitRows(PreparedLogs):
         )
 
     def _write_daily(self) -> None:
-        """Write what lists, sessions and items before need of the rows of both phases."""
+        """Write what lists, sessions and items need of the rows of both phases."""
         engine, joins = self.engine, ""
         columns = {"in_period": "l.in_period", "day": _DAY}
         if not self.sources.isdisjoint(LISTS):
             columns["request_id"] = _number(engine, "request_id")
+        # Each column costs memory, so only those that a source reads are kept.
         if not self.sources.isdisjoint(OF_PAST):
             columns["item"] = _number(engine, "item_id")
             write_popularity(engine, columns["item"])
@@ -188,7 +190,7 @@ class UnitRows(PreparedLogs):
         self._write(columns, joins)
 
     def _write_period(self) -> None:
-        """Write scores, values and items of rows of the period that have any."""
+        """Write scores, values and items of the period's rows that have any."""
         joins = ""
         known = {f"value_{i}": _pick_by_variant(columns) for i, columns in enumerate(self.values)}
         if self._score_sources:
@@ -207,13 +209,14 @@ class UnitRows(PreparedLogs):
         self._write(columns, joins, f"counts and l.in_period and ({has_any})")
 
     def _name_items(self) -> tuple[str, str]:
-        """Create `item_names`, and write the number of a row's item, and the join that finds it."""
+        """Create `item_names`; return SQL of an item's number, and its join."""
         engine = self.engine
         if engine.columns("logged")["item_id"] in _NUMBERS:
             ((low, high),) = engine.rows("select min(item_id), max(item_id) from logged")
             if low is not None and (size := whole(high) - whole(low) + 1) <= _SPAN:
                 item = np.arange(size)
                 engine.add_arrays("item_names", {"item_id": whole(low) + item, "item": item})
+                # Ids in a small range are numbers already, which saves a join over all rows.
                 return f"cast(l.item_id - {low} as integer)", ""
         engine.table("item_names", _ITEM_NAMES)
         return "i.item", "left join item_names i on l.item_id = i.item_id"
@@ -229,9 +232,10 @@ class UnitRows(PreparedLogs):
     def _days(
         self, sources: Sequence[Source], name: str, columns: Mapping[str, str], tests: str = ""
     ) -> dict[Source, UnitDays]:
-        """Sum sources of a query of `3_rows/`; those that group all rows, some units at a time."""
+        """Sum sources of a query of `3_rows/`."""
         days = {}
         for source in sources:
+            # A query that groups nearly all rows at once is run for some units at a time.
             size, parts = self.prepared.rows if source in _LARGE else 0, list[UnitDays]()
             for start, end in blocks(self.engine, size, len(self.units.hash)):
                 rows = f"narrow_rows where {tests} unit_id >= {start} and unit_id < {end}"
@@ -279,18 +283,18 @@ from (select distinct item_id from logged where item_id is not null) as shown
 
 
 def _hash(engine: Engine, column: str) -> str:
-    """Write a word of 64 bits that stands for a value, null for null."""
+    """Write a 64-bit hash of a value, null for null."""
     return f"case when {column} is not null then {engine.hash64([column])} end"
 
 
 def _number(engine: Engine, column: str) -> str:
-    """Write an id of a row `l`, or where it is no number the word that stands for it."""
+    """Write an id of a row `l` as a number: itself, or its hash."""
     is_number = engine.columns("logged")[column] in _NUMBERS
     return f"l.{column}" if is_number else _hash(engine, f"l.{column}")
 
 
 def _pick_by_variant(columns: Sequence[str | None]) -> str:
-    """Write the column of a row that its unit's variant has of its own; null for None."""
+    """Write the column that each unit's variant reads; null for None."""
     if len({*columns}) == 1:
         return f"l.{columns[0]}"
     cases = " ".join(f"when {arm} then l.{own}" for arm, own in enumerate(columns) if own)
@@ -298,8 +302,9 @@ def _pick_by_variant(columns: Sequence[str | None]) -> str:
 
 
 def _write_categories(engine: Engine, hashed: bool) -> None:
-    """Create `item_categories`, where categories are numbers or, as those of rows, hashes."""
+    """Create `item_categories`, with categories as numbers or as hashes."""
     word = engine.hash64(["category"]) if hashed else "dense_rank() over (order by category)"
+    # Ids of the item log may be text where those of the impressions are numbers.
     kind = engine.columns("logged")["item_id"]
     engine.table(
         "item_categories",
@@ -315,7 +320,7 @@ def _write_categories(engine: Engine, hashed: bool) -> None:
 
 
 def _concatenate(parts: Sequence[UnitDays]) -> UnitDays:
-    """Join the sums of blocks of units."""
+    """Concatenate the sums of blocks of units."""
     unit, in_period, day = (np.concatenate([part[i] for part in parts]) for i in range(3))
     names = parts[0].columns
     columns = {name: np.concatenate([part.columns[name] for part in parts]) for name in names}
@@ -323,7 +328,7 @@ def _concatenate(parts: Sequence[UnitDays]) -> UnitDays:
 
 
 def read_days(engine: Engine, source: Source) -> UnitDays:
-    """Run the query of a source, and read its sums by unit, phase and day, in the fewest bytes."""
+    """Run the query of a source, and read its sums by unit, phase and day."""
     engine.view("unit_sums", query(source.query))
     dated = "day" if source.daily or source.of_days else _NO_DAY
     listed = f"unit_id, in_period, {dated} as day, columns('^c_')"
@@ -340,7 +345,9 @@ def read_days(engine: Engine, source: Source) -> UnitDays:
 def row_sums(
     run: Run, prepared: Prepared, wanted: Wanted, bucket: SubBuckets, by_day: bool = False
 ) -> RowSums:
-    """Compute what the wanted metrics need of the rows; by day too, if windows are computed.
+    """Compute what the planned metrics need of single rows.
+
+    With `by_day` also by day, for windows.
 
     Raises:
         ExperimentError: The expression of a value cannot be computed.

@@ -1,4 +1,4 @@
-"""Choose what an experiment's metrics ask of its logs."""
+"""Decide which aggregates the metrics need."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -32,11 +32,10 @@ def reads_rows(metric: Metric) -> bool:
 
 
 def spread_metrics(metrics: Sequence[Metric]) -> tuple[Metric, ...]:
-    """Make a quantile metric without a level for each value whose distribution is wanted.
+    """Make a quantile metric without a level for each distribution to show.
 
-    These are the values of quantile metrics, and dwell where a metric reads it and another one
-    reads rows: an analysis of sums alone reads no row for it. Of several roundings of one value
-    it is the finest.
+    These are the values of quantile metrics; and dwell where a metric reads it, unless no other
+    metric needs row-level data. Of several roundings of one value it is the finest.
 
     Example:
         >>> from abeval.metrics.builtin import builtin_metrics
@@ -47,6 +46,7 @@ def spread_metrics(metrics: Sequence[Metric]) -> tuple[Metric, ...]:
         ()
     """
     wanted = [metric for metric in metrics if metric.kind == "quantile"]
+    # An analysis of sums alone should not read every row for one more figure.
     if any("dwell" in m.needs for m in metrics) and any(map(reads_rows, metrics)):
         wanted.append(_DWELL)
     finest: dict[str, Metric] = {}
@@ -80,7 +80,7 @@ def title_of(spread: Metric) -> str:
 
 
 def at_level(spread: Metric, level: float) -> Metric:
-    """Return the quantile of a value at one level, as a metric of its own.
+    """Make the quantile of a distribution at one level.
 
     Example:
         >>> at_level(spread_metrics([dwell_quantile(0.5)])[0], 0.9).name
@@ -90,16 +90,17 @@ def at_level(spread: Metric, level: float) -> Metric:
 
 
 def value_of(metric: Metric) -> tuple[str, float]:
-    """Return what a quantile metric ranks, and its step of rounding (0: whole numbers).
+    """Return what a quantile metric ranks, and its step of rounding.
 
-    The same expression, rounded otherwise, counts in other units.
+    A step of 0 stands for whole numbers.
     """
     value = cast(RowTerm, metric.value)
+    # The same expression, rounded otherwise, counts in other units.
     return value.expression, value.resolution or 0.0
 
 
 class Wanted(NamedTuple):
-    """What is summed.
+    """Plan what is summed.
 
     Attributes:
         metrics: Those of the scorecard that the logs can give.
@@ -116,14 +117,14 @@ class Wanted(NamedTuple):
 
     @property
     def sources(self) -> list[Source]:
-        """Return every source of their values once, in the order of the metrics."""
+        """Return every source of the values once, in the order of the metrics."""
         sources = [metric.source for metric in (*self.metrics, *self.resampled)]
         more = [UNIT_DAY] if self.balanced or self.counted else []
         return list(dict.fromkeys([*sources, *more]))
 
     @property
     def counted(self) -> list[Metric]:
-        """Return metrics without a value per unit, of which units leave something out."""
+        """List metrics without a value per unit that leave units out."""
         return [m for m in self.metrics if not m.source.per_unit and (m.left_out or m.lacking)]
 
     @property
@@ -133,7 +134,7 @@ class Wanted(NamedTuple):
 
 
 def wanted_of(experiment: Experiment, metrics: Sequence[Metric], prepared: Prepared) -> Wanted:
-    """Choose what is summed of prepared logs for the metrics of a scorecard."""
+    """Plan what is summed of prepared logs for the metrics of a scorecard."""
     has = prepared.shape.needs_met(experiment.unit)
     refused = refusals(metrics, has)
     chosen = tuple(metric for metric in metrics if metric.name not in refused)
@@ -151,7 +152,7 @@ def wanted_of(experiment: Experiment, metrics: Sequence[Metric], prepared: Prepa
 
 
 def refusals(metrics: Sequence[Metric], has: frozenset[Need]) -> dict[str, tuple[str, ...]]:
-    """Metrics that these logs cannot give → what the logs lack."""
+    """Return metrics that the logs cannot give → what the logs lack."""
     return {
         metric.name: tuple(sorted(metric.needs - has))
         for metric in metrics

@@ -1,1 +1,1 @@
-"""Engines run the SQL of `queries/`; they know nothing of statistics."""
+"""Run the SQL of `queries/`; engines know nothing of statistics."""

@@ -1,7 +1,7 @@
-"""Time and hash, which every SQL dialect writes differently; local times; rules of assignment.
+"""Write SQL of times, hashes and rules, which dialects write differently.
 
-DuckDB has macros for calls such as `abeval_epoch_ms(timestamp)`; `written_out` replaces them for
-other dialects. Looking up offsets of zones is ten times as fast as DuckDB's conversion of each row.
+DuckDB has macros for calls such as `abeval_epoch_ms(timestamp)`; `expand_calls` replaces them for
+other dialects.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def duckdb_macros() -> list[str]:
 
 
 def written_out(tree: exp.Query, dialect: str) -> exp.Query:
-    """Write time and hash of a query in the dialect's SQL; calls stay if there is none.
+    """Expand the calls of time and hash in a query, in the dialect's SQL.
 
     Example:
         >>> from sqlglot import parse_one
@@ -63,9 +63,10 @@ def written_out(tree: exp.Query, dialect: str) -> exp.Query:
 
 
 def filled(template: str, dialect: str, parts: Mapping[str, exp.Expr]) -> exp.Expr:
-    """Replace columns of a template of SQL by expressions."""
+    """Fill the columns of a SQL template with expressions."""
     from sqlglot import exp
 
+    # Wrapped, so that a template that is one column has a parent to be replaced in.
     held = exp.Paren(this=_template(template, dialect).copy())
     for column in list(held.find_all(exp.Column)):
         if column.name in parts:
@@ -89,7 +90,7 @@ _STEP = 7 * 86_400
 
 
 class Offset(NamedTuple):
-    """What a zone adds to UTC from some moment; both in milliseconds."""
+    """Hold what a zone adds to UTC from some moment, in milliseconds."""
 
     since_ms: int
     add_ms: int
@@ -104,6 +105,7 @@ def offsets(timezone: str) -> tuple[Offset, ...]:
         [19800000]
     """
     zone, (first, last) = ZoneInfo(timezone), (int(end.timestamp()) for end in (SINCE, UNTIL))
+    # Looking offsets up is ten times as fast as DuckDB's conversion of each row.
     changes = [Offset(first * 1000, _offset_ms(first, zone))]
     for start in range(first, last, _STEP):
         later = _offset_ms(start + _STEP, zone)
@@ -113,7 +115,7 @@ def offsets(timezone: str) -> tuple[Offset, ...]:
 
 
 def has_whole_hours(timezone: str, *times: datetime) -> bool:
-    """Tell whether hours of UTC are hours of a zone, and local times are whole hours.
+    """Tell whether hours of UTC are hours of a zone, and local times whole hours.
 
     Of times before `SINCE` or after `UNTIL` that is not known.
 
@@ -129,7 +131,7 @@ def has_whole_hours(timezone: str, *times: datetime) -> bool:
 
 
 def local_ms(milliseconds: NDArray[np.int64], timezone: str) -> NDArray[np.int64]:
-    """Move epoch milliseconds to local time, counted from 1970 as a clock on the wall shows it.
+    """Convert epoch milliseconds to local time, counted from 1970.
 
     Example:
         >>> (local_ms(np.array([0, 10**12]), "Asia/Kolkata") - [0, 10**12]).tolist()
@@ -139,6 +141,7 @@ def local_ms(milliseconds: NDArray[np.int64], timezone: str) -> NDArray[np.int64
     known = np.maximum(np.searchsorted(since, milliseconds, "right") - 1, 0)
     local: NDArray[np.int64] = milliseconds + add[known]
     until, zone = int(UNTIL.timestamp()) * 1000, ZoneInfo(timezone)
+    # Outside of the table of offsets each time is converted by itself.
     for place in np.flatnonzero((milliseconds < since[0]) | (milliseconds >= until)):
         ms = int(milliseconds[place])
         local[place] = ms + _offset_ms(ms // 1000, zone)
@@ -146,19 +149,19 @@ def local_ms(milliseconds: NDArray[np.int64], timezone: str) -> NDArray[np.int64
 
 
 def _first_second(offset_ms: int, start: int, zone: ZoneInfo) -> int:
-    """Find the second from which on an offset applies, in the step that begins at a start."""
+    """Find the first second at which an offset applies, in one step."""
     seconds = range(start, start + _STEP)
     return start + bisect_left(seconds, True, key=lambda one: _offset_ms(one, zone) == offset_ms)
 
 
 def _offset_ms(second: int, zone: ZoneInfo) -> int:
-    """Find the offset of a zone, in milliseconds, in a second since 1970."""
+    """Find the offset of a zone at a second since 1970, in milliseconds."""
     moment = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(seconds=second)
     return int((moment.astimezone(zone).utcoffset() or timedelta()) / timedelta(milliseconds=1))
 
 
 def added(milliseconds: str, known: Sequence[Offset]) -> str:
-    """Write the offset to add to a UTC expression in milliseconds, found by binary search.
+    """Write the offset to add to a UTC expression in milliseconds.
 
     Example:
         >>> added("ms", [Offset(0, 5), Offset(10, 7), Offset(20, 5)])
@@ -166,13 +169,14 @@ def added(milliseconds: str, known: Sequence[Offset]) -> str:
     """
     if len(known) == 1:
         return str(known[0].add_ms)
+    # A binary search: a row is compared with six offsets, not with fifty.
     half = len(known) // 2
     first, second = added(milliseconds, known[:half]), added(milliseconds, known[half:])
     return f"case when {milliseconds} < {known[half].since_ms} then {first} else {second} end"
 
 
 def rule_sql(rule: Rule, unit: str) -> str | None:
-    """Write SQL of the variant of a unit, None where a hash of the rule has no form in plain SQL.
+    """Write SQL of a unit's variant; None where plain SQL lacks the rule's hash.
 
     Example:
         >>> from abeval.assignment.draws import Stage, shares
@@ -186,6 +190,7 @@ def rule_sql(rule: Rule, unit: str) -> str | None:
     for stage, number in zip(reversed(rule.stages), reversed(numbers), strict=True):
         if number is None:
             return None
+        # Stages are nested from the last one outwards.
         last = stage is rule.stages[-1]
         cases = " ".join(
             f"when {number} >= {_constant(r.start)} and {number} < {_constant(r.stop)} "
@@ -198,7 +203,7 @@ def rule_sql(rule: Rule, unit: str) -> str | None:
 
 
 def _number(draw: Draw, unit: str) -> str | None:
-    """Write the number that a draw gives a unit; None where its hash has no form in SQL."""
+    """Write the number that a draw gives a unit; None without a form in SQL."""
     function, digits = draws.HEX_HASHES.get(draw.hash, ("md5", 0))
     is_long = digits > draws.HEX_DIGITS
     if not digits or (is_long and draw.modulus is None):
@@ -233,5 +238,5 @@ def _double(number: float) -> str:
 
 
 def sub_bucket_sql(engine: Engine, salt: str, unit: str) -> str:
-    """Write the SQL of the sub-bucket of a unit."""
+    """Write SQL of the sub-bucket of a unit."""
     return f"{engine.hash60(salt, f'cast({unit} as varchar)')} // {SLOTS} % {SUB_BUCKETS}"

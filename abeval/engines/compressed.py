@@ -1,4 +1,4 @@
-"""Compressed text files: whether each is what its name says, and whole.
+"""Check that compressed text files are whole, and what their names say.
 
 DuckDB leaves out what is missing at the end of one, and does not compare check sums. So gzip is
 read to its end once, and of zstd the sizes of all blocks are added up.
@@ -23,7 +23,7 @@ _STARTS = {
 
 
 def check_compressed(log: str, file: str) -> None:
-    """Refuse a compressed file that is cut, damaged, or no such file; others pass.
+    """Raise if a compressed file is cut, damaged, or no such file.
 
     Raises:
         LogError: It is one of these.
@@ -41,7 +41,8 @@ def check_compressed(log: str, file: str) -> None:
 
 @lru_cache(maxsize=1024)
 def _find_fault(file: str, end: str, size: int, _written: int) -> str | None:
-    """Say what is wrong with a file of this name, size and time, once in a process."""
+    """Find what is wrong with a compressed file; None if nothing is."""
+    # Size and time of the file are arguments, so that the cache knows a file that changed.
     name = "gzip" if end == ".gz" else "zstd"
     with Path(file).open("rb") as content:
         if not content.read(4).startswith(_STARTS[end]):
@@ -59,12 +60,13 @@ def _find_fault(file: str, end: str, size: int, _written: int) -> str | None:
 def _read_gzip(content: BinaryIO) -> None:
     """Read gzip to its end, which compares its check sums."""
     with gzip.GzipFile(fileobj=content) as text:
+        # Nothing is kept: reading alone compares the check sums.
         while text.read(1 << 20):
             pass
 
 
 def _skip_zstd(content: BinaryIO, size: int) -> None:
-    """Go from block to block of zstd to its end (RFC 8878, section 3.1)."""
+    """Skip from block to block of zstd to its end (RFC 8878, section 3.1)."""
 
     def take(count: int) -> int:
         taken = content.read(count)
@@ -74,6 +76,7 @@ def _skip_zstd(content: BinaryIO, size: int) -> None:
 
     while content.tell() < size:
         magic = take(4)
+        # A skippable frame: its length, then bytes without a meaning.
         if magic >> 4 == 0x184D2A5:
             content.seek(take(4), 1)
         elif magic != int.from_bytes(_ZSTD, "little"):
@@ -81,12 +84,15 @@ def _skip_zstd(content: BinaryIO, size: int) -> None:
         else:
             kind = take(1)
             is_single = kind >> 5 & 1
+            # The header: window, dictionary and size of the content, each of some bytes or none.
             take((1 - is_single) + (0, 1, 2, 4)[kind & 3] + (is_single, 2, 4, 8)[kind >> 6])
             is_last = 0
             while not is_last:
                 block = take(3)
                 is_last = block & 1
+                # A run-length block stores one byte, whatever its size.
                 content.seek(1 if block >> 1 & 3 == 1 else block >> 3, 1)
+            # The check sum, if the frame has one.
             take(4 * (kind >> 2 & 1))
     if content.tell() > size:
         raise EOFError

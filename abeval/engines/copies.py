@@ -1,7 +1,8 @@
-"""Files that DuckDB does not read by itself, copied as CSV in UTF-8: workbooks, SQLite, encodings.
+"""Copy files that DuckDB does not read itself, as CSV in UTF-8.
 
-DuckDB's own readers of them are extensions, which a run neither downloads nor loads. Of a text file
-that is not UTF-8, its words tell which encoding it has.
+These are workbooks, SQLite, and texts in other encodings. DuckDB's own readers of them are
+extensions, which a run neither downloads nor loads. Of a text file that is not UTF-8, its words
+tell which encoding it has.
 """
 
 import csv
@@ -31,7 +32,7 @@ from abeval.scratch import Scratch
 
 
 def _of_pairs(encoding: str, *leads: int) -> str:
-    """Write the pattern of words of characters that have these first bytes of two."""
+    """Write the pattern of words of two-byte characters with these first bytes."""
     pairs = (bytes((lead, second)) for lead in leads for second in range(0x40, 0x100))
     decoded = {pair.decode(encoding, "ignore") for pair in pairs}
     return f"[A-Za-z{''.join(sorted(c for c in decoded if len(c) == 1 and c.isalpha()))}]+"
@@ -56,7 +57,7 @@ _LOOKED_AT = 1_000_000
 
 
 def likely_encodings(file: str) -> dict[str, str]:
-    r"""Find encodings that fit a text file which is not UTF-8, each with a word that it has in it.
+    r"""Find encodings that fit a text file, each with a word of the file in it.
 
     There is one where one alone is likely; none of a file of UTF-8, or without such words.
 
@@ -85,7 +86,7 @@ def likely_encodings(file: str) -> dict[str, str]:
 
 
 def _other_lines(file: str) -> bytes:
-    """Return lines that are not ASCII; none of a file that is UTF-8, or no text."""
+    """Read the lines that are not ASCII; none of UTF-8, or of no text."""
     lines, size, all_are_utf8 = list[bytes](), 0, True
     if file.lower().endswith(".zst"):
         return b""
@@ -113,7 +114,7 @@ def _is_utf8(line: bytes) -> bool:
 
 
 def check_utf8(log: str, files: Iterable[str]) -> None:
-    """Refuse text files that are not UTF-8, with what they probably are."""
+    """Raise if a text file is not UTF-8, with what it probably is."""
     for file in files:
         if "://" not in file and _other_lines(file):
             raise encoding_error(log, file)
@@ -124,11 +125,12 @@ _NUMBERS = re.compile(rb"(?<![0-9])[0-9]{%d}" % _LONGEST_NUMBER)
 
 
 def check_bytes(log: str, files: Iterable[str]) -> None:
-    """Refuse text with zeroed bytes, and numbers of whose types DuckDB thinks for minutes."""
+    """Raise if a text has zeroed bytes, or numbers of thousands of digits."""
     for file in files:
         if "://" in file:
             continue
         with Path(file).open("rb") as content:
+            # DuckDB thinks for minutes about the type of such a number.
             lines = content.readlines(4 * _LOOKED_AT)
             if any(len(line) > _LONGEST_NUMBER and _NUMBERS.search(line) for line in lines):
                 what = f"{log}: {file} has a number of more than {_LONGEST_NUMBER:,} digits"
@@ -142,9 +144,10 @@ def check_bytes(log: str, files: Iterable[str]) -> None:
 
 
 def encoding_error(log: str, file: str, read_as: str = "UTF-8") -> LogError:
-    """Return the error of a file that is not in the encoding in which it is read."""
+    """Make the error of a file that is not in the encoding it is read in."""
     lines = _other_lines(file).splitlines()
     broken = [line for line in lines if not _is_utf8(line)]
+    # Most lines are UTF-8, so it is damage and no other encoding.
     if read_as == "UTF-8" and 2 * len(broken) < len(lines):
         shown = broken[0][:80].decode("utf-8", "replace") if broken else ""
         what = f"{log}: {file} is UTF-8, but not all of it: {shown!r}"
@@ -166,7 +169,7 @@ _EXACT = 2**53
 
 
 class Copies:
-    """Copies of files in a folder of their own, each made once in a run."""
+    """Keep copies of files in a temporary folder, each made once in a run."""
 
     def __init__(self, parent: str | None) -> None:
         self._parent = parent
@@ -175,13 +178,13 @@ class Copies:
 
     @property
     def folder(self) -> Path:
-        """Return the folder, which is made now if it is not there."""
+        """Return the folder, and make it if it is not there."""
         if self._scratch is None:
             self._scratch = Scratch(self._parent, "abeval-run-")
         return self._scratch.path
 
     def of(self, log: str, files: Files, source: LogSource) -> Files:
-        """Return the files that DuckDB reads in place of those of a log.
+        """Copy the files of a log that DuckDB cannot read, and return what it reads.
 
         Raises:
             LogError: One cannot be read, or they differ in columns.
@@ -229,7 +232,7 @@ class Copies:
 
     @contextmanager
     def named(self) -> Iterator[None]:
-        """Name the files themselves in errors of the block, where it reads their copies."""
+        """Name the files themselves in errors of a block that reads copies."""
         try:
             yield
         except LogError as error:
@@ -280,7 +283,7 @@ _SHEET = b"\x81\x01"
 
 
 def _check_extent(file: str) -> None:
-    """Refuse a workbook with a value so far from the others that reading would take all memory.
+    """Raise if a workbook's values reach so far that reading takes all memory.
 
     Of .xlsx, .xlsm and .xlsb the sheets tell; for .ods and .xls the reader has a bound. All parts
     are read to their end, which compares check sums; the reader does not.
@@ -299,10 +302,11 @@ def _check_extent(file: str) -> None:
 
 
 def _extent(part: IO[bytes]) -> tuple[int, int]:
-    """Return the numbers of the last row and column with a value; cells may have no names."""
+    """Return the last row and column with a value."""
     row = rows = columns = 0
     for text in _row_texts(part):
         named, cells = _NUMBER.match(text), _CELL.findall(text)
+        # Rows and cells need no names: they then follow each other.
         row = int(named[1]) if named else row + 1
         filled = [(column, number) for column, number, is_blank in cells if not is_blank]
         if filled:
@@ -314,7 +318,10 @@ def _extent(part: IO[bytes]) -> tuple[int, int]:
 
 
 def _binary_extent(part: IO[bytes]) -> tuple[int, int]:
-    """Return the same of a sheet of .xlsb: records of a kind, a length and data; 0, 0 of others."""
+    """Return the last row and column with a value, of a sheet of .xlsb.
+
+    It has records of a kind, a length and data. Of other parts both are 0.
+    """
     row = rows = columns = at = 0
     data = part.read(2)
     is_sheet = data == _SHEET
@@ -325,6 +332,8 @@ def _binary_extent(part: IO[bytes]) -> tuple[int, int]:
             kind = data[at]
             if kind > 127:
                 at += 1
+                # Kinds and lengths are written in groups of 7 bits; the eighth says that more
+                # follow.
                 kind += (data[at] << 7) - 128
             at += 1
             length = data[at] & 127
@@ -345,24 +354,26 @@ def _binary_extent(part: IO[bytes]) -> tuple[int, int]:
 
 
 def _row_texts(part: IO[bytes]) -> Iterator[bytes]:
-    """Read the XML of a sheet row by row; of a very long row in parts."""
+    """Read the XML of a sheet row by row; a very long row in parts."""
     text = b""
     while chunk := part.read(1 << 20):
         *before, text = _ROW.split(text + chunk)
         yield from before
         if len(text) > 1 << 22:
             yield text[:-1000]
+            # The end is kept, since a cell may be cut there.
             text = text[-1000:]
     yield text
 
 
 @contextmanager
 def _of_workbook(log: str, file: str, named: str | None) -> Iterator[Rows]:
-    """Read a sheet: its first row is the header; rows without a value are none."""
+    """Read a sheet, whose first row is the header; skip blank rows."""
     from python_calamine import CalamineWorkbook
 
     _check_extent(file)
     with _workbook_errors(file), CalamineWorkbook.from_path(file) as workbook:
+        # Sheets without a column hold no table.
         sheets = [n for n in workbook.sheet_names if workbook.get_sheet_by_name(n).width]
         sheet_name = choose(log, file, "sheet", named, sheets)
         rows = iter(workbook.get_sheet_by_name(sheet_name).to_python(skip_empty_area=False))
@@ -386,6 +397,7 @@ def _of_workbook(log: str, file: str, named: str | None) -> Iterator[Rows]:
         if beyond is not None:
             what = f"{where}: row {number} has {beyond!r} in a column without a name"
             raise LogError(what, "the header is row 1: remove what stands above it, or name it")
+        # Excel stores numbers as doubles, so two long ids may already be one.
         long = next((v for v in row if isinstance(v, float) and _EXACT <= abs(v) < inf), None)
         if long is not None:
             what = f"{where}: row {number} has {long:.0f}, of which a workbook keeps 15 digits"
@@ -396,21 +408,19 @@ def _of_workbook(log: str, file: str, named: str | None) -> Iterator[Rows]:
 
 
 def _plain(value: object) -> object:
-    """Write 7.0 as 7: a workbook has no whole numbers of its own."""
+    """Write 7.0 as 7: workbooks have no whole numbers."""
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
 class _Database(sqlite3.Connection):
-    """A connection that a time limit can refer to without keeping it."""
+    """Subclass a connection, so that it can be referred to weakly."""
 
 
 @contextmanager
 def _opened(file: str) -> Iterator[sqlite3.Connection]:
-    """Open a SQLite database, beside which nothing is written.
-
-    Where a log belongs to it, that is a copy: reading the two would put files beside them.
-    """
+    """Open a SQLite database, beside which nothing is written."""
     path = real(file)
+    # Reading a database with its log would write files beside them, so both are copied.
     logs = [end for end in ("-wal", "-journal") if Path(f"{path}{end}").exists()]
     try:
         with ExitStack() as stack:
@@ -423,6 +433,7 @@ def _opened(file: str) -> Iterator[sqlite3.Connection]:
             database = sqlite3.connect(uri, uri=True, factory=_Database)
             stack.enter_context(closing(database))
             OPEN.add(database)
+            # A view of the file must not call functions with side effects.
             database.execute("pragma trusted_schema = off")
             yield database
     except sqlite3.Error as error:
@@ -443,7 +454,7 @@ _WHOLE_CHECK = 1 << 30
 
 
 def _check_pages(file: str, database: sqlite3.Connection, table: str) -> None:
-    """Refuse a database with damaged pages: SQLite leaves out the rows of some."""
+    """Raise if a database has damaged pages, whose rows SQLite would leave out."""
     part = "" if Path(file).stat().st_size <= _WHOLE_CHECK else f"({quoted(table)})"
     ((found, *_), *_) = database.execute(f"pragma quick_check{part}")
     if found != "ok":
@@ -460,6 +471,7 @@ def _of_sqlite(log: str, file: str, named: str | None) -> Iterator[Rows]:
         _check_pages(file, database, table)
         described = database.execute(f"select * from {quoted(table)} limit 0").description
         names = [str(column[0]) for column in described]
+        # Bytes are no text; as hex digits ids of bytes stay different.
         values = ", ".join(
             f"case typeof({c}) when 'blob' then hex({c}) else {c} end" for c in map(quoted, names)
         )

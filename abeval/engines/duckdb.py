@@ -1,4 +1,4 @@
-"""DuckDB, embedded: the default engine."""
+"""Run queries on DuckDB, embedded: the default engine."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import CancelledError, ThreadPoolExecutor
@@ -34,12 +34,12 @@ if TYPE_CHECKING:
 
 
 class DuckDBEngine(Logs, Engine):
-    """One DuckDB database for one run: in memory, or in a temporary file if memory is limited.
+    """Run one DuckDB database for one run.
 
-    Blocks of the file can be dropped from memory at once; those of an in-memory database would be
-    written out first. Beside the caller's `connection`, whose committed tables logs may name,
-    `options` are not used, and the run creates everything in an attached database of its own: names
-    do not clash, settings stay, and `close` leaves the connection as it was.
+    It is in memory, or in a temporary file if memory is limited. Beside the caller's `connection`,
+    whose committed tables logs may name, `options` are not used, and the run creates everything in
+    an attached database of its own: names do not clash, settings stay, and `close` leaves the
+    connection as it was.
     """
 
     in_process = True
@@ -53,6 +53,8 @@ class DuckDBEngine(Logs, Engine):
         self._worker = ThreadPoolExecutor(1, "abeval-duckdb")
         self._is_own = connection is None
         self._reads_remote = not self._is_own or (options is not None and options.remote_files)
+        # Blocks of a file can be dropped from memory at once; those of a database in memory would
+        # be written out first.
         self._scratch = open_scratch(options) if connection is None else None
         self._connection = (
             connect(options, self._scratch) if connection is None else beside(connection)
@@ -75,7 +77,7 @@ class DuckDBEngine(Logs, Engine):
         *,
         with_copies: bool = False,
     ) -> None:
-        """From now on, open the files of these logs and what is in these folders, and nothing else.
+        """Open from now on only the files of these logs and these folders.
 
         The first call counts: no extension can be loaded after it, and no setting changed. The
         connection of a caller keeps its own settings; with `[engine] remote_files` and such a file,
@@ -110,13 +112,14 @@ class DuckDBEngine(Logs, Engine):
 
     @query_errors()
     def drop(self, name: str) -> None:
-        """Forget a relation, and give back what its rows take."""
+        """Drop a relation, and free what its rows take."""
         self._run(f"drop {self._kinds.pop(name, 'table')} if exists {quoted(name)}")
 
     @query_errors()
     def _create(self, kind: str, name: str, sql: str) -> None:
-        """Make a relation in place of one of its name, also of the other kind."""
+        """Create a relation, in place of one of its name."""
         before = self._kinds.get(name, kind)
+        # `create or replace view` fails where a table has the name, and the other way round.
         drop = "" if before == kind else f"drop {before} if exists {quoted(name)}; "
         self._run(f"{drop}create or replace {kind} {quoted(name)} as {sql}")
         self._kinds[name] = kind
@@ -172,7 +175,7 @@ class DuckDBEngine(Logs, Engine):
         return f"cast(hash({', '.join(values)}) >> 1 as bigint)"
 
     def close(self) -> None:
-        """Release memory and files, and detach what was attached to the caller's connection."""
+        """Release memory and files, and detach from the caller's connection."""
         self._worker.shutdown()
         with suppress(duckdb.Error):
             self._tables.close()
@@ -186,9 +189,10 @@ class DuckDBEngine(Logs, Engine):
         return self._wait(lambda: self._connection.execute(sql).fetchall())
 
     def _wait(self, work: Callable[[], Result]) -> Result:
-        """Run work in another thread; in this one DuckDB may ignore Ctrl-C until it ends.
+        """Run work in another thread, so that Ctrl-C interrupts it.
 
-        Also SIGTERM and SIGHUP, which the command line makes an exit, interrupt it.
+        In this thread DuckDB may ignore Ctrl-C until the statement ends. Also SIGTERM and SIGHUP,
+        which the command line makes an exit, interrupt it.
         """
         idle, stopped = Event(), Event()
         idle.set()

@@ -1,4 +1,4 @@
-"""Connections to DuckDB: what they may use and open, and how they fail."""
+"""Open connections to DuckDB: what they may use and read, how they fail."""
 
 import re
 import sqlite3
@@ -20,23 +20,21 @@ from abeval.scratch import Scratch
 
 
 def confinement(files: Sequence[str], folders: Sequence[str]) -> list[str]:
-    """Write statements after which a connection opens only these files and folders.
-
-    No extension can be loaded after them, and no setting changed.
-    """
+    """Write statements that confine a connection to some files and folders."""
     # A database may have a write-ahead log that is still to be read.
     named = spelled([*files, *(f"{file}.wal" for file in files)])
     inside = spelled([str(Path(folder).absolute()) for folder in folders])
     return [
         f"set allowed_paths = [{', '.join(map(literal, named))}]",
         f"set allowed_directories = [{', '.join(map(literal, inside))}]",
+        # The order matters: after these two no setting can be changed and no extension loaded.
         "set enable_external_access = false",
         "set lock_configuration = true",
     ]
 
 
 def open_scratch(options: EngineOptions | None) -> Scratch | None:
-    """Open a folder for what does not fit into memory, where options name one or limit memory."""
+    """Open a folder for what does not fit into memory, if options ask for it."""
     if options is None or (options.memory_limit is None and options.temp_directory is None):
         return None
     folder = options.temp_directory
@@ -66,7 +64,7 @@ def open_database(
     files: Sequence[str] = (),
     folders: Sequence[str] = (),
 ) -> duckdb.DuckDBPyConnection:
-    """Open a database on a connection that from the first statement on opens nothing else.
+    """Open a database on a connection that is confined from the start.
 
     Every connection of abeval is opened here, or by `connect` for an engine, which confines itself
     before it reads a log.
@@ -78,7 +76,7 @@ def open_database(
 
 
 def connect(options: EngineOptions | None, scratch: Scratch | None) -> duckdb.DuckDBPyConnection:
-    """Open the connection of an engine: in memory, or to a file where memory is limited."""
+    """Open the connection of an engine, in memory or to a temporary file."""
     memory = None if options is None else options.memory
     database = ":memory:"
     if scratch is not None and memory is not None:
@@ -117,13 +115,15 @@ _ENDS: list[float] = []
 
 
 def seconds_left() -> float | None:
-    """Return for how long the time limits that hold still last; None where none holds."""
+    """Return how long the time limits that hold still last; None without any."""
     return min(_ENDS) - monotonic() if _ENDS else None
 
 
 @contextmanager
 def time_limit(seconds: float) -> Iterator[None]:
-    """End what databases do for a block that lasts too long; what Python does goes on.
+    """End the database statements of a block that lasts too long.
+
+    What Python does goes on.
 
     Raises:
         QueryError: The time is over, in place of the error of what was interrupted.
@@ -160,11 +160,12 @@ def time_limit(seconds: float) -> Iterator[None]:
 
 
 def beside(connection: duckdb.DuckDBPyConnection) -> duckdb.DuckDBPyConnection:
-    """Open a second connection to the caller's database, with its own names and settings."""
+    """Open a second connection to the caller's database."""
     if not isinstance(connection, duckdb.DuckDBPyConnection):
         what = f"a {type(connection).__name__} is no connection of DuckDB"
         raise QueryError(what, "pass an open one, of DuckDB in this process")
     try:
+        # A cursor shares the database, and has names and settings of its own.
         return connection.cursor()
     except duckdb.Error as error:
         what = f"the connection cannot be used: {message(error)}"
@@ -212,9 +213,10 @@ _OF_CSV = re.compile('Error when sniffing file ".*')
 
 
 def message(error: Exception) -> str:
-    """Return what DuckDB says, without the class, the query and advice on its own settings."""
+    """Return what DuckDB says, without class, query and advice on settings."""
     # Of a frame, what its library says.
     lines = _OF_FRAME.sub("", str(error)).split("\n\n")[0].splitlines()
+    # The query is abeval's own, and says nothing to a user.
     kept = [line.strip() for line in lines if not line.startswith(("Original Line", "LINE "))]
     plain = _OF_CAST.sub(r"\1 is out of range", _CLASS.sub("", " ".join(kept[:2])))
     return _ADVICE.sub("", _OF_CSV.sub("its delimiter and quotes cannot be told", plain))

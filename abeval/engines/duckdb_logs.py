@@ -1,4 +1,4 @@
-"""Logs as relations of DuckDB: frames, tables and files under a name, times as times."""
+"""Load logs into DuckDB as relations: frames, tables and files."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -22,23 +22,25 @@ from abeval.files import real
 
 
 class AdbcTable(NamedTuple):
-    """A table of an ADBC connection, by its name in SQL; a condition chooses rows, as SQL."""
+    """Name a table of an ADBC connection in SQL, with a condition on its rows."""
 
     connection: Any
     name: str
     condition: str = ""
 
     def rows(self) -> "Stream":
-        """Stream the rows; of all columns, because databases quote names differently."""
+        """Stream the rows, with all columns."""
         cursor = self.connection.cursor()
+        # Databases quote names of columns differently, so all are read.
         cursor.execute(f"select * from {self.name} {self.condition}")
         return Stream(cursor.fetch_record_batch(), cursor.close)
 
 
 class Stream:
-    """The Arrow stream of a frame alone, so that DuckDB needs no other package; `close` ends it."""
+    """Wrap only the Arrow stream of a frame; `close` ends it."""
 
     def __init__(self, frame: Any, close: Callable[[], object] | None = None) -> None:  # noqa: ANN401
+        # Given the frame itself, DuckDB would need the package that it comes from.
         self._frame = frame
         self.close = close or (lambda: None)
 
@@ -47,7 +49,7 @@ class Stream:
 
 
 def table_of(connection: Any, name: str) -> object:  # noqa: ANN401
-    """Return a table of an open connection of DuckDB or ADBC as a frame, by its name in SQL."""
+    """Find a table of an open DuckDB or ADBC connection, as a frame."""
     if isinstance(connection, duckdb.DuckDBPyConnection):
         with log_errors(f"table {name!r} cannot be read", "name a table or view of the connection"):
             return connection.table(name)
@@ -60,10 +62,10 @@ def table_of(connection: Any, name: str) -> object:  # noqa: ANN401
 
 
 class _Kind(NamedTuple):
-    """What DuckDB reads in place of a frame, so that nothing is computed but what is read.
+    """Define how DuckDB reads a kind of frame, computing only what is read.
 
     `empty` keeps some rows where these tell the types of objects; `chosen` gets columns with their
-    places among all; `scanned` makes what DuckDB can scan once.
+    indices among all; `scanned` makes what DuckDB can scan once.
     """
 
     empty: Callable[[Any], Any]
@@ -85,7 +87,7 @@ def _stream_polars(frame: Any) -> Stream:  # noqa: ANN401
 
 
 class LakeRows:
-    """The rows of a table of a data lake, of all or some columns: each read of them scans anew."""
+    """Hold the rows of a data lake's table; each read of them scans anew."""
 
     def __init__(self, table: Any, **chosen: object) -> None:  # noqa: ANN401
         self.scan = partial(table.scan, **chosen)
@@ -157,7 +159,7 @@ def _frame_errors(log: str, frame: Any, hint: str) -> Iterator[None]:  # noqa: A
 
 
 def _check_names(frame: Any, log: str) -> None:  # noqa: ANN401 (any frame)
-    """Refuse two columns of one name: DuckDB would give the second another."""
+    """Raise if a frame has two columns of one name, or names that are no text."""
     has_schema = hasattr(frame, "collect_schema")
     names = frame.collect_schema().names() if has_schema else getattr(frame, "columns", ())
     seen = dict[str, str]()
@@ -167,6 +169,7 @@ def _check_names(frame: Any, log: str) -> None:  # noqa: ANN401 (any frame)
         raise LogError(f"{log}: the name of a column is {parts!r}, and no text", RENAME)
     if not names and hasattr(frame, "columns"):
         raise LogError(f"{log}: the frame has no columns", "give one with a name for each column")
+    # DuckDB ignores case, and would give the second of two columns another name.
     for name in map(str, names):
         if name.lower() in seen:
             what = f"{log}: columns {seen[name.lower()]!r} and {name!r} have one name"
@@ -175,15 +178,15 @@ def _check_names(frame: Any, log: str) -> None:  # noqa: ANN401 (any frame)
 
 
 def described(frame: object) -> object:
-    """Return what has the columns of a frame; None if it can be read only once, and as a whole."""
+    """Make an empty frame of the same columns; None if it can be read only once."""
     kind = _kind(frame)
     return None if kind is None else kind.scanned(kind.empty(frame))
 
 
 def scanned(frame: object, columns: Mapping[str, int] | None, log: str) -> object:
-    """Return what DuckDB can scan once in place of a frame.
+    """Make what DuckDB can scan once in place of a frame.
 
-    `columns` are those that are read, each with its place among all; None for all of them.
+    `columns` are those that are read, each with its index among all; None for all of them.
 
     Raises:
         LogError: It is no frame.
@@ -214,7 +217,7 @@ _TEMPORARY = (
 
 
 class Tables:
-    """Databases whose tables a run reads.
+    """Hold the databases whose tables a run reads.
 
     If there is a caller's connection, the run's own one switches to a new database.
     """
@@ -229,12 +232,13 @@ class Tables:
             connection.execute(f"use {quoted(self._attach(':memory:', ''))}")
 
     def of_file(self, file: str) -> dict[str, str]:
-        """Return table or view of a database file → its full name."""
+        """List the tables and views of a database file, name → full name."""
         with log_errors(
             f"{file} cannot be opened", "is it a DuckDB database of this version, and whole?"
         ):
             # The caller may have attached it.
             sql = "select database_name, path from duckdb_databases() where path is not null"
+            # DuckDB refuses to attach one file twice.
             opened = self._connection.execute(sql).fetchall()
             names = [str(name) for name, path in opened if real(path) == real(file)]
             home = names[0] if names else self._attach(file, "(read_only)")
@@ -247,7 +251,7 @@ class Tables:
         }
 
     def find(self, log: str, table: str) -> str | duckdb.DuckDBPyRelation:
-        """Return the full name of a table, or its rows if only the caller can see them."""
+        """Find the full name of a table, or its rows if only the caller sees them."""
         if self._caller is None:
             raise LogError(
                 f"logs.{log}.table names {table!r}, but there is no file or connection for it",
@@ -261,6 +265,7 @@ class Tables:
         rows = self._known()
         known = {tuple(str(part).lower() for part in row) for row in rows}
         parts = table.split(".")
+        # A name may leave out its schema, or its database too.
         for full in ([home, schema, *parts], [home, *parts], parts):
             if tuple(part.lower() for part in full) in known:
                 return ".".join(map(quoted, full))
@@ -299,14 +304,14 @@ _FRAME = "abeval_frame"
 
 
 class _Files(NamedTuple):
-    """What reads files, as SQL."""
+    """Hold SQL that reads files."""
 
     sql: str
 
 
 @dataclass
 class _Stored:
-    """What a table was made of.
+    """Remember what a table was made of.
 
     Attributes:
         rows: Files as `_Files`, or a frame.
@@ -322,7 +327,7 @@ class _Stored:
 
 
 class Logs:
-    """The part of an engine that makes relations of logs."""
+    """Make relations of logs; the part of an engine that reads."""
 
     _connection: duckdb.DuckDBPyConnection
     _tables: Tables
@@ -378,13 +383,13 @@ class Logs:
         return tables_of(file) if files.kind == "sqlite" else [*self._tables.of_file(file)]
 
     def _view_table(self, name: str, sql: str, source: LogSource) -> None:
-        """Show the rows of tables of a database as the relation `name`."""
+        """Create a view of a database's tables as the relation `name`."""
         what = f"{source.table or 'the table'} cannot be read as the log {sources.log_name(name)}"
         with log_errors(what, "a view of a database may read its own tables, and no file"):
             self._view_rows(name, f"({sql})", source)
 
     def _add_files(self, name: str, source: LogSource, reads: str | None) -> None:
-        """Make files readable as the relation `name`: Parquet as a view, text as a table."""
+        """Make files readable as the relation `name`."""
         log = sources.log_name(name)
         files = sources.files_of(log, source, self._folder)
         if files.kind == "duckdb":
@@ -409,6 +414,7 @@ class Logs:
             hint = f"paths by variant are for files without a column {text_files.VARIANT}"
         failed = f"{log} cannot be read from {', '.join(source.paths)}"
         with self._copies.named(), log_errors(failed, hint):
+            # Parquet is read again as fast as a table, so a view is enough; text is parsed once.
             if files.kind == "parquet":
                 self._view_rows(name, text_files.parquet_rows(files, source), source)
                 # One row of each column is read, to refuse damaged files here. Its values are not
@@ -446,7 +452,7 @@ class Logs:
     def add_frame(
         self, name: str, frame: object, source: LogSource | None = None, reads: str | None = None
     ) -> None:
-        """Copy a frame (pandas, Polars, Arrow, Ibis, a relation) into the relation `name`."""
+        """Copy a frame (pandas, Polars, Arrow, Ibis) into the relation `name`."""
         self._stored.pop(name, None)
         log = sources.log_name(name).removesuffix("_frame")
         hint = (
@@ -471,11 +477,12 @@ class Logs:
         self._type_time(name, source)
 
     def _store(self, name: str, stored: _Stored, columns: Sequence[str]) -> None:
-        """Keep some columns as a table, and no row in which no column has a value."""
+        """Store some columns as a table, without rows that have no value."""
         types = stored.types
         if self._take_over(name, stored, len(columns) == len(types)):
             return
         self._copy(name, stored.rows, types, columns)
+        # A row may have a value only in a column that was left out.
         if len(columns) < len(types) and self._run(f"from {self._blank(name)} limit 1"):
             self._copy(name, stored.rows, types, [*types])
         ((blank,),) = self._run(f"delete from {self._blank(name)}")
@@ -483,7 +490,7 @@ class Logs:
         self._stored[name] = stored
 
     def _copy(self, name: str, rows: object, types: Types, columns: Sequence[str]) -> None:
-        """Make a table of some columns of rows; of all where none is named."""
+        """Create a table of some columns of rows; of all if none is named."""
         listed = ", ".join(map(quoted, columns)) or "*"
         create = f"create or replace table {quoted(name)} as select"
         if isinstance(rows, _Files):
@@ -513,18 +520,18 @@ class Logs:
                 rows.close()
 
     def blank_rows(self, name: str) -> int:
-        """Count rows of a log that were not read, since no column has a value."""
+        """Count rows of a log that were not read, as no column has a value."""
         return self._stored[name].blank if name in self._stored else 0
 
     @query_errors()
     def columns(self, relation: str) -> Mapping[str, str]:
-        """List column names and types of a relation, in order; of a log, also those left out."""
+        """List columns and types of a relation; of a log, also those left out."""
         types = text_files.column_types(self._run, quoted(relation))
         return {**self._stored[relation].types, **types} if relation in self._stored else types
 
     @query_errors()
     def complete(self, name: str) -> None:
-        """Read a log once more with every column, where some were left out."""
+        """Read a log again with every column, if some were left out."""
         if name in self._stored and self._lacks_columns(name):
             self._stored[name].load()
 
@@ -533,11 +540,11 @@ class Logs:
         return len(has) < len(self._stored[name].types)
 
     def spare(self, name: str) -> None:
-        """Leave a relation that is read no more to the next log of the same rows."""
+        """Offer a relation that nobody reads any more to the next log of its rows."""
         self._spare = name
 
     def _take_over(self, name: str, stored: _Stored, is_whole: bool) -> bool:
-        """Rename the spare table to `name` if it is of these rows; tell whether it was.
+        """Rename the spare table to `name` if it has these rows; tell whether it did.
 
         `is_whole` says that every column is needed.
         """
@@ -558,7 +565,7 @@ class Logs:
         return True
 
     def _view_rows(self, name: str, rows: str, source: LogSource) -> None:
-        """Show the rows of a log as they are stored, with its time as a time."""
+        """Create a view of a log's rows, with its time as a time."""
         columns = text_files.with_fields(text_files.column_types(self._run, rows))
         sql = f"select {columns} from {rows}"
         self._run(f"create or replace view {quoted(name)} as {sql}")
@@ -568,7 +575,7 @@ class Logs:
             self._run(f"create or replace view {quoted(name)} as {replaced}")
 
     def _type_time(self, name: str, source: LogSource) -> None:
-        """Make times of the texts in a table."""
+        """Convert times that are texts in a table."""
         time = time_of_text(sources.log_name(name), name, source, self._run)
         if time is not None:
             changed = f"alter {quoted(time.column)} set data type {time.kind} using {time.sql}"

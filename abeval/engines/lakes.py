@@ -1,4 +1,4 @@
-"""Tables of a data lake: Delta Lake, Iceberg, Hudi.
+"""Read tables of a data lake: Delta Lake, Iceberg, Hudi.
 
 Their folders hold the files of every version, also of rows that were overwritten or deleted. Which
 rows are current only the table's own log says: a library of its format reads them, as Arrow.
@@ -23,7 +23,7 @@ _METADATA = re.compile(r"v?(\d+)(-.+)?(\.gz)?\.metadata\.json(\.gz)?")
 
 
 def detect_format(folder: Path) -> str | None:
-    """Return the format of a table by the log in its folder; None of any other folder."""
+    """Find the format of a table by the log in its folder; None if it is none."""
     try:
         # Most logs are files, of which there may be thousands: one look at each is enough.
         if not folder.is_dir():
@@ -38,18 +38,19 @@ def detect_format(folder: Path) -> str | None:
 
 
 def _metadata(folder: Path) -> list[tuple[int, str]]:
-    """List the versions of an Iceberg table, the newest last, and the files that describe them."""
+    """List the versions of an Iceberg table and their files, newest last."""
     files = (folder / "metadata").glob("*.metadata.json*")
     return sorted((int(m[1]), m[0]) for file in files if (m := _METADATA.fullmatch(file.name)))
 
 
 def check_outside(log: str, files: Sequence[str]) -> None:
-    """Refuse files of a table: without its log they may hold rows that are not current.
+    """Raise if a file belongs to a table of a data lake.
 
     Raises:
         LogError: One lies in the folder of a table.
     """
     inside = {real(Path(file).parent): file for file in files}
+    # Without the table's log, a file may hold rows that are not current.
     around = {folder: file for path, file in inside.items() for folder in (path, *path.parents)}
     for folder, file in around.items():
         if (kind := detect_format(folder)) is not None:
@@ -58,7 +59,7 @@ def check_outside(log: str, files: Sequence[str]) -> None:
 
 
 def version_file(path: Path) -> Path:
-    """Find the file that makes a version of a table the current one; any other path is itself.
+    """Find the file that makes a version current; a path without one is itself.
 
     Raises:
         LogError: Two files of Iceberg may be it: only a catalog knows.
@@ -75,7 +76,9 @@ def version_file(path: Path) -> Path:
 
 
 def open_table(log: str, folder: Path) -> object:
-    """Open the current version of a table as a frame; the same object until it changes.
+    """Open the current version of a table as a frame.
+
+    It is the same object until the table changes.
 
     Raises:
         LogError: It cannot be read here, or leads out of its folder.
@@ -87,6 +90,7 @@ def open_table(log: str, folder: Path) -> object:
         raise LogError(what, rows)
     try:
         version = version_file(folder)
+        # The time is an argument, so that the cache knows a table that changed.
         return _opened(kind, folder, version, version.stat().st_mtime_ns)
     except LogError:
         raise
@@ -115,9 +119,10 @@ def _opened(kind: str, folder: Path, version: Path, changed: int) -> object:
 
 
 def _iceberg_files(table: Any) -> Iterator[str]:  # noqa: ANN401 (of a library that may be missing)
-    """List the files of an Iceberg table: each list of files before it is read."""
+    """List the files of an Iceberg table."""
     snapshot = table.current_snapshot()
     if snapshot is not None:
+        # Each list is checked before it is read: it may lead out of the folder.
         yield snapshot.manifest_list
         yield from (manifest.manifest_path for manifest in snapshot.manifests(table.io))
         for task in table.scan().plan_files():

@@ -1,4 +1,4 @@
-"""Statements for people: nothing in them that is not read, in lines that can be read."""
+"""Lay out statements for people: only what is read, in readable lines."""
 
 import re
 from collections.abc import Collection, Iterator, Sequence
@@ -21,7 +21,7 @@ def tables_of(tree: exp.Query) -> set[str]:
 
 
 def repeated(query: exp.Query, kinds: tuple[type[exp.Expr], ...] = (exp.Star,)) -> str | None:
-    """Return the relation of which a query is all columns, or some of them, as they are."""
+    """Find the relation that a query repeats, as all or some of its columns."""
     own = {key for key, value in query.args.items() if value} - {"with_"}
     if own != {"expressions", "from_"} or {type(one) for one in query.selects} - {*kinds}:
         return None
@@ -30,7 +30,7 @@ def repeated(query: exp.Query, kinds: tuple[type[exp.Expr], ...] = (exp.Star,)) 
 
 
 def simplify(tree: exp.Query, dialect: str = "duckdb") -> exp.Query:
-    """Drop queries in a query that only repeat another, names that say nothing, and quotes.
+    """Drop queries that repeat another, redundant names, and quotes.
 
     Example:
         >>> import sqlglot
@@ -58,11 +58,12 @@ def simplify(tree: exp.Query, dialect: str = "duckdb") -> exp.Query:
 
 
 def _hoist(tree: exp.Query) -> None:
-    """Let the last query of `with` stand where only some of its columns are chosen."""
+    """Replace a query that only selects columns of its last CTE by that CTE."""
     ctes = [*tree.ctes]
     if not ctes or not isinstance(ctes[-1].this, exp.Select):
         return
     last = ctes[-1]
+    # A CTE with CTEs of its own cannot stand there.
     if repeated(tree, (exp.Star, exp.Column)) == last.alias and not last.this.ctes:
         last.pop()
         rest = tree.args["with_"] if len(ctes) > 1 else None
@@ -75,7 +76,7 @@ def _hoist(tree: exp.Query) -> None:
 
 @cache
 def _find_reserved_words() -> frozenset[str]:
-    """Find the words that no name of a column may be without quotes, in DuckDB."""
+    """Find the words that need quotes as names of columns, in DuckDB."""
     sql = "select keyword_name from duckdb_keywords() where keyword_category in ($1, $2)"
     kinds = ["reserved", "type_function"]
     with open_database() as connection:
@@ -91,7 +92,7 @@ _ALL = "*"
 
 
 def prune(tree: exp.Query, name: str, needs: Needs, looked_up: Collection[str] = ()) -> None:
-    """Remove the columns of a relation that nobody needs, and add those that it needs to `needs`.
+    """Remove columns that nobody needs, and note what a relation needs itself.
 
     A name without a relation is taken for one of each that the query reads. Joins to relations
     `looked_up`, which have a row at most for each, go where nothing is read of them.
@@ -108,6 +109,7 @@ def prune(tree: exp.Query, name: str, needs: Needs, looked_up: Collection[str] =
             if id(node) not in branches:
                 _prune_select(node, read)
             _drop_joins(node, looked_up)
+            # Without a column, fewer rows would differ.
             if node.args.get("distinct") and node.is_star:
                 read.add(_ALL)
             passed |= read if node.is_star else set()
@@ -172,7 +174,7 @@ def _drop_joins(select: exp.Select, looked_up: Collection[str]) -> None:
 
 
 def _own_nodes(select: exp.Select) -> Iterator[exp.Expr]:
-    """List the nodes of a select but for those of selects in it."""
+    """List the nodes of a select, without those of selects in it."""
     for node in select.walk(prune=lambda one: one is not select and _is_apart(one)):
         if node is select or not _is_apart(node):
             yield node
@@ -190,10 +192,10 @@ def _names(node: exp.Expr) -> Iterator[str]:
 
 
 def lay_out(text: str, dialect: str, head: str = "", tail: str = "") -> str:
-    r"""Join lines of a statement that SQLGlot wrote in many; DuckDB's and Spark's in lower case.
+    r"""Lay out a statement that SQLGlot wrote in many lines.
 
-    What is one line in `WIDTH` characters becomes one: items in brackets first, then clauses. The
-    statement may stand between two more lines.
+    What is one line in `WIDTH` characters becomes one: items in brackets first, then clauses.
+    DuckDB's and Spark's become lower case. The statement may stand between two more lines.
 
     Example:
         >>> lay_out("SELECT\n  A,\n  'B' AS c\nFROM t", "duckdb", "X AS (", ")")
@@ -214,7 +216,8 @@ _BREAK = "\0"
 
 
 def _join_lines(lines: Sequence[str], *before: str) -> list[str]:
-    """Join lines of a block: each with those that are deeper, then with the one before it."""
+    """Join the lines of a block as far as they fit."""
+    # Each line is joined with deeper ones first, then with the one before it.
     joined, indent, is_open = [*before], _indent(lines[0]), bool(before)
     for group in _groups(lines, indent):
         text = reduce(_append, (line.strip() for line in group))
@@ -248,7 +251,7 @@ def _append(text: str, line: str) -> str:
 
 
 def _groups(lines: Sequence[str], indent: int) -> Iterator[list[str]]:
-    """Part lines into those of this indentation, each with its deeper ones and what closes it."""
+    """Group lines of this indentation with their deeper ones and what closes them."""
     group = [lines[0]]
     for line in lines[1:]:
         if _indent(line) == indent and not _CLOSING.match(line):

@@ -1,4 +1,4 @@
-"""The files of logs, their kind, and the names of logs as relations of an engine."""
+"""Find the files of logs, their kind, and the names of their relations."""
 
 import csv
 import glob
@@ -46,9 +46,9 @@ _FOR = {
 
 @dataclass(frozen=True)
 class Files:
-    """The files of a log, of one format; URLs too, in the order of paths, then names.
+    """Hold the files of a log, of one format, in the order of paths, then names.
 
-    A table of a data lake is the one file of its log: its folder.
+    URLs count too. A table of a data lake is the one file of its log: its folder.
 
     Attributes:
         empty: Text files without a byte, which hold no row.
@@ -75,12 +75,12 @@ class Files:
 
     @property
     def are_copied(self) -> bool:
-        """Tell whether DuckDB reads copies, because it has no reader of its own for the files."""
+        """Tell whether DuckDB reads copies, for want of a reader of its own."""
         return self.kind in ("xlsx", "sqlite", *lakes.NAMES) or self.encoding is not None
 
 
 def files_of(log: str, source: LogSource, folder: Path) -> Files:
-    """List the files of a log: each path is a file, a folder, or else a glob.
+    """List the files of a log: each path is a file, a folder, or a glob.
 
     Of a folder, these are all files in it, at any depth, except those that engines hide: names that
     begin with `_` or `.`. A glob reads hidden folders only where it names them. The folder of a
@@ -109,6 +109,7 @@ def files_of(log: str, source: LogSource, folder: Path) -> Files:
         raise LogError(what, "write the rows of several into one table, with a column of variants")
     empty = [file for file in files if Path(file).is_file() and not Path(file).stat().st_size]
     broken = [f for f in empty if kind not in ("csv", "json") or f.lower().endswith(ENDS)]
+    # A set, since a log may have thousands of files.
     without_byte = frozenset(empty)
     read = [file for file in files if file not in without_byte]
     if broken or not read:
@@ -127,7 +128,7 @@ def files_of(log: str, source: LogSource, folder: Path) -> Files:
 
 
 def _marked(file: str) -> str | None:
-    """Return the encoding that a text file's first bytes name, where it is not UTF-8."""
+    """Find the encoding that a text file's byte order mark names, if not UTF-8."""
     if "://" in file or file.lower().endswith(ENDS):
         return None
     with Path(file).open("rb") as content:
@@ -135,7 +136,7 @@ def _marked(file: str) -> str | None:
 
 
 def entry(log: str, key: str, value: str) -> str:
-    """Write how a reader of `log` says an entry: by an option where there is no experiment file.
+    """Write how to set an entry of a log: in the file, or by an option.
 
     Example:
         >>> entry("clicks", "sheet", "May"), entry("table", "sheet", "May")
@@ -147,7 +148,7 @@ def entry(log: str, key: str, value: str) -> str:
 
 
 def choose(log: str, file: str, key: str, named: str | None, names: Sequence[str]) -> str:
-    """Return the table or sheet of a file that is named, or the only one.
+    """Choose the table or sheet of a file by name, or the only one.
 
     Raises:
         LogError: There are several, or none of that name.
@@ -205,7 +206,7 @@ def _matching(log: str, path: str, folder: Path) -> list[str]:
 
 
 def _below(folder: Path) -> list[str]:
-    """List the files of a folder at any depth; a folder that is linked again is read once."""
+    """List the files of a folder at any depth."""
     files, seen = list[str](), set[Path]()
 
     def fail(error: OSError) -> None:
@@ -213,6 +214,7 @@ def _below(folder: Path) -> list[str]:
 
     for here, folders, names in os.walk(folder, onerror=fail, followlinks=True):
         place = real(here)
+        # A folder that is linked again is read once; a link to its parent would never end.
         folders[:] = [] if place in seen else [name for name in folders if not _is_hidden(name)]
         if place not in seen and lakes.detect_format(place) is not None:
             files.append(here)
@@ -249,7 +251,7 @@ def _is_hidden(folder: str) -> bool:
 
 
 def _kind_of(log: str, files: Sequence[str], format: str) -> str:
-    """Return the format that is named, or if it is `auto`, that of the files' names."""
+    """Find the format that is named, or of `auto` that of the files' names."""
     if format != "auto":
         return lakes.detect_format(Path(files[0])) or format
     by_kind: dict[str | None, str] = {}
@@ -275,7 +277,7 @@ def _kind(file: str) -> str | None:
 
 
 def _database(file: str) -> str | None:
-    """Return the kind of a database by its first bytes."""
+    """Find the kind of a database by its first bytes."""
     start = b""
     with suppress(OSError, ValueError):
         # Whoever opens a pipe waits for its writer.
@@ -286,7 +288,7 @@ def _database(file: str) -> str | None:
 
 
 def exact(file: str) -> str:
-    """Name a file for readers that take names for globs, where it has such characters.
+    """Escape a file's name for readers that take names for globs.
 
     Raises:
         LogError: It also has a backslash, which no glob of DuckDB can name.
@@ -314,7 +316,7 @@ def is_table(file: Path) -> bool:
 
 
 def check_split(log: str, columns: Sequence[str], files: Sequence[str]) -> None:
-    """Refuse a CSV log whose lines differ in their fields, which is read as one column."""
+    """Raise if a CSV log was read as one column, as its lines differ in fields."""
     delimiter = next((d for d in _DELIMITERS if len(columns) == 1 and d in columns[0]), None)
     if delimiter is None:
         return
@@ -348,25 +350,26 @@ def logs_of(experiment: "Experiment") -> Mapping[str, LogSource]:
 
 
 def files_of_log(log: str, source: LogSource, folder: Path) -> list[str]:
-    """List the files of a log that are there; the run itself says if there are none."""
+    """List the files of a log that are there."""
     files = files_there(log, source, folder)
+    # The run itself says so if there are none.
     return [] if files is None else [*files.read, *files.empty]
 
 
 def files_there(log: str, source: LogSource, folder: Path) -> Files | None:
-    """Find the files of a log; None where there are none, or they cannot be read."""
+    """Find the files of a log; None if there are none, or they are unreadable."""
     with suppress(LogError, OSError, ValueError):
         return files_of(log, source, folder)
     return None
 
 
 def spelled(paths: Sequence[str]) -> list[str]:
-    """Return each path, and as readers that take names for globs have to be given it."""
+    """List each path as it is, and escaped for readers that take globs."""
     return list(dict.fromkeys(name for path in paths for name in (path, glob.escape(path))))
 
 
 def log_name(relation: str) -> str:
-    """Return the path of a log in the experiment file below `logs`, or the name of a table.
+    """Return the log, or the table, that a relation is of.
 
     Example:
         >>> log_name("raw_clicks"), log_name("log_events_orders")
@@ -380,5 +383,5 @@ def log_name(relation: str) -> str:
 
 
 def relation_of(prefix: str, log: str) -> str:
-    """Name the relation of a log in some form, by the path of the log in the file."""
+    """Name the relation of a log in some form."""
     return f"{prefix}_{log.replace('.', '_')}"

@@ -1,4 +1,4 @@
-"""Pieces of SQL text, the queries of `queries/`, and what an engine that runs them can do."""
+"""Write pieces of SQL, read the queries of `queries/`, define an engine."""
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -49,7 +49,9 @@ _MONEY = re.compile(r"[-+]?[^\w,.()]*([0-9]+|[0-9]{1,3}(,[0-9]{3})+)([.][0-9]*)?
 
 
 def number_cast(text: str, example: str) -> str | None:
-    """Write SQL of the number in SQL of texts such as $1,234.50 or 12.5%; None without one.
+    """Write SQL of the number in texts such as $1,234.50 or 12.5%.
+
+    None if the example has no number in it.
 
     Example:
         >>> number_cast("share", "12.5%")
@@ -79,7 +81,7 @@ def is_number(kind: str) -> bool:
 
 
 def by_value(subject: str, answers: Mapping[str, str]) -> str:
-    """Write SQL that depends on the value of other SQL: value → result; null for any other value.
+    """Write a `case` on the value of other SQL: value → result, else null.
 
     Example:
         >>> by_value("u.variant", {"control": "a", "treatment": "b"})
@@ -90,7 +92,7 @@ def by_value(subject: str, answers: Mapping[str, str]) -> str:
 
 
 def numbered(subject: str, values: Sequence[str]) -> str:
-    """Write the place of a value in a list, from 0; null for any other value."""
+    """Write the index of a value in a list; null for any other value."""
     return by_value(subject, {value: str(i) for i, value in enumerate(values)})
 
 
@@ -103,7 +105,7 @@ _names: ContextVar[set[str] | None] = ContextVar("names", default=None)
 
 @contextmanager
 def recorded() -> Iterator[set[str]]:
-    """Note the names of the queries that are asked for meanwhile."""
+    """Record the names of the queries that are read meanwhile."""
     names: set[str] = set()
     token = _names.set(names)
     try:
@@ -113,7 +115,7 @@ def recorded() -> Iterator[set[str]]:
 
 
 def query(name: str) -> str:
-    """Return the text of a query, one SELECT, by its path below `queries/` without `.sql`."""
+    """Read the text of a query, one SELECT, by its path below `queries/`."""
     names = _names.get()
     if names is not None:
         names.add(name)
@@ -147,7 +149,7 @@ Result = TypeVar("Result")
 
 
 class Engine(Protocol):
-    """Runs DuckDB SQL over named relations, and fetches only small results.
+    """Run DuckDB SQL over named relations, and fetch only small results.
 
     SQL is always in the DuckDB dialect; an engine with another dialect transpiles it. What every
     dialect writes differently, time and hash, are calls that DuckDB knows as macros and the last
@@ -167,21 +169,22 @@ class Engine(Protocol):
     def add_frame(
         self, name: str, frame: object, source: "LogSource | None" = None, reads: str | None = None
     ) -> None:
-        """Make a frame of the caller's (anything with an Arrow stream) the relation `name`.
+        """Make a frame of the caller's the relation `name`.
 
-        `source` is the log's entry in the experiment file, where the frame is a log.
+        It is anything with an Arrow stream. `source` is the log's entry in the experiment file,
+        where the frame is a log.
         """
 
     def complete(self, name: str) -> None:
-        """Make every column of a log readable, where some were left out; by default, none are."""
+        """Make every column of a log readable; by default none was left out."""
         return
 
     def blank_rows(self, name: str) -> int:
-        """Count rows of a log that were not read, since no column has a value; by default none."""
+        """Count rows of a log that were not read, as no column has a value."""
         return 0
 
     def columns(self, relation: str) -> Mapping[str, str]:
-        """List column names and types of a relation, in order; of a log, also those left out."""
+        """List columns and types of a relation; of a log, also those left out."""
 
     def view(self, name: str, sql: str) -> None:
         """Name a query, to be run each time it is read."""
@@ -190,7 +193,7 @@ class Engine(Protocol):
         """Run a query and keep its rows as the relation `name` for this run."""
 
     def drop(self, name: str) -> None:
-        """Forget a relation, and give back what its rows take."""
+        """Drop a relation, and free what its rows take."""
 
     def rows(self, sql: str) -> Sequence[tuple[Cell, ...]]:
         """Run a query and fetch its rows as plain Python values."""
@@ -199,7 +202,7 @@ class Engine(Protocol):
         """Run a query and fetch its rows as a frame."""
 
     def epoch_ms(self, timestamp: str) -> str:
-        """Write whole milliseconds since 1970 of a UTC timestamp expression, rounded down."""
+        """Write whole milliseconds since 1970 of a UTC timestamp, rounded down."""
         return f"abeval_epoch_ms({timestamp})"
 
     def utc_time(self, timestamp: str, timezone: str) -> str:
@@ -224,14 +227,14 @@ class Engine(Protocol):
         """Make arrays of one length the columns of the relation `name`."""
 
     def confine(self, logs: "Iterable[LogSource]", folders: Sequence[str] = ()) -> None:
-        """From now on, open the files of these logs and what is in these folders, and nothing else.
+        """Open from now on only the files of these logs and these folders.
 
         By default nothing: an engine elsewhere opens what statements name.
         """
         return
 
     def watched(self) -> "Callable[[], float | None]":
-        """Return a function that tells how much of the running statement is done, if known."""
+        """Return a function that tells how much of a statement is done, if known."""
         return lambda: None
 
     def close(self) -> None:
@@ -239,7 +242,7 @@ class Engine(Protocol):
 
 
 def whole_number(engine: Engine, sql: str) -> int:
-    """Fetch the single whole number that a query returns, such as a count; 0 if it is null."""
+    """Fetch the one whole number that a query returns; 0 if it is null."""
     ((number,),) = engine.rows(sql)
     return whole(number)
 
@@ -256,7 +259,7 @@ def whole(cell: Cell) -> int:
 
 @runtime_checkable
 class Watcher(Protocol):
-    """A display of progress."""
+    """Display progress."""
 
     def watch(self, fraction: "Callable[[], float | None]") -> None:
         """Show the progress that this function returns."""

@@ -1,4 +1,4 @@
-"""DuckDB SQL → the SQL of another dialect, and relations as a single statement.
+"""Translate DuckDB SQL to other dialects, and relations to one statement.
 
 On the syntax tree `columns('regex')`, `group by all`, time and hash are written out. Rules keep the
 meaning for Spark (`spark/rules.py`), PostgreSQL and ClickHouse (`warehouse_rules.py`).
@@ -91,6 +91,7 @@ def _translate(
         eliminate_window_clause(select)
     if dialect == "spark":
         query = spark_rules.same_meaning(query, trusted)
+    # Calls are expanded last: rules know calls, not what they become.
     query = warehouse_rules.same_numbers(written_out(query, dialect), dialect)
     return _renamed(query, names or {})
 
@@ -124,7 +125,7 @@ def _renamed(tree: exp.Query, names: Mapping[str, str]) -> exp.Query:
 
 
 def known_dialect(dialect: str, known: Sequence[str] = DIALECTS) -> None:
-    """Refuse a dialect that no test runs."""
+    """Raise if no test runs a dialect."""
     if dialect not in known:
         what = f"nothing is written in a SQL dialect that is called {dialect!r}"
         raise QueryError(what, f"known: {', '.join(known)}")
@@ -154,7 +155,8 @@ def _sources(scope: Scope, columns_of: ColumnsOf) -> dict[str, list[str]]:
 
 
 def _outputs(scope: Scope, columns_of: ColumnsOf) -> list[str]:
-    """List the columns of a CTE or subquery whose own `columns(...)` are expanded already."""
+    """List the columns of a CTE or subquery."""
+    # Its own `columns(...)` are expanded already: scopes come from the inside out.
     if scope.set_operation_scopes:
         return _outputs(scope.set_operation_scopes[0], columns_of)
     sources = _sources(scope, columns_of)
@@ -176,7 +178,7 @@ _SEGMENTS = "^s_"
 
 
 def _expanded(item: exp.Expr, every: Sequence[str]) -> list[exp.Expr]:
-    """Repeat an item of a select for each column that its `columns(...)` matches."""
+    """Repeat an item of a select for each column that `columns(...)` matches."""
     columns = item.find(exp.Columns)
     if columns is None:
         return [item]
@@ -222,7 +224,7 @@ def plain_statement(name: str, dialect: str) -> str:
 
 
 def rule_statement(sql: str, dialect: str) -> str:
-    """Write a query of abeval's own text in a dialect, with hashes in the dialect's SQL."""
+    """Write a query of abeval's own in a dialect, hashes included."""
     known_dialect(dialect, ANALYSES)
     tree = parsed(sql)
     if dialect == "duckdb":
@@ -232,7 +234,7 @@ def rule_statement(sql: str, dialect: str) -> str:
 
 @dataclass(eq=False)
 class Relation:
-    """A relation at one point of an analysis, which may create others of the same name later.
+    """Describe a relation at one point of an analysis.
 
     `sql` is None for a log; `reads` are the relations that it reads, by name.
     """
@@ -244,7 +246,7 @@ class Relation:
 
 
 class Recorder(DuckDBEngine):
-    """Records every relation that is made, with those that it reads."""
+    """Record every relation that is made, with those that it reads."""
 
     # Offsets of a zone, by which DuckDB computes local times, are no statement to be read.
     local_time = Engine.local_time
@@ -274,7 +276,7 @@ class Recorder(DuckDBEngine):
         self.record(name, self._reader(name, source))
 
     def _reader(self, name: str, source: "LogSource") -> str:
-        """Write what reads a log from the experiment's folder, times of a zone in UTC."""
+        """Write what reads a log from the experiment's folder, times in UTC."""
         log = sources.log_name(name)
         files = sources.files_there(log, source, self._folder)
         sql, changes = self._loads.get(name, ("", {}))
@@ -286,6 +288,7 @@ class Recorder(DuckDBEngine):
             path for path in source.paths if "://" not in path and not Path(path).is_absolute()
         ]
         found = [str(file) for path in globs for file in sorted(self._folder.glob(path))]
+        # The glob of the file is shorter than a list of its files, if it finds the same.
         of_globs = globs and sorted(found) == sorted(files.read)
         paths = (
             globs
@@ -318,7 +321,10 @@ class Recorder(DuckDBEngine):
         self.note(name, sql, list(self.columns(name)))
 
     def note(self, name: str, sql: str | None, columns: Sequence[str] = ()) -> None:
-        """Note what a relation would be made of; its columns where `columns(…)` of others asks."""
+        """Note what a relation would be made of.
+
+        `columns` are its columns, where `columns(…)` of other queries asks for them.
+        """
         known = self.relations.get(name)
         reads = {} if sql is None else self.reads(sql)
         if known is None or known.sql != sql or known.reads != reads:
@@ -328,7 +334,7 @@ class Recorder(DuckDBEngine):
         return self.relations[name].columns if name in self.relations else ()
 
     def restate(self, name: str, sql: str) -> None:
-        """Let a relation be made of something else, for all that read it already."""
+        """Change what a relation is made of, for all that read it already."""
         relation = self.relations[name]
         relation.sql, relation.reads = sql, self.reads(sql)
 
@@ -363,6 +369,7 @@ def joined(
     names, readers = _names(answer, taken), Counter[str]()
     needs: Needs = {names[answer]: {name.lower() for name in answer.columns}}
     parts = list[str]()
+    # Readers come first, since they say which columns the others need.
     for relation, unique in reversed(names.items()):
         is_read = relation is answer or readers[unique]
         if relation.sql is None or _repeats(relation) is not None or not is_read:
@@ -388,7 +395,7 @@ def joined(
 
 
 def view_statements(relations: Mapping[str, Relation]) -> list[str]:
-    """Write statements in DuckDB's SQL that create relations as views, in their order.
+    """Write statements in DuckDB's SQL that create relations as views, in order.
 
     Example:
         >>> view_statements({"ones": Relation("ones", "select 1 as n", ["n"], {})})
@@ -408,7 +415,7 @@ def view_statements(relations: Mapping[str, Relation]) -> list[str]:
 
 
 def _repeats(relation: Relation) -> Relation | None:
-    """Return the relation of which one is some columns as they are."""
+    """Find the relation of which another is only some columns."""
     if relation.sql is None or len(relation.reads) != 1:
         return None
     tree, (read,) = parsed(relation.sql), relation.reads.values()
@@ -417,7 +424,7 @@ def _repeats(relation: Relation) -> Relation | None:
 
 
 def _comment(sql: str) -> str:
-    """Return what a file of `queries/` says at its top, but for what it reads."""
+    """Read the comment at the top of a query file, without what it reads."""
     lines = takewhile(lambda line: line.startswith("--"), sql.splitlines())
     text = "\n".join(line.removeprefix("-- ") for line in lines)
     return re.sub(r"^reads: (?:[^()\n]|\([^()]*\))*.*\n?", "", text, flags=re.MULTILINE).strip()
@@ -431,7 +438,10 @@ def undefined(text: str) -> list[str]:
 def _names(
     answer: Relation, taken: Collection[str] = (), merges: bool = True
 ) -> dict[Relation, str]:
-    """Give every relation a unique name, what is read first; equal ones have one if they merge."""
+    """Give every relation a unique name, beginning with what is read.
+
+    Relations that repeat another share its name if they may merge.
+    """
     names: dict[Relation, str] = {}
 
     def visit(relation: Relation) -> None:

@@ -1,4 +1,4 @@
-"""CSV and JSON logs: ids, names and times as they are written, all else as DuckDB finds the types.
+"""Read CSV and JSON logs: ids, names and times as they are written.
 
 DuckDB takes types from the first rows, so that an id such as `00100000` further down would become
 100000, and reads 7/3/2020 in whatever order of day and month fits. Here ids become whole numbers
@@ -38,7 +38,7 @@ def listed(files: Sequence[str]) -> str:
 
 
 def parquet_rows(files: Files, source: LogSource) -> str:
-    """Write what reads Parquet files."""
+    """Write SQL that reads Parquet files."""
     folders = partitions(files.read)
     options = f"union_by_name = true, hive_partitioning = {'true' if folders else 'false'}"
     names = mapped(source, sorted(folders), _NAMES)
@@ -46,20 +46,21 @@ def parquet_rows(files: Files, source: LogSource) -> str:
 
 
 def _read(kind: str, files: Files, *options: str) -> str:
-    """Write the call that reads files; the name of a file says its variant where paths do."""
+    """Write the call that reads files."""
     named = f"filename = {literal(VARIANT)}" if files.variants else ""
     arguments = ", ".join(filter(None, [listed(files.read), *options, named]))
     read = f"read_{kind}({arguments})"
     if not files.variants:
         return read
     values = {file: literal(variant) for file, variant in files.variants.items()}
+    # Paths say the variant: the name of the file is replaced by it.
     return f"(select * replace ({by_value(VARIANT, values)} as {VARIANT}) from {read})"
 
 
 def text_rows(
     files: Files, sample: str, types: Types | None = None, texts: Sequence[str] = ()
 ) -> str:
-    """Write what reads CSV or JSON files, some columns as text where they are strings.
+    """Write SQL that reads CSV or JSON files, with some columns as text.
 
     `sample` is the option of how many rows of CSV tell the types; empty for the first ones.
     """
@@ -82,9 +83,10 @@ def _as_text(option: str, columns: Sequence[str]) -> str:
 
 
 def _json_rows(files: Files, types: Types | None, texts: Sequence[str]) -> str:
-    """Look at all rows, without `types`: DuckDB would drop a key that only later rows have."""
+    """Write SQL that reads JSON files."""
     strings = [column for column in texts if types and types[column] in _OF_STRINGS]
     if types is None or not strings:
+        # Without types all rows are looked at: DuckDB would drop a key that only later rows have.
         options = f"sample_size = -1, maximum_sample_files = {len(files.read)}"
     else:
         typed = {**types, **dict.fromkeys(strings, "VARCHAR")}
@@ -96,7 +98,7 @@ def _json_rows(files: Files, types: Types | None, texts: Sequence[str]) -> str:
 
 
 def column_types(rows: Rows, relation: str) -> dict[str, str]:
-    """Find column names and types of a relation, or of what reads files, in order."""
+    """Find columns and types of a relation, or of SQL that reads files."""
     types = {str(name): str(kind) for name, kind, *_ in rows(f"describe from {relation}")}
     long = next((name for name in types if len(name) > _LONGEST_NAME), None)
     if long is not None:
@@ -109,10 +111,7 @@ _LONGEST_NAME = 5_000
 
 
 def fields(types: Types) -> dict[str, str]:
-    """Find the fields of structs, at any depth: their dotted names, unless columns have these.
-
-    Returns name → SQL of it.
-    """
+    """Find the fields of structs at any depth: dotted name → SQL."""
     sql = dict[str, str]()
 
     def visit(name: str, text: str, kind: DuckDBPyType) -> None:
@@ -125,15 +124,14 @@ def fields(types: Types) -> dict[str, str]:
     for column, kind in types.items():
         if kind.startswith("STRUCT("):
             visit(column, quoted(column), sqltype(kind))
+    # A column that has the dotted name already is meant by it.
     known = {column.lower() for column in types}
     return {name: text for name, text in sql.items() if name.lower() not in known}
 
 
 def without_range(sql: str, kind: str) -> str:
-    """Write a value whose least and largest DuckDB does not take from the footers of Parquet.
-
-    NaN is outside of the two, so that `abs(x) < 1e300` would be taken to be true of each row.
-    """
+    """Write a value so that DuckDB does not use the range in Parquet footers."""
+    # NaN lies outside of the range, so that `abs(x) < 1e300` would be taken to be true of each row.
     return f"case when {sql} is not null then {sql} end" if kind in ("DOUBLE", "FLOAT") else sql
 
 
@@ -151,9 +149,10 @@ _THOUSANDS = "[+-]?[0-9]{1,3},[0-9]{3}"
 
 
 def decimal_commas(relation: str, columns: Iterable[str], rows: Rows) -> dict[str, str]:
-    """Find columns of text whose values are all like 1234,5 or 1.234,5, each with an example.
+    """Find text columns of numbers with decimal commas, each with an example.
 
-    That is like 1,234, where commas may be between thousands, only if all values with one are.
+    The example is like 1,234, where the comma may be between thousands, only if all values with a
+    comma are.
     """
     texts = [*columns]
     if not texts:
@@ -172,13 +171,13 @@ def decimal_commas(relation: str, columns: Iterable[str], rows: Rows) -> dict[st
 
 
 def mapped(source: LogSource, types: Iterable[str], names: Sequence[str] = IDS) -> list[str]:
-    """List the columns of a log that hold these canonical ones, or have their names."""
+    """List the columns of a log that hold these canonical ones."""
     wanted = {name.lower() for name in (*names, *(source.columns.get(n, n) for n in names))}
     return [column for column in types if column.lower() in wanted]
 
 
 def text_columns(name: str, source: LogSource, types: Types) -> list[str]:
-    """List the columns of a log that are read as text: ids, names, times that do not count."""
+    """List the columns of a log to read as text: ids, names, times."""
     texts = [*mapped(source, types), *mapped(source, types, _NAMES)]
     if "ts" in canonical_columns(log_name(name)):
         time = source.columns.get("ts", "ts").lower()
@@ -188,7 +187,7 @@ def text_columns(name: str, source: LogSource, types: Types) -> list[str]:
 
 
 def read_columns(name: str, source: LogSource, types: Types, reads: str | None) -> Sequence[str]:
-    """List the columns of a log that are kept of all that it has: those of structs, too.
+    """List the columns of a log to keep, with those of structs.
 
     A column that is read by its own name stands somewhere in the text `reads`; None keeps all.
     """
@@ -199,6 +198,7 @@ def read_columns(name: str, source: LogSource, types: Types, reads: str | None) 
     canonical = mapped(source, columns, [*canonical_columns(log_name(name)), *source.columns])
     named = [c for c in columns if c in canonical or c.lower() in text or not _is_plain(c)]
     named += [c for c in columns if c not in named and types[c].startswith("STRUCT(")]
+    # A table needs a column, even if nothing is read of it.
     return named or columns
 
 
@@ -208,7 +208,7 @@ def _is_plain(column: str) -> bool:
 
 
 def settle_ids(name: str, source: LogSource, types: Types, rows: Rows) -> None:
-    """Make whole numbers of ids that all are so, and doubles of numbers with a point.
+    """Convert ids to whole numbers if all are, and numbers with a point to doubles.
 
     `types` are those that DuckDB found. `map_columns` refuses doubles: 123 and 123.0 would be two
     ids.
@@ -235,7 +235,8 @@ _NUMBER = r"\s*[+-]?([0-9]+[.]?[0-9]*|[.][0-9]+)([eE][+-]?[0-9]+)?\s*"
 
 
 def settle_numbers(name: str, columns: Sequence[str], rows: Rows) -> None:
-    """Make numbers of columns of text whose values are all so, but for blanks beside them."""
+    """Convert text columns to numbers if all values are, apart from blanks."""
+    # Most columns of text fail in the first rows already.
     for some in ("limit 1000", ""):
         if not columns:
             return
@@ -274,7 +275,7 @@ _MOST = 0.8
 
 
 class Time(NamedTuple):
-    """How a text is read as a time: its column, SQL that is null for no time, and its type."""
+    """Define how a text is read as a time: its column, SQL and type."""
 
     column: str
     sql: str
@@ -282,7 +283,9 @@ class Time(NamedTuple):
 
 
 def time_of_text(log: str, relation: str, source: LogSource, rows: Rows) -> Time | None:
-    """Find how times are read that are text, or numbers such as 20260701; None for all others.
+    """Find how a time that is text, or a number like 20260701, is read.
+
+    None for all others.
 
     Raises:
         LogError: The order of day and month is not clear, the values have no format in common, or
@@ -313,7 +316,10 @@ def time_of_text(log: str, relation: str, source: LogSource, rows: Rows) -> Time
 
 
 class _Shape(NamedTuple):
-    """How many texts look how; `day_first` and `month_first` are those that show their order."""
+    """Count how texts of times look.
+
+    `day_first` and `month_first` count those that show their order.
+    """
 
     values: int
     clocks: int
@@ -360,6 +366,7 @@ def _reordered(log: str, column: str, text: str, shape: _Shape) -> str:
         what = f"{where} have no format that is known: {unread:,} of {shape.values:,}, such as "
         read = "make such values empty, or " if shape.iso else ""
         raise LogError(f"{what}{shape.example!r}", read + _unread_hint(log, column, shape.example))
+    # Only a number above 12 shows which is the day.
     if bool(shape.day_first) == bool(shape.month_first):
         suggested = " or ".join(f'"{_format(order, shape)}"' for order in ("%d/%m", "%m/%d"))
         both = "are in both orders" if shape.day_first else "fit both orders"

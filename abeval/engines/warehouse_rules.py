@@ -1,6 +1,7 @@
-"""Rules that rewrite abeval's own SQL so that PostgreSQL and ClickHouse count as DuckDB does.
+"""Rewrite abeval's SQL so that PostgreSQL and ClickHouse count as DuckDB does.
 
-Expressions of users, which may hold more, are for these only where `strange` finds nothing.
+Expressions of users, which may hold more, are for these only where `find_strange_part` finds
+nothing.
 """
 
 from collections.abc import Callable, Mapping
@@ -22,7 +23,7 @@ _KNOWN: tuple[type[exp.Expr], ...] = (
 
 
 def strange(tree: exp.Expr) -> str | None:
-    """Return the first part of an expression that warehouses may compute otherwise, as text.
+    """Find the first part of an expression that warehouses may compute otherwise.
 
     Example:
         >>> from sqlglot import parse_one
@@ -42,7 +43,7 @@ def _is_known(node: exp.Expr) -> bool:
 
 
 def same_numbers(tree: exp.Query, dialect: str) -> exp.Query:
-    """Rewrite what rounds, overflows or is timed otherwise in a dialect that has rules."""
+    """Rewrite what rounds or overflows otherwise in a dialect with rules."""
     rules = _RULES.get(dialect, {})
     # From the inside out, so that no rule is applied to the output of another.
     for node in reversed(list(tree.dfs())):
@@ -53,7 +54,8 @@ def same_numbers(tree: exp.Query, dialect: str) -> exp.Query:
 
 
 def _round(dialect: str) -> _Rule:
-    """Round halves away from zero, as DuckDB does; both have the nearest even number."""
+    """Round halves away from zero, as DuckDB does."""
+    # Both round a half to the nearest even number.
     away = "trunc(x) + case when abs(x - trunc(x)) >= 0.5 then sign(x) else 0 end"
     return lambda node: exp.Paren(this=builders.filled(away, dialect, {"x": node.this}))
 
@@ -78,7 +80,7 @@ def _call(name: str, *arguments: exp.Expr | str) -> exp.Expr:
 
 
 def _cast(node: exp.Cast) -> exp.Expr:
-    """Raise an error where a number does not fit, and read no time in the server's zone."""
+    """Cast so that overflows raise an error, and times are in UTC."""
     if _is_wide(node):
         return _call("toInt256", node.this)
     match node.to.this:
@@ -95,14 +97,16 @@ def _wide_sum(node: exp.Sum) -> exp.Expr:
 
 
 def _with_names(node: exp.Select) -> exp.Expr:
-    """Name each column: ClickHouse calls `a.x` so where `b` has an `x` too."""
+    """Name each column of a select."""
     for item in list(node.expressions):
+        # ClickHouse calls a column `a.x` where `b` has an `x` too.
         if isinstance(item, exp.Column) and item.table and not item.is_star:
             item.replace(exp.alias_(item.copy(), item.this.copy()))
     return node
 
 
 _RULES: Mapping[str, Mapping[type[exp.Expr], _Rule]] = {
+    # An unknown dialect has no rules: its SQL stays as it is.
     "postgres": {
         exp.Round: _round("postgres"),
         exp.Cast: _to_numeric,

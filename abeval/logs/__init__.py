@@ -1,1 +1,1 @@
-"""Logs as users have them → the canonical views that `queries/` reads, cells, placed units."""
+"""Read logs as users have them: canonical views, log cells, assigned units."""

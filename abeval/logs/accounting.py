@@ -1,4 +1,4 @@
-"""Account for the rows of the logs: every row is used, or set aside for one reason."""
+"""Count what became of each log row: used, or set aside for one reason."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -20,7 +20,7 @@ from abeval.stats.faults import early_hours
 
 
 class LogRows(NamedTuple):
-    """Rows of a log that were used, or set aside for one reason."""
+    """Count rows of a log that were used, or set aside for one reason."""
 
     log: str
     reason: str
@@ -28,9 +28,9 @@ class LogRows(NamedTuple):
 
 
 class DayRows(NamedTuple):
-    """A local day (ISO), with units, units on their first day, impressions, and epoch times.
+    """Count units and impressions of one local day (ISO).
 
-    Times of the first and last impression are None where only the day is known.
+    `new_units` are on their first day. Times are None where only the day is known.
     """
 
     day: str
@@ -42,7 +42,7 @@ class DayRows(NamedTuple):
 
 
 def accounts(prepared: Prepared, engine: Engine) -> list[LogRows]:
-    """Return rows of the impressions, and of click and outcome logs that were read."""
+    """Count the rows of each log that was read, by what became of them."""
     shape = prepared.shape
     logs = [(shape.impressions.log, _impressions(prepared))]
     if shape.clicks is not None:
@@ -54,14 +54,14 @@ def accounts(prepared: Prepared, engine: Engine) -> list[LogRows]:
 
 
 def check_some_left(experiment: Experiment, prepared: Prepared, engine: Engine) -> None:
-    """Refuse logs without an impression to analyse (`LogError`), and say why they are set aside."""
+    """Raise `LogError` with the reasons if no impression is left to analyse."""
     if not prepared.days.in_period.any():
         counts = _impressions(prepared)
         raise checks.nothing_left(prepared.shape, counts, experiment.timezone, engine)
 
 
 def check_all_counted(prepared: Prepared, accounts: Sequence[LogRows]) -> None:
-    """Refuse an analysis of other rows than those that were read (`LogError`)."""
+    """Raise `LogError` unless every row that was read is counted once."""
     log = prepared.shape.impressions.log
     counted = sum(one.rows for one in accounts if one.log == log)
     if counted != prepared.rows:
@@ -72,12 +72,13 @@ def check_all_counted(prepared: Prepared, accounts: Sequence[LogRows]) -> None:
 
 
 def _impressions(prepared: Prepared) -> list[tuple[str, int]]:
-    """Count impressions: used in the period and before it, then those that are set aside."""
+    """Count impressions: used in the period, used before it, then set aside."""
     used, reasons = list[int](), Counter({"null_unit": sum(prepared.cells.nameless)})
     for kind, rows in zip(prepared.cells.kinds, _by_kind(prepared), strict=True):
         if kind.set_aside is not None:
             reasons[kind.set_aside] += rows
     for in_period in (True, False):
+        # The last count is of rows whose unit has no reason to be set aside.
         *set_aside, analysed = _by_reason(prepared, in_period)
         used.append(analysed)
         reasons.update(dict(zip(REASONS, set_aside, strict=True)))
@@ -88,18 +89,19 @@ def _impressions(prepared: Prepared) -> list[tuple[str, int]]:
 
 
 def _by_kind(prepared: Prepared) -> list[int]:
-    """Count impressions of each kind that have a unit."""
+    """Count impressions of each row class that have a unit."""
     cells = prepared.cells
     counts = np.bincount(cells.kind, cells.sums["c_1"], len(cells.kinds))
     return [*map(int, counts)]
 
 
 def _by_reason(prepared: Prepared, in_period: bool) -> list[int]:
-    """Count impressions by `REASONS` of their units; at the end, those that are used."""
+    """Count impressions by `REASONS` of their units; used ones come last."""
     cells, placed = prepared.cells, prepared.placed
     rows = arrays.where(cells.counts & (cells.in_period == in_period))
     # A unit that is not among those that might be analysed is not in the experiment.
     reason = np.append(placed.set_aside, REASONS.index("not_in_experiment"))[placed.place]
+    # Modulo maps NONE (-1), a unit without a reason, to the last count.
     code = reason[cells.unit[rows]] % (len(REASONS) + 1)
     return [*map(int, np.bincount(code, cells.sums["c_1"][rows], len(REASONS) + 1))]
 
@@ -113,7 +115,7 @@ def _clicks(engine: Engine) -> list[tuple[str, int]]:
 
 
 def _units(engine: Engine) -> list[tuple[str, int]]:
-    """Return rows of the table of units, by what became of them."""
+    """Count rows of the table of units by what became of them."""
     counts = Counter[str]()
     for reason, units, duplicates in engine.rows(query("audit/unit_accounting")):
         counts[USED if reason is None else str(reason)] += whole(units)
@@ -122,13 +124,14 @@ def _units(engine: Engine) -> list[tuple[str, int]]:
 
 
 def _outcomes(name: str, engine: Engine) -> list[tuple[str, int]]:
-    """Return rows of an outcome log, by what became of them."""
+    """Count rows of an outcome log by what became of them."""
     _show_outcomes(engine, name)
     used, reasons = Counter[str](), Counter[str]()
     for reason, in_period, events, duplicates in engine.rows(query("audit/outcome_accounting")):
         kept = USED if in_period else USED_BEFORE
         counts = used if reason is None else reasons
         counts[kept if reason is None else str(reason)] += whole(events)
+        # Copies are counted in every group, also where their first row is used.
         reasons["duplicate"] += whole(duplicates)
     return [*used.items(), *((reason, rows) for reason, rows in sorted(reasons.items()) if rows)]
 
@@ -138,11 +141,12 @@ EARLY = "early:"
 
 
 def find_early_clocks(accounts: Sequence[LogRows], engine: Engine) -> dict[str, int]:
-    """Find by how many half hours the rows of each outcome log come too early, 0 for none."""
+    """Find by how many half hours the clock of each outcome log is behind."""
     facts = dict[str, int]()
     for log in (one.log for one in accounts if one.reason == "before_exposure"):
         _show_outcomes(engine, log)
         early = {whole(n): whole(rows) for n, rows in engine.rows(query("audit/early_rows"))}
+        # Facts are whole numbers, and zones differ by half hours.
         facts[EARLY + log] = round(2 * early_hours(early))
     return facts
 
@@ -152,7 +156,7 @@ def _show_outcomes(engine: Engine, name: str) -> None:
 
 
 def facts(prepared: Prepared) -> dict[str, int]:
-    """Return counts for the trust checks; `duplicates` only where they were looked for."""
+    """Count what the trust checks read."""
     shape, placed, cells = prepared.shape, prepared.placed, prepared.cells
     known = placed.set_aside != REASONS.index("not_in_experiment")
     duplicates = prepared.repeats.duplicates
@@ -171,17 +175,19 @@ def facts(prepared: Prepared) -> dict[str, int]:
         "tied_out": int((placed.set_aside == REASONS.index("tied_crossover")).sum()),
         "assigned": sum(count for *_, count in ruled),
         "reassigned": sum(count for _, own, rule, count in ruled if own != rule),
+        # Without the key, the check of duplicates is skipped rather than passed.
         **({} if duplicates is None else {"duplicates": duplicates}),
         "unidentified": prepared.repeats.unidentified,
     }
 
 
 def expected_variants(prepared: Prepared) -> list[tuple[str | None, str, str | None, int]]:
-    """Count units by day, logged variant and the rule's; not those whose first is unknown."""
+    """Count units by first day, logged variant and the rule's variant."""
     placed, cells = prepared.placed, prepared.cells
     logged, expected = placed.logged, placed.expected
     if expected is None or not prepared.shape.tells_variant:
         return []
+    # Of units in several variants only the first can be compared with the rule.
     shown = np.where(logged.crosses, logged.first, logged.low)
     rows = np.flatnonzero(cells.counts & cells.in_period)
     start = arrays.heads(cells.unit[rows])
@@ -189,6 +195,7 @@ def expected_variants(prepared: Prepared) -> list[tuple[str | None, str, str | N
     days = arrays.reduced(np.minimum, cells.day[rows], start)
     first_day = np.full(len(shown), arrays.NO_DAY)
     first_day[place[place != arrays.NONE]] = days[place != arrays.NONE]
+    # False stands for NONE, which indexes the last entry.
     compared = [*(name in prepared.variants for name in logged.names), False]
     chosen = np.flatnonzero(np.array(compared)[shown])
     names = [*logged.names, None]
@@ -201,9 +208,10 @@ def expected_variants(prepared: Prepared) -> list[tuple[str | None, str, str | N
 
 
 def days_of(prepared: Prepared) -> list[DayRows]:
-    """Return each local day on which a unit is analysed; times are of all rows that count."""
+    """List each local day with an analysed unit, and its counts and times."""
     cells, days = prepared.cells, prepared.days
     rows = np.flatnonzero(days.in_period & (days.day != arrays.NO_DAY))
+    # Days are sorted by unit, so that a unit's first row is its first day.
     unit, day = days.unit[rows], days.day[rows]
     if not len(rows):
         return []
@@ -212,6 +220,7 @@ def days_of(prepared: Prepared) -> list[DayRows]:
     units = np.bincount(day - low, minlength=size)
     new = np.bincount(day[arrays.heads(unit)] - low, minlength=size)
     impressions = np.bincount(day - low, days.columns["c_1"][rows], size).astype(np.int64)
+    # Times are of all rows that count, not of analysed units alone.
     first, last = np.full(size, arrays.NO_FIRST), np.full(size, arrays.NO_LAST)
     every = np.flatnonzero(cells.counts & cells.in_period & (cells.hour != arrays.NO_DAY))
     place = cells.day[every] - low
@@ -229,7 +238,7 @@ def days_of(prepared: Prepared) -> list[DayRows]:
 
 
 def day_text(day: int) -> str | None:
-    """Return a day since 1970 as ISO text, None for none.
+    """Write a day since 1970 as ISO text; None for no day.
 
     Example:
         >>> day_text(20_000)
@@ -244,12 +253,13 @@ _LISTED = 10
 
 
 def count_other_variants(experiment: Experiment, prepared: Prepared) -> dict[str, int]:
-    """Count rows of variants that the file does not name: other spellings, and the largest."""
+    """Count rows of variants that the file does not name."""
     cells, placed = prepared.cells, prepared.placed
     rows = Counter[str]()
     for kind, count in zip(cells.kinds, _by_kind(prepared), strict=True):
         if kind.set_aside == "not_compared" and kind.variant is not None:
             rows[kind.variant] += count
+    # Exposures or a rule may have placed units elsewhere than their rows say.
     elsewhere = placed.set_aside == REASONS.index("no_variant")
     cell = arrays.where(cells.counts & cells.in_period)
     place = placed.place[cells.unit[cell]]
@@ -259,11 +269,12 @@ def count_other_variants(experiment: Experiment, prepared: Prepared) -> dict[str
     for variant, count in enumerate(sums.astype(np.int64).tolist()):
         rows[placed.logged.names[variant]] += count
     largest = sorted(((n, c) for n, c in rows.items() if c), key=lambda row: (-row[1], row[0]))
+    # Other spellings of the file's variants always count: they may be mistakes.
     listed = {n: c for n, c in largest if meant_by(n, experiment.variants) is not None}
     return {f"{_OTHER}{n}": c for n, c in {**dict(largest[:_LISTED]), **listed}.items()}
 
 
 def other_variants(facts: Mapping[str, int]) -> dict[str, int]:
-    """Return variants that the file does not name, with their impressions, most first."""
+    """Read the counts of `count_other_variants` from facts, most rows first."""
     rows = {n.removeprefix(_OTHER): count for n, count in facts.items() if n.startswith(_OTHER)}
     return {n: rows[n] for n in sorted(rows, key=lambda name: (-rows[name], name)) if rows[n]}

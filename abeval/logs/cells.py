@@ -1,4 +1,4 @@
-"""Cells of a log as arrays: sums by unit, hour and kind, from the one pass over the log."""
+"""Read a log once, as sums by unit, hour and row class."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -20,11 +20,11 @@ HOURS = 24
 
 
 class Kind(NamedTuple):
-    """What cells have in common.
+    """Describe rows that share phase, variant and segments.
 
     `phase` is `OUTSIDE` to `IN_PERIOD`; `variant` is as logged, None where the log has none.
-    `segments` has a value of each, in the order of the shape; it is empty for none. `set_aside` is
-    why its impressions do not count, None where they do.
+    `segments` has a value of each, in the order of the schema; it is empty for none. `set_aside` is
+    why the rows do not count, None where they do.
     """
 
     phase: int
@@ -35,15 +35,15 @@ class Kind(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Cells:
-    """The cells of a log, sorted by unit; those of rows without a unit are not among them.
+    """Sum a log per unit, hour and row class; rows without a unit are excluded.
 
     Attributes:
         hashes: Hash of each unit, sorted, shape (units,).
-        unit: Place of the unit in `hashes`, shape (cells,).
+        unit: Index of the unit in `hashes`, shape (cells,).
         hour: Local hour since 1970, `NO_DAY` without a time.
         first_ms: Time of its first impression, `NO_FIRST` without one; `last_ms` as well.
         sums: `c_1`, … → sums, in the fewest bytes.
-        nameless: Impressions of each kind that have no unit.
+        nameless: Impressions of each row class that have no unit.
         sub_bucket: Of each unit, shape (units,); None where the pass did not ask for it.
     """
 
@@ -60,7 +60,7 @@ class Cells:
 
     @cached_property
     def day(self) -> NDArray[np.int32]:
-        """Local day since 1970 of each cell, `NO_DAY` where the hour is."""
+        """Return the local day since 1970 of each cell; `NO_DAY` without a time."""
         no_time = self.hour == arrays.NO_DAY
         return self.hour if no_time.all() else np.where(no_time, arrays.NO_DAY, self.hour // HOURS)
 
@@ -76,9 +76,10 @@ class Cells:
 
 
 def hashed_cells(engine: Engine, shape: LogShape, cells: str) -> str:
-    """Write the rows of a relation of cells, with hashes of their unit and of their kind."""
+    """Write the rows of a relation of cells, with hashes of unit and row class."""
     columns = {
         "unit_hash": engine.hash64(["unit_id"]),
+        # A second hash tells whether two units share the first by chance.
         "second_hash": f"cast({engine.hash64(['unit_id', '1'])} % {2**31} as int)",
         "kind_hash": engine.hash64(_kind_columns(shape)),
     }
@@ -121,6 +122,7 @@ def read_cells(engine: Engine, shape: LogShape, bucket: str | None = None) -> Ce
     }
     selected = ", ".join(f"{sql} as {name}" for name, sql in columns.items())
     fetched = dict(engine.arrays(f"select {selected} from logged_cells where unit_id is not null"))
+    # Everything that follows finds the cells of a unit side by side.
     order = np.argsort(fetched["unit_hash"])
     # Each column as fetched goes before the next is sorted: together they would take twice as much.
     ordered = {name: np.asarray(fetched.pop(name))[order] for name in columns}
@@ -131,6 +133,7 @@ def read_cells(engine: Engine, shape: LogShape, bucket: str | None = None) -> Ce
     starts = arrays.heads(unit)
     for name, value in shared.items():
         kind = np.int32 if name == "hour" else np.int64
+        # A column that all rows share takes the memory of one value.
         ordered[name] = np.broadcast_to(np.array(value, kind), len(unit))
     return Cells(
         hashes=unit[starts],
@@ -153,7 +156,7 @@ def _kind(row: Sequence[Cell]) -> Kind:
 
 
 def days_of_units(cells: Cells, unit_of: arrays.Codes) -> arrays.UnitDays:
-    """Sum the cells of analysed units, by their places `unit_of`, by day; `c_days` counts days."""
+    """Sum the cells of analysed units by day; `c_days` counts days."""
     unit = unit_of[cells.unit]
     rows = arrays.where(cells.counts & (unit != arrays.NONE))
     days = arrays.unit_days(unit, cells.in_period, cells.day, cells.sums, rows)

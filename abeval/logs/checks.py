@@ -22,13 +22,13 @@ REMEDIES: Mapping[str, Mapping[str, Any]] = table_beside(__file__, "remedies.tom
 
 
 def _refused(key: str, **slots: object) -> LogError:
-    """Return the error of logs that do not fit."""
+    """Make the error of logs that do not fit, from its table in the TOML file."""
     own = REMEDIES["refused"][key]
     return LogError(own["what"].format(**slots), own["hint"].format(**slots))
 
 
 def check_frames(experiment: Experiment, frames: Mapping[str, object]) -> None:
-    """Refuse frames that are not named like one of the experiment's logs."""
+    """Raise if a frame is not named like one of the experiment's logs."""
     outcomes = experiment.logs.events
     for name in frames:
         if name in experiment.tables or name in outcomes:
@@ -41,7 +41,7 @@ def check_frames(experiment: Experiment, frames: Mapping[str, object]) -> None:
 
 
 def check_opened(experiment: Experiment, logs: Mapping[str, LogColumns]) -> None:
-    """Check that the columns of the logs fit the experiment file."""
+    """Raise if the columns of the logs do not fit the experiment file."""
     impressions = logs[experiment.logs.rows_name]
     placing = (impressions, logs.get("exposures", impressions))
     if not experiment.assigns and not any("variant" in log for log in placing):
@@ -58,7 +58,7 @@ def check_opened(experiment: Experiment, logs: Mapping[str, LogColumns]) -> None
 
 
 def ask_zones(kinds: Mapping[str, str]) -> tuple[str, ...]:
-    """Ask in which zone times are that have none, where those of another log have one.
+    """Ask for the zone of times without one where another log's times have one.
 
     `kinds` is log → the type of its times, of logs for which nobody said the zone.
 
@@ -73,7 +73,7 @@ def ask_zones(kinds: Mapping[str, str]) -> tuple[str, ...]:
 
 
 def check_schedule(changes: bool, has_time: bool, by_rule: bool) -> None:
-    """Refuse a schedule of splits that these logs cannot follow.
+    """Raise if these logs cannot follow a schedule of splits.
 
     Splits that change need times of entry, and variants that abeval does not compute (`by_rule`).
     """
@@ -84,10 +84,11 @@ def check_schedule(changes: bool, has_time: bool, by_rule: bool) -> None:
 
 
 def check_joinable(left: LogColumns, right: LogColumns | None, names: Sequence[str]) -> None:
-    """Refuse ids that are text in one log and numbers in the other."""
+    """Raise if ids are text in one log and numbers in the other."""
     for name in names:
         if right is None or name not in left or name not in right:
             continue
+        # A join would need a cast, by which '0012' and 12 may become one id.
         if left.is_text(name) != right.is_text(name):
             of_right = {"column": right.mapped[name], "kind": right.type_of(name)}
             of_left = {"own": left.mapped[name], "type": left.type_of(name)}
@@ -95,7 +96,7 @@ def check_joinable(left: LogColumns, right: LogColumns | None, names: Sequence[s
 
 
 def check_positions(metrics: Sequence[Metric], shape: LogShape, engine: Engine) -> None:
-    """Refuse positions below 1, after `first_position`, if a metric reads them."""
+    """Raise if a metric reads positions and some are below 1."""
     if "position" not in shape.impressions or all("position" not in m.needs for m in metrics):
         return
     ((least,),) = engine.rows("select min(position) from seen")
@@ -105,7 +106,7 @@ def check_positions(metrics: Sequence[Metric], shape: LogShape, engine: Engine) 
 
 
 def check_clicks(shape: LogShape, engine: Engine) -> None:
-    """Refuse a column of clicks that is neither 0 and 1 nor boolean, such as a count.
+    """Raise if the click column is neither boolean nor 0 and 1, such as a count.
 
     It reads `kept_impressions`, before they are summed.
     """
@@ -114,6 +115,7 @@ def check_clicks(shape: LogShape, engine: Engine) -> None:
         return
     column = log.mapped["click"]
     value = f"cast({quoted(column)} as double)"
+    # NaN and infinity count as no click, so they are no reason to stop.
     odd = f"abs({value}) < 1e300 and {value} not in (0, 1)"
     ((rows, low, high),) = engine.rows(
         f"select count(*), min({value}), max({value}) from kept_impressions where {odd}"
@@ -129,9 +131,10 @@ def check_clicks(shape: LogShape, engine: Engine) -> None:
 def nothing_left(
     shape: LogShape, accounts: Sequence[tuple[str, int]], timezone: str, engine: Engine
 ) -> LogError:
-    """Return the error of logs whose impressions are all set aside, with the reasons."""
+    """Make the error of logs whose impressions are all set aside."""
     counts = {reason: rows for reason, rows in accounts if rows}
     reasons = ", ".join(f"{reason} {rows:,}" for reason, rows in counts.items())
+    # The most frequent reason is the one to mend first.
     remedy = _remedy(max(counts, key=lambda reason: counts[reason]), shape, timezone, engine)
     slots = {"rows": sum(counts.values()), "log": shape.impressions.log, "reasons": reasons}
     return _refused("nothing_left", remedy=remedy, **slots)

@@ -1,4 +1,4 @@
-"""The clusters, or slots of them, that were randomised, of the analysed units: one variant each."""
+"""Find the randomised clusters, or slots of them, of the analysed units."""
 
 from collections.abc import Mapping
 from datetime import datetime, timedelta
@@ -26,7 +26,7 @@ _SWITCHES = (
 def clusters_of(
     experiment: Experiment, variant: NDArray[np.int8], values: Mapping[str, Labels]
 ) -> Clusters:
-    """Find the clusters of units by the variants of these and what the design says of them.
+    """Find the clusters of units, and check them against the design.
 
     Raises:
         LogError: Units have no cluster, a cluster has several variants or strata, or a pair is not
@@ -45,6 +45,7 @@ def clusters_of(
     def of_each(values: NDArray[np.integer], what: str, remedy: str) -> NDArray[np.int32]:
         """Return the one value that all units of each cluster have."""
         one = np.zeros(len(names), dtype=np.int32)
+        # The last unit of a cluster wins; a cluster with several values then differs in some unit.
         one[of_unit] = values
         wrong = np.unique(of_unit[one[of_unit] != values])
         if len(wrong):
@@ -59,6 +60,7 @@ def clusters_of(
         labels = values[f"design.{kind}"]
         stratum = of_each(labels.code, f"several {kind}", "each has one")
         counts = np.zeros((len(labels.names), len(experiment.variants)), dtype=int)
+        # A pair has exactly one cluster of each variant.
         np.add.at(counts, (stratum, own), 1)
         wrong = np.flatnonzero(counts.any(axis=1) & (counts != 1).any(axis=1))
         if kind == "pairs" and len(wrong):
@@ -84,7 +86,7 @@ def slots_of(
     variant: NDArray[np.int8],
     values: Mapping[str, Labels],
 ) -> Clusters:
-    """Find the slots of clusters that units are parts of, and which coin decided each.
+    """Find the slots that units are parts of, and the coin that decided each.
 
     Raises:
         LogError: Slots were not drawn as the schedule says, or are more than `MAX_CLUSTERS`.
@@ -92,6 +94,7 @@ def slots_of(
     cluster, slot, part = (values[f"design.{name}"] for name in ("cluster", "slot", "part"))
     number = np.array([int(name or 0) for name in slot.names])[slot.code]
     if experiment.period is None:
+        # Without a period, slots count from midnight of the first day.
         number = number - number.min(initial=2**62) // plan.per_day * plan.per_day
     keys, of_unit = ranked(key_of(cluster.code, number))
     _check_count(len(keys), "slots of clusters", "analyse fewer clusters, or a shorter period")
@@ -104,6 +107,7 @@ def slots_of(
     drawn = turns(plan.schedule, place, plan.per_day, days)
     _, coin = ranked(key_of(city, drawn.coin))
     count, heads = (np.bincount(coin, weights) for weights in (None, own ^ drawn.side))
+    # All slots of one coin show heads, or none: the schedule fixes how they follow from it.
     wrong = int(((heads > 0) & (heads < count)).sum())
     if wrong:
         raise LogError(
@@ -111,6 +115,7 @@ def slots_of(
             f'as schedule = "{plan.schedule}" gives them',
             'if each slot was drawn by itself, write schedule = "coin"; see also its [period]',
         )
+    # A slot is compared with those of its cluster at the same time of day.
     _, stratum = ranked(key_of(city, place % plan.per_day))
     follows = (city[1:] == city[:-1]) & (place[1:] == place[:-1] + 1)
     before = np.append(NONE, np.where(follows, np.arange(len(keys) - 1), NONE))
@@ -126,7 +131,7 @@ MIXED = "mixed:"
 
 
 def mixed_slots(experiment: Experiment, engine: Engine) -> dict[str, int]:
-    """Count the slots with rows, and those that show several variants, of which some are named."""
+    """Count slots with rows, and slots that show several variants."""
     if (plan := experiment.switchback) is None:
         return {}
     every = engine.rows(

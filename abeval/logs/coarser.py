@@ -1,6 +1,7 @@
-"""Find ids coarser than the unit of which each has one variant: what was randomised, most likely.
+"""Find ids coarser than the unit that each have one variant.
 
-Only columns of the impressions that are called like ids of people, devices or visits are looked at.
+Most likely such an id was randomised. Only columns of the impressions that are called like ids of
+people, devices or visits are looked at.
 """
 
 from collections.abc import Mapping
@@ -25,7 +26,8 @@ _FACT = "coarser:"
 
 
 def coarser_ids(experiment: Experiment, log: LogColumns) -> list[str]:
-    """List the columns of ids that may be coarser than the unit; none where slots are compared."""
+    """List the id columns that may be coarser than the unit."""
+    # A design says what was randomised; without logged variants nothing can be seen.
     if experiment.design is not None or experiment.of_units or "variant" not in log:
         return []
     unit = experiment.unit.lower()
@@ -36,7 +38,7 @@ def coarser_ids(experiment: Experiment, log: LogColumns) -> list[str]:
 
 
 def count_coarser(run: Run, shape: LogShape, units: Mapping[str, int]) -> dict[str, int]:
-    """Count ids of several units, and those in several variants, also as chance would have it."""
+    """Count ids with several units, and those in several variants."""
     experiment, engine, facts = run.experiment, run.engine, dict[str, int]()
     shares = [count / max(sum(units.values()), 1) for count in units.values()]
     listed = ", ".join(map(literal, experiment.variants))
@@ -48,6 +50,7 @@ def count_coarser(run: Run, shape: LogShape, units: Mapping[str, int]) -> dict[s
         for number, variants, ids in engine.rows(query("audit/coarser_ids")):
             several += whole(ids)
             mixed += whole(ids) * (whole(variants) > 1)
+            # If units were randomised, an id of n units has one variant with chance Σ share^n.
             expected += whole(ids) * (1 - sum(share ** whole(number) for share in shares))
         if several:
             counts = {"several": several, "mixed": mixed, "expected": round(expected)}
@@ -56,9 +59,10 @@ def count_coarser(run: Run, shape: LogShape, units: Mapping[str, int]) -> dict[s
 
 
 def coarser_counts(facts: Mapping[str, int]) -> dict[str, dict[str, int]]:
-    """Return for each id how many have several units, and of those several variants.
+    """Read the counts of `count_coarser` from facts, by column.
 
-    `mixed` is how many have, `expected` how many would by chance.
+    `several` ids have several units; `mixed` of them have several variants, `expected` would by
+    chance.
     """
     counts: dict[str, dict[str, int]] = {}
     for name, number in facts.items():

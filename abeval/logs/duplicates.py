@@ -1,8 +1,9 @@
-"""Keep rows that tell one event twice once: only rows that share a key can be duplicates.
+"""Keep rows that report one event twice once.
 
-The log is on the engine as `raw_impressions` or `raw_units`; views read `kept_impressions`. Of rows
-with an id of the event, the id says which they are, whatever else differs; other rows are the same
-event if they are equal but for how they were delivered.
+The log is on the engine as `raw_impressions` or `raw_units`; views read `kept_impressions`. Only
+rows that share a key can be duplicates. Of rows with an id of the event, the id says which they
+are, whatever else differs; other rows are the same event if they are equal but for how they were
+delivered.
 """
 
 from collections.abc import Iterable, Sequence
@@ -33,13 +34,14 @@ EVENT_IDS = (
 
 
 class Repeats(NamedTuple):
-    """Rows that `kept_impressions` leaves out.
+    """Count rows that `kept_impressions` leaves out.
 
     Attributes:
-        duplicates: Rows beyond the first of equal ones; None where none were looked for, because
-            the check is off, or because rows without an id may be of different people.
+        duplicates: Rows beyond the first of equal ones; None if duplicates were not checked
+            (disabled,
+            or rows have no id).
         unidentified: Rows without an `impression_id`, of a log that has some: not looked at.
-        dropped: Those that are set aside: all, unless the file says to keep them.
+        dropped: Duplicates that are set aside: all, unless the file says to keep them.
         units: Rows of a table of units that are set aside, because their unit has several.
     """
 
@@ -50,7 +52,7 @@ class Repeats(NamedTuple):
 
 
 def find_repeats(engine: Engine, log: LogColumns, cleaning: Cleaning) -> Repeats:
-    """Create `kept_impressions`, without rows that tell the event of another row again."""
+    """Create `kept_impressions`, without rows that repeat another's event."""
     of_units = log.log == "units" and "unit_id" in log
     # By the ids alone most tables are known to have each unit once, and each row.
     once = of_units and _each_once(engine, "raw_units", [log.mapped["unit_id"]])
@@ -58,6 +60,7 @@ def find_repeats(engine: Engine, log: LogColumns, cleaning: Cleaning) -> Repeats
     is_identified = named is not None or any(name in log for name in _IDS)
     checked = cleaning.duplicates != "unchecked" and is_identified
     looked_for = checked and not (once and named is None)
+    # A table whose units are unique has no equal rows: the costly search is skipped.
     same = _separate_repeats(engine, log, named) if looked_for else None
     drops = same is not None and cleaning.duplicates == "drop"
     kept, duplicates = f"select * from {log.raw}", 0
@@ -76,7 +79,7 @@ def find_repeats(engine: Engine, log: LogColumns, cleaning: Cleaning) -> Repeats
 
 
 def _each_once(engine: Engine, rows: str, key: Sequence[str]) -> bool:
-    """Return whether no two rows have the same key, so far as 64 bits of its hash tell."""
+    """Tell whether no two rows have the same key, by 64 bits of its hash."""
     if not engine.in_process or row_count(engine, rows) > _MOST_HASHES:
         return False
     ordered = np.sort(engine.arrays(f"select hash({_list(key)}) as h from {rows}")["h"])
@@ -86,7 +89,7 @@ def _each_once(engine: Engine, rows: str, key: Sequence[str]) -> bool:
 def _set_units_aside(engine: Engine, log: LogColumns) -> int:
     """Set the rows of units with several rows aside, and count them.
 
-    They differ, and nothing says which is the unit's: any choice of one could favour a variant.
+    They differ, and nothing says which is the unit's: any choice could favour a variant.
     """
     unit = quoted(log.mapped["unit_id"])
     repeated = (
@@ -110,9 +113,10 @@ def keep_impressions(engine: Engine, sql: str) -> None:
 
 
 def _separate_repeats(engine: Engine, log: LogColumns, named: list[str] | None) -> str | None:
-    """Create `repeated_rows`, `first_rows`; return how rows `r` match `k`, None if none do.
+    """Create `repeated_rows` and `first_rows`; return the join to their keys.
 
-    `first_rows` has the row of each event that stays, and the number of its `copies`.
+    `first_rows` has the row of each event that stays, and the number of its `copies`. The join
+    matches rows `r` with keys `k`; it is None if no row repeats another.
     """
     event = None if named else _event_key(log)
     if event is not None:
@@ -123,15 +127,17 @@ def _separate_repeats(engine: Engine, log: LogColumns, named: list[str] | None) 
             return same
     identity = named or compared_columns(log)
     names = ("impression_id", "unit_id", "ts", "request_id", "item_id")
+    # A short key is searched first: most rows share it with none.
     key = named or [log.mapped[name] for name in names if name in log]
     if len(key) < 2 and not named and log.log != "units":
+        # All columns are compared, so those that were not read yet are needed now.
         engine.complete(log.raw)
         key = identity
     return _match_repeats(engine, log, key, identity, "true" if named else has_id(log))
 
 
 def _event_key(log: LogColumns) -> list[str] | None:
-    """Return the id of the event that a row tells, and the unit, list and item that are its."""
+    """Return the event's id with its unit, list and item; None without an id."""
     ids = [column for column in log.types if column.lower() in EVENT_IDS]
     ids = [log.mapped["impression_id"]] if "impression_id" in log else ids
     if log.log == "units" or not ids:
@@ -143,7 +149,7 @@ def _event_key(log: LogColumns) -> list[str] | None:
 def _match_repeats(
     engine: Engine, log: LogColumns, key: Sequence[str], identity: Sequence[str], where: str
 ) -> str | None:
-    """Separate the rows that share a key, and of those the first of each identity."""
+    """Separate the rows that share a key, and the first of each identity."""
     if _positions_fit(engine, log, identity):
         request, position = quoted(log.mapped["request_id"]), quoted(log.mapped["position"])
         engine.view(
@@ -168,13 +174,14 @@ def _match_repeats(
 
 
 def has_id(log: LogColumns) -> str:
-    """Write SQL of whether a row has an id: rows without any may be of different people."""
+    """Write SQL of whether a row has an id."""
+    # Rows without any id may be of different people, so they are never duplicates.
     ids = ["impression_id"] if "impression_id" in log else [name for name in _IDS if name in log]
     return " or ".join(f"{quoted(log.mapped[name])} is not null" for name in ids)
 
 
 def _positions_fit(engine: Engine, log: LogColumns, identity: Sequence[str]) -> bool:
-    """Tell whether rows alike in their identity share a request and a position in a set of bits."""
+    """Tell whether a request's positions fit a set of bits in one number."""
     places = [log.mapped[name] for name in ("request_id", "position") if name in log]
     if len(places) < 2 or not {*places} <= {*identity}:
         return False
@@ -189,7 +196,7 @@ def _positions_fit(engine: Engine, log: LogColumns, identity: Sequence[str]) -> 
 
 
 def _first_rows(log: LogColumns, identity: Sequence[str]) -> str:
-    """Return the first row of each identity and its copies, the same row on every run.
+    """Write the first row of each identity with its copies, alike on every run.
 
     The first is clicked if any copy is: it may have been sent again once it was.
     """

@@ -1,4 +1,4 @@
-"""What the files of a log are: their rows, which are empty, lack a column or have another type.
+"""Find facts about the files of a log: rows, and missing or mistyped columns.
 
 Of Parquet the footers tell, of text the lines and what DuckDB needs to tell the columns.
 """
@@ -51,9 +51,10 @@ def rows_by_file(log: str, files: Files) -> dict[str, int | None]:
 
 
 def _of_lines(file: Path, kind: str) -> int | None:
-    """Count rows of a text file; None where one may have several lines, or it is compressed."""
+    """Count the rows of a text file; None where lines may not be rows."""
     if file.suffix.lower() in (".gz", ".zst"):
         return None
+    # The header of CSV is no row.
     rows = -1 if kind == "csv" else 0
     with file.open("rb") as content:
         for line in filter(None, map(bytes.strip, content)):
@@ -76,7 +77,7 @@ _OPTIONS = {"csv": "header = true, skip = 0, comment = ''", "json": "sample_size
 
 
 def columns_of_files(log: str, files: Files) -> Mapping[str, Types]:
-    """Find the columns of each file, in lower case, with their types; partitions count."""
+    """Read the columns of each file, in lower case, with their types."""
     columns, called = dict[str, Types](), _OF_PARQUET if files.kind == "parquet" else _OF_TEXT
     with _reader(log, files) as connection:
         for file in dict.fromkeys(files.read):
@@ -85,17 +86,19 @@ def columns_of_files(log: str, files: Files) -> Mapping[str, Types]:
             described = connection.execute(f"describe from {read}").fetchall()
             columns[file] = {
                 **{name.lower(): called.get(kind, kind) for name, kind, *_ in described},
+                # A folder such as day=2026-09-14 gives its files a column.
                 **{name.lower(): "partition" for name in partitions([file])},
             }
     return columns
 
 
 def without_nulls(files: Sequence[str]) -> frozenset[str]:
-    """Find the columns of Parquet files, in lower case, without a null by their footers."""
+    """Find the columns of Parquet files without a null, by their footers."""
     with _database(os.getpid()).cursor() as connection:
         rows = connection.execute(
             f"select lower(path_in_schema) from parquet_metadata({listed(files)}) group by all "
             f"having count(distinct file_name) = {len(set(files))} "
+            # A footer without the count says nothing, so the column may have nulls.
             "and max(coalesce(stats_null_count, 1)) = 0"
         ).fetchall()
     return frozenset(str(name) for (name,) in rows)
@@ -103,7 +106,7 @@ def without_nulls(files: Sequence[str]) -> frozenset[str]:
 
 @contextmanager
 def _reader(log: str, files: Files) -> Iterator[duckdb.DuckDBPyConnection]:
-    """Open a connection of its own, to read what files say of themselves."""
+    """Open a connection that reads what files say of themselves."""
     what = f"{log} cannot be read from {Path(files.read[0]).parent}"
     database = _database(os.getpid())
     with log_errors(what, "check that the files are complete"), database.cursor() as connection:
@@ -112,7 +115,8 @@ def _reader(log: str, files: Files) -> Iterator[duckdb.DuckDBPyConnection]:
 
 @cache
 def _database(process: int) -> duckdb.DuckDBPyConnection:
-    """Open one database for a process (not for its forks): opening costs more than footers."""
+    """Open one database for a process, not for its forks."""
+    # Opening a database costs more than reading the footers of a file.
     # Files change between two analyses, so nothing of them is cached.
     config = {**NO_EXTENSIONS, "enable_external_file_cache": "false"}
     # They differ from call to call, and no SQL stands in them: any file of this machine is opened.
@@ -132,7 +136,7 @@ _SHOWN = 5
 
 @dataclass(frozen=True)
 class FileFacts:
-    """Facts about the files of a log.
+    """Hold facts about the files of a log.
 
     Attributes:
         files: All that are read; empty if the log is no files of this machine.
@@ -154,7 +158,7 @@ class FileFacts:
 
 
 def file_facts(log: str, source: LogSource, folder: Path) -> FileFacts:
-    """Look at the footers of Parquet files, and at all lines of short text files."""
+    """Read the footers of Parquet files, or all lines of short text files."""
     if not source.paths:
         return FileFacts()
     files = sources.files_of(log, source, folder)
@@ -177,7 +181,7 @@ def file_facts(log: str, source: LogSource, folder: Path) -> FileFacts:
 
 
 def mixed_id(facts: FileFacts, column: str) -> str | None:
-    """Say which files have an id as text and which as a number; None where all are alike.
+    """Say which files have an id as text and which as a number; else None.
 
     Read as one type, 12 and `0012` would be two ids. Ids of CSV are text anyhow.
     """
@@ -196,7 +200,7 @@ _NUMBERS = ("number", "whole number", "DOUBLE", "FLOAT", "DECIMAL")
 
 
 def with_type(facts: FileFacts, column: str, kind: str) -> str:
-    """Write ` in FILE, …`: the files whose column has this type, if others have another."""
+    """Write ` in FILE, …` of the files whose column has this type."""
     files = facts.drift.get(column.lower(), {}).get(kind, ())
     return f" in {_names(files)}" if files else ""
 
@@ -209,7 +213,7 @@ def lacking_columns(facts: FileFacts, read: Sequence[str]) -> list[str]:
 def notes_of(
     log: str, facts: FileFacts, read: Sequence[str], mapped: Sequence[str]
 ) -> Iterator[str]:
-    """Write sentences on empty files, and on columns that some files lack or type otherwise.
+    """Write notes on empty files, and on columns that files lack or type otherwise.
 
     `read` are the columns that are read, `mapped` those with canonical names.
     """

@@ -1,4 +1,4 @@
-"""Columns of a log by their canonical names: found as the file maps them, with checked types.
+"""Map the columns of a log to canonical names, and check their types.
 
 Canonical names are abeval's own, such as `unit_id`; a column that has one already needs no entry.
 """
@@ -44,9 +44,9 @@ _TYPE_HINT = (
 
 @dataclass(frozen=True)
 class LogColumns:
-    """The columns of one log, by its path in the experiment file below `logs`.
+    """Hold the columns of one log, by its path below `logs` in the file.
 
-    `mapped` is canonical name → the log's own column; `source` is its entry in the experiment file.
+    `mapped` is canonical name → the log's column; `source` is its entry in the experiment file.
     """
 
     log: str
@@ -62,7 +62,7 @@ class LogColumns:
         return self.types[self.mapped[canonical]] if canonical in self else ""
 
     def unused(self, name: str) -> str:
-        """Return a name for a computed column that no column of the log has."""
+        """Make a name for a computed column that no column of the log has."""
         taken = {column.lower() for column in self.types}
         while name in taken:
             name += "_"
@@ -79,12 +79,12 @@ class LogColumns:
 
     @property
     def listed(self) -> str:
-        """Return the hint of an error that names a column which the log does not have."""
+        """Write the hint of an error about a column that the log does not have."""
         return f"the log has: {', '.join(self.types)}"
 
 
 def no_column(log: LogColumns, column: str, where: str = "") -> LogError:
-    """Return the error of a column that the log does not have."""
+    """Make the error of a column that the log does not have."""
     what = f"{where}the {log.log} have no column {column!r}{near_miss(column, log.types)}"
     return LogError(what, log.listed)
 
@@ -92,16 +92,18 @@ def no_column(log: LogColumns, column: str, where: str = "") -> LogError:
 def compared_columns(log: LogColumns) -> list[str]:
     """List the columns in which two rows of one event are equal.
 
-    Other times than that of the event, and what names call so, are those of a delivery. All are
-    compared where a row does not say what it is of: in the same second there may be several events.
+    Times other than the event's, and columns named like parts of a delivery, may differ. All
+    columns are compared where a row does not say what it is of.
     """
     is_event = "ts" in log and log.type_of("ts") != "DATE"
     if log.log == "impressions":
         is_event &= "unit_id" in log and "item_id" in log
     if not is_event and log.log != "units":
+        # In one second there may be several events, which nothing else tells apart.
         return [*log.types]
 
     def is_delivery(column: str, kind: str) -> bool:
+        # `receivedAt` is matched like `received_at`.
         spaced = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", column)
         is_time = is_event and kind.startswith("TIMESTAMP")
         return is_time or _DELIVERY.fullmatch(spaced) is not None
@@ -113,7 +115,7 @@ def compared_columns(log: LogColumns) -> list[str]:
 def map_columns(
     log: str, source: LogSource, types: Types, unit: str | None, files: FileFacts | None = None
 ) -> LogColumns:
-    """Find the canonical columns of a log: as the file maps them, else by their own names.
+    """Find the canonical columns of a log: as mapped, else by their own names.
 
     `unit` is the column of the unit, None for a log without units.
 
@@ -124,6 +126,7 @@ def map_columns(
     others = {name: name for name in canonical_columns(log) if name not in named}
     if unit is None:
         others.pop("unit_id", None)
+    # Reversed, so that the first of columns that differ in case wins.
     by_lower = {column.lower(): column for column in [*types][::-1]}
     found = {
         name: column if column in types else by_lower.get(column.lower())
@@ -157,7 +160,7 @@ def map_columns(
 
 
 def _check_ids(columns: LogColumns, files: FileFacts) -> None:
-    """Refuse ids that are text in some files and numbers in others: one could be two ids."""
+    """Raise if an id is text in some files and a number in others."""
     # Requests and impressions of one file have no rows in others.
     for name in ("unit_id", "item_id"):
         column = columns.mapped.get(name)
@@ -200,6 +203,7 @@ def _check_types(columns: LogColumns, files: FileFacts) -> None:
 
 def _type_problem(canonical: str, kind: str, source: LogSource) -> str | None:
     """Say why a column cannot be of a type; None where it can."""
+    # A column of nulls fits everywhere.
     if kind == NO_TYPE:
         return None
     if canonical == "ts":
@@ -233,5 +237,5 @@ def _time_problem(kind: str, source: LogSource) -> str | None:
 
 
 def own_name(column: str) -> str:
-    """Name a log's own column in the views, as no canonical column is called."""
+    """Name a log's column in the views; no canonical name begins so."""
     return f"raw_{column}"

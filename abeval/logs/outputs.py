@@ -1,4 +1,4 @@
-"""Files that a run reads and files that it writes, kept apart before any work."""
+"""Keep the files that a run writes apart from those that it reads."""
 
 import glob
 import os
@@ -18,9 +18,10 @@ from abeval.files import real
 
 
 class Read(NamedTuple):
-    """A file that a run reads, or with a `pattern` the files below a folder; what messages call it.
+    """Name a file that a run reads, or with a `pattern` the files of a folder.
 
-    `*` of a pattern stands for folders too, so that more is refused rather than less.
+    `name` is what messages call it. `*` of a pattern matches folders too, so that too much is
+    refused rather than too little.
     """
 
     name: str
@@ -35,7 +36,7 @@ class Read(NamedTuple):
 
 
 def check_apart(reads: Sequence[Read], writes: Sequence[tuple[str, Path]]) -> None:
-    """Refuse to write what is read, or one file twice, through links too.
+    """Raise if a run would write what it reads, or one file twice, also by links.
 
     Raises:
         ExperimentError: Also where the next run would read an output as input.
@@ -47,6 +48,7 @@ def check_apart(reads: Sequence[Read], writes: Sequence[tuple[str, Path]]) -> No
     files = [read for read in reads if not read.pattern and not _is_device(read.path)]
     named = {mark: read for read in files for mark in _marks(read.path)}
     for name, file in writes:
+        # Writing db.wal would also replace a part of the database db.
         marks = _marks(file) | _marks(Path(_COMPANION.sub("", str(real(file)))))
         replaced = next((named[mark] for mark in marks if mark in named), None)
         if replaced is not None:
@@ -61,7 +63,7 @@ def check_apart(reads: Sequence[Read], writes: Sequence[tuple[str, Path]]) -> No
 
 
 def reads_of(experiment: Experiment) -> list[Read]:
-    """List the files that an experiment names: of its logs, now or at the next run; included."""
+    """List the files that an experiment reads, now or at the next run."""
     reads = [
         Read(f"the included {file.name}", file)
         for file in _included(experiment.include, experiment.folder)
@@ -70,12 +72,13 @@ def reads_of(experiment: Experiment) -> list[Read]:
         name = f"the log {log}"
         reads += [Read(name, Path(f)) for f in files_of_log(log, source, experiment.folder)]
         for path in source.paths:
+            # A glob or folder may hold more files by the next run.
             reads += matched(name, experiment.folder, path)
     return reads
 
 
 def _included(names: Iterable[str], folder: Path) -> Iterator[Path]:
-    """List files that experiment files include, and what these include; each was read before."""
+    """List the files that experiment files include, directly or indirectly."""
     for name in names:
         yield folder / name
         entries = tomllib.loads((folder / name).read_text(encoding="utf-8-sig"))
@@ -83,7 +86,7 @@ def _included(names: Iterable[str], folder: Path) -> Iterator[Path]:
 
 
 def matched(name: str, folder: Path, path: str) -> Iterator[Read]:
-    """Find what a path names: a file, all files of a folder, or those that fit a glob."""
+    """Find what a path names: a file, the files of a folder, or of a glob."""
     if "://" in path or "\0" in path:
         return
     parts = Path(path).parts
@@ -96,7 +99,7 @@ def matched(name: str, folder: Path, path: str) -> Iterator[Read]:
 
 
 def _marks(file: Path) -> set[object]:
-    """Return what a file is known by: where its path leads, in any case, and its number on disk."""
+    """Return what identifies a file: its real path in any case, and its inode."""
     target = real(file)
     marks: set[object] = {str(target).casefold()}
     with suppress(OSError, ValueError):

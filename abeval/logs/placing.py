@@ -1,9 +1,9 @@
-"""The variant of each unit, from the cells of the log, the exposures, and the rule of assignment.
+"""Find the variant of each unit, from log cells, exposures and the rule.
 
 Where 10 % became 50 %, treatment's units entered later than control's, and whatever differs between
-early and late units looks like an effect (Simpson's paradox). So units are compared within
-*stretches*: entry days over which traffic was split alike. First impressions alone do not tell a
-ramp from a treatment that moves them, so the file has to say how units were assigned, or when.
+early and late units looks like an effect (Simpson's paradox). So units are compared within split
+periods: entry days over which traffic was split alike. First impressions alone do not tell a ramp
+from a treatment that moves them, so the file has to say how units were assigned, or when.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -30,7 +30,10 @@ from abeval.stats import srm
 
 
 class Entered(NamedTuple):
-    """Units of a variant that entered in an hour of a local day (ISO), under a scheduled split."""
+    """Count units of a variant that entered in one hour of a local day (ISO).
+
+    `planned` is the number of the scheduled split then.
+    """
 
     planned: int
     entry_day: str
@@ -41,7 +44,7 @@ class Entered(NamedTuple):
 
 @dataclass(frozen=True)
 class Stretch:
-    """Entry days, one after another, on which traffic was split alike.
+    """Describe a split period: entry days on which traffic was split alike.
 
     `start` is its first local day, or the local time at which its split began (ISO). `units` are
     the analysed units that entered in it, by variant; `weights` are None without a schedule.
@@ -54,7 +57,7 @@ class Stretch:
 
     @property
     def shares(self) -> dict[str, float]:
-        """Variant → its share of the units."""
+        """Return variant → its share of the units."""
         total = max(sum(self.units.values()), 1)
         return {name: n / total for name, n in self.units.items()}
 
@@ -64,14 +67,17 @@ Stretches = tuple[Stretch, ...]
 
 
 class PlannedSplit(NamedTuple):
-    """Weights of the variants, from a local time on; None is the beginning."""
+    """Hold the planned weights of the variants from a local time on.
+
+    `start` is None for the beginning.
+    """
 
     start: datetime | None
     weights: Mapping[str, float]
 
 
 def planned_splits(experiment: Experiment) -> list[PlannedSplit]:
-    """List the splits that the file plans, in order, without those that change nothing."""
+    """List the planned splits in order, without those that change nothing."""
     first = {name: variant.weight for name, variant in experiment.variants.items()}
     plans = [PlannedSplit(None, first)]
     for split in experiment.schedule:
@@ -83,11 +89,12 @@ def planned_splits(experiment: Experiment) -> list[PlannedSplit]:
 
 def _shares(weights: Mapping[str, float]) -> dict[str, float]:
     total = sum(weights.values())
+    # Rounded, so that weights 1:1 and 50:50 are one split.
     return {name: round(weight / total, 12) for name, weight in weights.items()}
 
 
 def entered(experiment: Experiment, first_ms: arrays.Whole, variant: arrays.Whole) -> list[Entered]:
-    """Count the units that entered in each scheduled split, hour and variant (its place)."""
+    """Count the units that entered in each scheduled split, hour and variant."""
     known = first_ms != arrays.NO_FIRST
     local = local_ms(first_ms[known], experiment.timezone)
     starts = [plan.start for plan in planned_splits(experiment)[1:] if plan.start is not None]
@@ -102,7 +109,7 @@ def entered(experiment: Experiment, first_ms: arrays.Whole, variant: arrays.Whol
 def entered_by(
     experiment: Experiment, counts: Iterable[Entered], cell: Callable[[Entered], str]
 ) -> dict[str, list[int]]:
-    """Count entries by cell, such as their day, in order, and by variant, in the file's order."""
+    """Count enrollments by cell, such as their day, and by variant."""
     place = {variant: i for i, variant in enumerate(experiment.variants)}
     table: dict[str, list[int]] = {}
     for one in counts:
@@ -111,34 +118,38 @@ def entered_by(
 
 
 def stretches_of(experiment: Experiment, counts: Sequence[Entered]) -> Stretches:
-    """Find the stretches within which units are compared; none where the split did not change."""
+    """Split the period wherever the traffic split changed."""
     return entry_stretches(experiment, counts) if knows_assignment(experiment) else ()
 
 
 def entry_stretches(experiment: Experiment, counts: Sequence[Entered]) -> Stretches:
-    """Find stretches as scheduled, without a schedule as entries show; none if there is one."""
+    """Find split periods as scheduled, else as enrollments show.
+
+    There are none if the split did not change.
+    """
     stretches = [
         stretch
         for number, plan in enumerate(planned_splits(experiment))
         for stretch in _of_plan(experiment, plan, [o for o in counts if o.planned == number])
     ]
+    # A single period needs no stratification.
     return tuple(stretches) if len(stretches) > 1 else ()
 
 
 def _is_declared(experiment: Experiment) -> bool:
-    """Tell whether the file says how traffic was split: by a schedule, or by one rule."""
+    """Tell whether the file says how traffic was split."""
     return bool(experiment.schedule) or experiment.assignment_rule is not None
 
 
 def knows_assignment(experiment: Experiment) -> bool:
-    """Tell whether the file says how units were assigned, or when: by a log of exposures."""
+    """Tell whether the file says how units were assigned, or when."""
     return _is_declared(experiment) or experiment.logs.exposures is not None
 
 
 def _of_plan(
     experiment: Experiment, plan: PlannedSplit, counts: Sequence[Entered]
 ) -> list[Stretch]:
-    """Find the stretches of one split: one, or without a schedule those that entries show."""
+    """Find the split periods of one planned split, which may be several."""
     if not counts:
         return []
     by_day = entered_by(experiment, counts, lambda one: one.entry_day)
@@ -161,7 +172,7 @@ def _of_plan(
 def _stretch_of(
     experiment: Experiment, first_ms: arrays.Whole, stretches: Stretches
 ) -> NDArray[np.int16]:
-    """Number the stretch in which each unit entered; 0 where that is not known."""
+    """Number the split period in which each unit entered, 0 if unknown."""
     starts = [datetime.fromisoformat(stretch.start) for stretch in stretches[1:]]
     known = first_ms != arrays.NO_FIRST
     number = np.zeros(len(first_ms), dtype=np.int16)
@@ -170,7 +181,7 @@ def _stretch_of(
 
 
 def _over(local: arrays.Whole, starts: Sequence[datetime]) -> arrays.Whole:
-    """Count the local times that are over at each local time."""
+    """Count the starts that have passed at each local time."""
     moments = [round((start - _EPOCH) / timedelta(milliseconds=1)) for start in starts]
     return np.searchsorted(np.array(moments, dtype=np.int64), local, side="right")
 
@@ -183,12 +194,14 @@ REASONS = ("crossover", "tied_crossover", "no_variant", "not_in_experiment")
 
 
 class Logged(NamedTuple):
-    """Where logs show units that might be analysed, sorted by hash; variants as places in `names`.
+    """Hold first and last variant seen for each candidate unit, sorted by hash.
+
+    Variants are indices into `names`.
 
     Attributes:
         first_ms: First impression in the period, or exposure; `NO_FIRST` without a time.
         low: The lowest variant that the log shows them in, by name; `high` the highest.
-        first: Of those that it shows in several: the first, `NONE` where the log does not tell.
+        first: First variant of units seen in several, `NONE` where the log does not tell.
         names: Every variant that a log names or the file has, sorted.
     """
 
@@ -201,22 +214,22 @@ class Logged(NamedTuple):
 
     @property
     def crosses(self) -> NDArray[np.bool_]:
-        """Tell whether the log shows a unit in more than one variant."""
+        """Tell which units the log shows in more than one variant."""
         return np.not_equal(self.low, self.high)
 
 
 @dataclass(frozen=True, eq=False)
 class Placed:
-    """The units that might be analysed, and which of them are.
+    """Hold the variant of each candidate unit, and which units are analysed.
 
     Attributes:
-        variant: Where they are placed, a place in `logged.names`.
-        expected: Where the rule of assignment places them; None without a rule.
+        variant: Variant that they are analysed in, an index into `logged.names`.
+        expected: Variant by the rule of assignment; None without a rule.
         tied: Whether the log does not tell which of their variants was first.
-        set_aside: Place in `REASONS`, `NONE` for units that are analysed.
-        place: The place here of each unit of the cells, `NONE` for units that are not here.
-        unit_of: The place in `units` of each unit of the cells, `NONE` where it is not analysed.
-        stretches: Stretches of one split each; none where it did not change.
+        set_aside: Index into `REASONS`, `NONE` for units that are analysed.
+        candidate_index: Index here of each unit of the cells, `NONE` for units that are not here.
+        unit_index: Index into `units` of each unit of the cells, `NONE` where it is not analysed.
+        split_periods: Periods of one split each; none where it did not change.
     """
 
     logged: Logged
@@ -232,12 +245,13 @@ class Placed:
 
 
 def at(values: arrays.Codes, places: arrays.Codes) -> arrays.Codes:
-    """Look values up at places, `NONE` where there is no place."""
+    """Look values up by index; the index NONE gives NONE."""
+    # Index -1 is the last entry, which is the appended NONE.
     return np.append(values, arrays.NONE)[places]
 
 
 def place_units(run: Run, shape: LogShape, cells: Cells) -> Placed:
-    """Place every unit that has an impression in the period, or was exposed."""
+    """Assign every unit with an impression in the period, or an exposure."""
     experiment, engine = run.experiment, run.engine
     as_assigned = experiment.cleaning.crossover == "as_assigned"
     by_rule = experiment.assigns and (as_assigned or not shape.tells_variant)
@@ -245,19 +259,23 @@ def place_units(run: Run, shape: LogShape, cells: Cells) -> Placed:
     named = {kind.variant for kind in cells.kinds if kind.variant is not None}
     logged = seen_units(cells, sorted(named | {*experiment.variants}))
     if shape.exposures is not None:
+        # Exposures say better than impressions who was in the experiment, and when.
         logged = exposed_units(engine, logged)
     rule, expected = experiment.assignment_rule, None
     if rule is not None:
         expected = units.expected_by_rule(engine, rule, logged.hashes, logged.names)
+    # Two variants at one time: the log does not tell which was first.
     tied = logged.crosses & (logged.first == arrays.NONE) & (not by_rule)
     variant = np.where(logged.crosses, logged.first, logged.low)
     if by_rule or (tied.any() and experiment.ties != "none"):
+        # Without a rule, slots by salt and weights decide, alike on every run.
         own = _by_slot(run, logged) if expected is None else expected
         variant = np.where(by_rule | tied, own, variant)
     set_aside = _set_aside(experiment, logged, variant, tied)
     is_analysed = set_aside == arrays.NONE
     chosen = arrays.where(is_analysed)
     place = units.places_of_hashes(cells.hashes, logged.hashes)
+    # Analysed units are numbered in the order of their hashes.
     unit_of = at(np.where(is_analysed, np.cumsum(is_analysed) - 1, arrays.NONE), place)
     arms = units.places_of_names(logged.names, experiment.variants)
     arm, hashes, first_ms = arms[variant[chosen]], logged.hashes[chosen], logged.first_ms[chosen]
@@ -274,6 +292,7 @@ def place_units(run: Run, shape: LogShape, cells: Cells) -> Placed:
     stretches = stretches_of(experiment, entries)
     # The last place stands for units that are not analysed.
     is_new = np.ones(len(arm) + 1, dtype=np.int8)
+    # Cells before the period show which units had been there already.
     is_new[unit_of[cells.unit[cells.counts & ~cells.in_period]]] = 0
     analysed = arrays.Units(
         hash=hashes,
@@ -301,13 +320,14 @@ def place_units(run: Run, shape: LogShape, cells: Cells) -> Placed:
 
 
 def seen_units(cells: Cells, names: Sequence[str]) -> Logged:
-    """Find the units with an impression that counts in the period, and where the log shows them."""
+    """Find units with an impression that counts in the period, and their variants."""
     code = units.places_of_names((kind.variant for kind in cells.kinds), names)
     rows = arrays.where(cells.counts & cells.in_period)
     unit, variant, first = cells.unit[rows], code[cells.kind[rows]], cells.first_ms[rows]
     start = arrays.heads(unit)
     first_ms = arrays.reduced(np.minimum, first, start)
     high = arrays.reduced(np.maximum, variant, start)
+    # For the minimum, rows without a variant must not come first.
     named = np.where(variant == arrays.NONE, len(names), variant)
     low = np.minimum(arrays.reduced(np.minimum, named, start), high)
     # Of units in several variants: the cells that may hold their first impression.
@@ -322,7 +342,7 @@ def seen_units(cells: Cells, names: Sequence[str]) -> Logged:
 
 
 def exposed_units(engine: Engine, seen: Logged) -> Logged:
-    """Find every exposed unit, active or not; where exposures name no variant, the log does."""
+    """Find every exposed unit; where exposures name no variant, the log does."""
     rows = engine.rows("select distinct variant_low, variant_high from exposed")
     named = {str(name) for row in rows for name in row if name is not None}
     names = sorted({*seen.names, *named})
@@ -339,6 +359,7 @@ def exposed_units(engine: Engine, seen: Logged) -> Logged:
     hashes, first_ms, *exposed = (
         table[name][order].astype(np.int64) for name in ("unit", "first_ms", *columns)
     )
+    # Exposures may name variants that the impressions do not, which shifts indices.
     renumbered = np.array([names.index(name) for name in seen.names])
     place = units.places_of_hashes(hashes, seen.hashes)
     of_log = (at(at(renumbered, own), place) for own in (seen.low, seen.high, seen.first))
@@ -350,7 +371,7 @@ def exposed_units(engine: Engine, seen: Logged) -> Logged:
 
 
 def _by_slot(run: Run, logged: Logged) -> arrays.Codes:
-    """Find the variant that owns the slot of each unit."""
+    """Find the variant whose range of slots holds each unit's draw."""
     experiment = run.experiment
     weights = {name: variant.weight for name, variant in experiment.variants.items()}
     slots = units.drawn(run.engine, experiment, logged.hashes) % SLOTS
@@ -363,7 +384,7 @@ def _by_slot(run: Run, logged: Logged) -> arrays.Codes:
 def _set_aside(
     experiment: Experiment, logged: Logged, variant: arrays.Codes, tied: NDArray[np.bool_]
 ) -> arrays.Codes:
-    """Say why each unit is not analysed; of several reasons the first of `REASONS`."""
+    """Say why each unit is not analysed: the first of `REASONS` that holds."""
     is_compared = np.array([*(name in experiment.variants for name in logged.names), False])
     excludes = experiment.cleaning.crossover == "exclude"
     tests = (logged.crosses & excludes, tied & (variant == arrays.NONE), ~is_compared[variant])

@@ -1,4 +1,4 @@
-"""The variant of each unit as SQL of the cells of a log, for statements that run elsewhere."""
+"""Write the variant of each unit as SQL, for statements that run elsewhere."""
 
 from abeval.assignment import Assignment, Plan
 from abeval.engines.builders import rule_sql, sub_bucket_sql
@@ -12,12 +12,12 @@ _ID = "cast(unit_id as varchar)"
 
 
 def placed_sql(run: Run, shape: LogShape, is_whole: bool) -> str:
-    """Write the analysed units: their ids, `variant`, `stretch`, `first_ms`, `sub_bucket`, flags.
+    """Write the analysed units: ids, `variant`, `stretch`, times and flags.
 
     Creates `shown`, and `exposed_units` of a log of exposures, and reads `logged_cells` and
-    `exposed`. It is what `place_units` computes over arrays. Of a log that `is_whole`, what no unit
-    needs is left out: of exposures that name all variants, those of the impressions; of a log that
-    tells which variant of each unit was first, what decides between equal times.
+    `exposed`. It is what `assign_units` computes over arrays. Of a log that `is_whole`, what no
+    unit needs is left out: of exposures that name all variants, those of the impressions; of a log
+    that tells which variant of each unit was first, what decides between equal times.
 
     Raises:
         ExperimentError: The rule of assignment has no form in SQL.
@@ -47,6 +47,7 @@ def placed_sql(run: Run, shape: LogShape, is_whole: bool) -> str:
         variant = "case when variant_low <> variant_high then first_variant else variant_low end"
     else:
         variant = "coalesce(first_variant, variant_low)"
+    # Units seen in two variants are left out here if the file excludes them.
     once = "and coalesce(variant_low = variant_high, true)" if excludes else ""
     names = ", ".join(map(literal, experiment.variants))
     return f"""
@@ -61,7 +62,7 @@ def placed_sql(run: Run, shape: LogShape, is_whole: bool) -> str:
 
 
 def _write_rule(run: Run) -> str:
-    """Write the variant that the rule gives a unit; without one, that of its slot by weights."""
+    """Write the variant of a unit by the rule, else by its slot and the weights."""
     experiment, rule = run.experiment, run.experiment.assignment_rule
     if rule is None:
         weights = {name: variant.weight for name, variant in experiment.variants.items()}

@@ -1,4 +1,4 @@
-"""Prepare logs for an analysis: canonical views, cells, placed units, and what queries read.
+"""Prepare logs for an analysis: canonical views, log cells, assigned units.
 
 A click names its impression by an id, or means the unit's last one of the item before it. Outcome
 logs, such as orders, are joined to units.
@@ -34,9 +34,9 @@ UNIT = "unit_id"
 
 
 def click_join(experiment: Experiment, shape: LogShape) -> tuple[str, ...]:
-    """Choose the columns that a click shares with its impression, by their canonical names.
+    """Choose the columns that tie a click to its impression.
 
-    With the unit they are of several impressions, of which the last before the click is meant.
+    With the unit among them several impressions fit, of which the last before the click is meant.
     """
     if shape.clicks is None or experiment.logs.clicks is None:
         return ()
@@ -53,6 +53,7 @@ def click_join(experiment: Experiment, shape: LogShape) -> tuple[str, ...]:
     join = tuple(chosen[: len(CLICK_KEYS)]) or _natural(in_both)
     checks.check_joinable(shape.impressions, shape.clicks, join)
     for log in (shape.impressions, shape.clicks):
+        # The last impression before a click is found by time.
         if UNIT in join and "ts" not in log:
             raise LogError(
                 f"clicks are tied to impressions by {' and '.join(join)}, and by time, but "
@@ -78,7 +79,7 @@ def _natural(in_both: Sequence[str]) -> tuple[str, ...]:
 
 
 def write_clicks(run: Run, shape: LogShape, join: Sequence[str]) -> None:
-    """Make the tables of clicks: what became of each, and those of each impression."""
+    """Create the tables of clicks: what became of each, and by impression."""
     source, engine = run.experiment.logs.clicks, run.engine
     if shape.clicks is None or source is None:
         return
@@ -111,13 +112,14 @@ _HOUR_MS = 3_600_000
 def write_outcomes(
     run: Run, shape: LogShape, metrics: Sequence[Metric], cells: Cells
 ) -> Mapping[str, int | None]:
-    """Create `unit_entry`, and `outcomes_NAME` of each log; return up to when each is whole."""
+    """Create `outcomes_NAME` of each log; return the time that each covers."""
     if shape.outcomes and not shape.knows_entries:
         raise LogError(
             "outcomes count from a unit's exposure on, but no log says when that was",
             "map ts of [logs.impressions], or of [logs.exposures]",
         )
     experiment, engine = run.experiment, run.engine
+    # No metric counts from the exposure on, so no outcome log is read.
     if not any(row_values(metric) for metric in metrics):
         return {}
     engine.view("unit_entry", views.entry_view(experiment, shape, engine))
@@ -150,7 +152,7 @@ def _covered_impressions(experiment: Experiment, shape: LogShape, cells: Cells) 
 
 
 def coverage(experiment: Experiment, last_ms: int | None) -> int | None:
-    """Find up to which millisecond a log is whole: its last row, or an end just after it."""
+    """Find the last millisecond that a log fully covers."""
     if last_ms is None:
         return None
     last = datetime.fromtimestamp(last_ms / 1000, ZoneInfo(experiment.timezone))
@@ -158,11 +160,12 @@ def coverage(experiment: Experiment, last_ms: int | None) -> int | None:
     if experiment.period is not None:
         end = min(end, experiment.period.bounds[1])
     end_ms = local_ms(end, experiment)
+    # A log that stops within an hour of midnight, or of the period's end, is taken to reach it.
     return end_ms if last_ms >= end_ms - _HOUR_MS else last_ms
 
 
 def local_ms(local: datetime, experiment: Experiment) -> int:
-    """Return milliseconds since 1970 UTC of a local time of the experiment."""
+    """Convert a local time of the experiment to milliseconds since 1970 UTC."""
     return round(local.replace(tzinfo=ZoneInfo(experiment.timezone)).timestamp() * 1000)
 
 
@@ -172,10 +175,10 @@ Extra = Callable[[LogColumns], Sequence[str]]
 
 @dataclass(frozen=True)
 class Prepared:
-    """What is known after the logs were prepared.
+    """Hold what is known once the logs are prepared.
 
     Attributes:
-        covered: Log that units are judged by since their exposure → up to when it is whole.
+        covered: Log that units are judged by since their exposure → the time that it covers.
         rows: Number of impressions that were read; each is used or set aside.
         lacking: The columns of the impressions that are read, but that some files lack.
     """
@@ -206,7 +209,7 @@ def prepare(
     by_arrays: frozenset[Source] = frozenset(),
     units_read: bool = True,
 ) -> Prepared:
-    """Open the logs, read their cells, and place the units.
+    """Open the logs, read their cells, and assign the units.
 
     Creates the canonical views, `units` and `unit_names`, and `impressions`: a table of the columns
     that metrics read besides the sums per unit and day; if they read none, a view of the log.
@@ -227,6 +230,7 @@ def prepare(
     checks.check_opened(experiment, opened.columns)
     kept = [*(extra(log) if callable(extra) else extra), *coarser_ids(experiment, log)]
     shape = shape_of(experiment, metrics, opened.columns, kept)
+    # Only columns that this analysis reads matter: others may be missing.
     lacking = lacking_columns(opened.files[name], columns_read(experiment, metrics, shape))
     run.step("duplicates")
     repeats = find_repeats(engine, log, experiment.cleaning)
@@ -246,6 +250,7 @@ def prepare(
             run.engine.view("logged_impressions", views.analysed_view(shape))
             if read:
                 run.step("impressions")
+            # Several queries read the rows: the log is filtered once for all of them.
             create = run.engine.table if read else run.engine.view
             columns = ", ".join(["unit_id", *read]) if read else "*"
             create("impressions", f"select {columns} from logged_impressions")
@@ -275,7 +280,7 @@ def prepare(
 
 
 def write_views(run: Run, shape: LogShape, join: Sequence[str]) -> None:
-    """Create the views and tables up to `logged`, in the order in which one reads another."""
+    """Create the views and tables up to `logged`, each after what it reads."""
     experiment, engine = run.experiment, run.engine
     engine.view("experiment", views.experiment_view(experiment))
     names = ", ".join(f"({literal(name)})" for name in experiment.variants)
@@ -300,7 +305,7 @@ _FEW = 100_000
 
 
 def _write_cells(run: Run, shape: LogShape) -> None:
-    """Create `logged_cells`: of a log its sums, of a table of units a row of each."""
+    """Create `logged_cells`: sums of a log, or the rows of a table of units."""
     engine, of_units = run.engine, run.experiment.of_units
     checks.check_clicks(shape, engine)
     show_sums(run, shape, of_units)
@@ -311,7 +316,10 @@ def _write_cells(run: Run, shape: LogShape) -> None:
 
 
 def show_sums(run: Run, shape: LogShape, are_units: bool) -> None:
-    """Show the sums of the log, or its rows that are units, with phase and hour: `dated_sums`."""
+    """Create the view `dated_sums`: sums of the log with phase and hour.
+
+    If `are_units`, each row of the log is a unit, and nothing is summed.
+    """
     engine = run.engine
     engine.view("logged_sums", query(f"2_units/logged_{'rows' if are_units else 'sums'}"))
     engine.view("timed_sums", views.sums_view(run.experiment, shape, engine))
@@ -337,7 +345,7 @@ def _columns_besides(
     by_arrays: frozenset[Source],
     keeps_extra: bool,
 ) -> list[str]:
-    """List the columns of the impressions that are read besides the sums per unit and day."""
+    """List the impression columns read besides sums per unit and day."""
     has, read = shape.needs_met(experiment.unit), list[str]()
     sources = dict.fromkeys(m.source for m in metrics if m.needs <= has and m.source.reads)
     # Sums by cut read the rows themselves.
@@ -356,7 +364,7 @@ def _columns_besides(
 def faulty_expression(
     run: Run, metrics: Sequence[Metric], shape: LogShape, error: QueryError
 ) -> AbevalError:
-    """Return the error of a sum, with the model, metric, segment or cut whose text causes it."""
+    """Find the text of the user that makes a sum fail, and make its error."""
     experiment, engine = run.experiment, run.engine
     # An error with a hint, such as one about memory, already says what to do.
     if error.hint is not None:
@@ -367,6 +375,7 @@ def faulty_expression(
         if _fails(f"select max({name}) from ({seen}) as s", engine):
             models = [m for m, column in shape.model_scores.items() if column == name]
             return uncomputable(f"models.{models[0]}.score: {text!r}", error)
+    # The log itself cannot be read: no expression of a metric is at fault.
     if _fails("select count(*) from seen", engine):
         return error
     for where, text, column, only in _expressions(experiment, metrics, shape):
@@ -382,7 +391,7 @@ def faulty_expression(
 
 
 def uncomputable(expression: str, error: QueryError) -> ExperimentError:
-    """Return the error of an expression that the engine cannot compute, with what may mend it."""
+    """Make the error of an expression that the engine cannot compute."""
     what = f"{expression} cannot be computed: {reason_of(error)}"
     hints = checks.REMEDIES["expression"].items()
     return ExperimentError(
@@ -393,7 +402,7 @@ def uncomputable(expression: str, error: QueryError) -> ExperimentError:
 def _expressions(
     experiment: Experiment, metrics: Sequence[Metric], shape: LogShape
 ) -> Iterator[tuple[str, str, str, LogShape]]:
-    """List what has each expression, its text, SQL of a number, and a shape with that alone."""
+    """List each expression: whose it is, its text, its SQL, and a minimal schema."""
     has, one = shape.needs_met(experiment.unit), {"1": shape.components["1"]}
     none = replace(shape, components=one, segments={}, cuts={}, events={})
     sql = {column: sql for sql, column in (*shape.components.items(), *shape.events.items())}

@@ -1,4 +1,4 @@
-"""A run: an experiment on an open engine, and its logs opened through filter and query."""
+"""Open a run: an experiment on an engine, and its logs as relations."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
@@ -49,6 +49,7 @@ def open_engine(
             "use 'duckdb', 'spark' or a SparkSession; pass a DuckDB connection as `connection`",
         )
     if name == "duckdb":
+        # Imported here: an engine that is not used costs no import.
         from abeval.engines.duckdb import DuckDBEngine
 
         return DuckDBEngine(options, folder, connection)
@@ -80,7 +81,7 @@ class Inputs(TypedDict, total=False):
 
 @dataclass(frozen=True)
 class Run:
-    """An experiment on an open engine.
+    """Hold an experiment on an open engine.
 
     `frames` are logs from Python, by name. `step` is called with each step's name as it begins.
     """
@@ -95,9 +96,10 @@ class Run:
 def opened(
     experiment: Experiment, inputs: Inputs, reads: Sequence[str] = (), engine: Engine | None = None
 ) -> Iterator[Run]:
-    """Open a run on the engine that the caller, else the experiment, asks for; close it at the end.
+    """Open a run, and close its engine at the end.
 
-    The engine may open only the files of the logs and of `reads`.
+    The engine is the caller's choice, else the experiment's. It may open only the files of the logs
+    and of `reads`.
     """
     for name in inputs:
         if name not in Inputs.__annotations__:
@@ -122,6 +124,7 @@ def opened(
         if isinstance(step, Watcher):
             step.watch(engine.watched())
         others = (LogSource.model_construct(path=path) for path in reads)
+        # SQL of the user runs later; it must not reach other files.
         engine.confine([*logs_of(experiment).values(), *others])
         yield Run(experiment, engine, inputs.get("logs") or {}, step or silent)
 
@@ -130,7 +133,10 @@ _LOGS = ("impressions", "units", "clicks", "items", "exposures")
 
 
 class OpenLogs(NamedTuple):
-    """The logs of an experiment, readable as `raw_NAME`, with their rows after filter and query."""
+    """Hold the logs of an experiment, readable as `raw_NAME`.
+
+    `rows` counts them after filter and query.
+    """
 
     columns: Mapping[str, LogColumns]
     files: Mapping[str, FileFacts]
@@ -139,7 +145,7 @@ class OpenLogs(NamedTuple):
 
 
 def open_logs(run: Run, outcomes: Sequence[str], reads: str | None = None) -> OpenLogs:
-    """Make every log readable as `raw_NAME`, map its columns, and count its rows.
+    """Make every log readable as `raw_NAME`, map its columns, count its rows.
 
     `reads` is text that names every column of the impressions that is read; None reads all.
     """
@@ -172,9 +178,10 @@ def open_logs(run: Run, outcomes: Sequence[str], reads: str | None = None) -> Op
 
 
 def check_all_read(log: str, rows: int, facts: FileFacts) -> None:
-    """Refuse a log of which fewer or more rows were read than its files have (`LogError`)."""
+    """Raise if the row count differs from the files' metadata (`LogError`)."""
     if facts.rows is None:
         return
+    # Blank lines were not counted, though some of them may be rows.
     if rows >= facts.rows if facts.are_lines else rows == facts.rows:
         return
     kind = "lines with data" if facts.are_lines else "rows"
@@ -185,9 +192,9 @@ def check_all_read(log: str, rows: int, facts: FileFacts) -> None:
 
 
 def file_notes(opened: OpenLogs, lacking: Mapping[str, Sequence[str]]) -> Iterator[str]:
-    """Write sentences on empty files, and on those that lack columns that are read.
+    """Write notes on empty files, and on files that lack columns.
 
-    Of the logs in `lacking` these are known; of others, the mapped columns are read.
+    `lacking` has, for some logs, the columns that are read; of other logs the mapped ones are.
     """
     for log, facts in opened.files.items():
         mapped = [*opened.columns[log].mapped.values()]
@@ -246,13 +253,14 @@ def _add(run: Run, log: str, relation: str, source: LogSource, reads: str | None
 
 
 def _frame_of(log: str) -> str:
-    """Return what the frame of a log is called; that of an outcome log by its own name."""
+    """Return the name of a log's frame; of an outcome log, its own name."""
     return log.removeprefix(OUTCOME)
 
 
 def _filter(run: Run, log: str, where: str, rows: str, kept: str) -> int:
     """Show the rows for which an expression is true; return their number."""
     try:
+        # A null condition drops the row, as in SQL.
         run.engine.view(kept, f"select * from {rows} where coalesce(({where}), false)")
         return row_count(run.engine, kept)
     except QueryError as error:
@@ -263,7 +271,7 @@ def _filter(run: Run, log: str, where: str, rows: str, kept: str) -> int:
 
 
 def _answer(run: Run, log: str, query: str, rows: str) -> None:
-    """Keep the answer of a query over the log's own rows and the tables of the file."""
+    """Store the answer of a query over the log and the tables of the file."""
     relations = {OWN_TABLE: rows} if rows else {}
     for name, source in run.experiment.tables.items():
         relations[name] = f"table_{name}"
@@ -282,7 +290,7 @@ def _answer(run: Run, log: str, query: str, rows: str) -> None:
 
 
 def reason_of(error: QueryError) -> str:
-    """Return what the engine said of a query that could not be run."""
+    """Extract what the engine said of a query that could not be run."""
     return error.what.partition(" could not run a query: ")[2] or error.what
 
 

@@ -1,4 +1,4 @@
-"""What is read of the logs: their columns, and SQL of what metrics and segments make of them.
+"""Describe what is read of the logs, as columns and SQL.
 
 Each expression is a column once: `c_1`, … are summed, `v_1`, … values of rows, `u_1`, … covariates.
 """
@@ -43,7 +43,7 @@ SCORED = definition.RowTerm("case when score is not null then 1 else 0 end")
 
 @dataclass(frozen=True)
 class Computed:
-    """What is computed of the rows of a log beside the impressions.
+    """Hold what is computed of the rows of a log beside the impressions.
 
     Attributes:
         own_columns: Columns that expressions read under their own names.
@@ -61,7 +61,7 @@ class Computed:
 
 @dataclass(frozen=True)
 class LogShape:
-    """Everything the views depend on: the logs' columns and the experiment's choices.
+    """Hold everything the views depend on: log columns and choices of the file.
 
     Attributes:
         scores: Each score once → its `score_N`: columns of the log, or expressions over a row.
@@ -96,7 +96,7 @@ class LogShape:
 
     @property
     def blends(self) -> dict[str, str]:
-        """Return the scores that are expressions over a row, and no columns: text → `score_N`."""
+        """Return the scores that are expressions over a row: text → `score_N`."""
         return {t: n for t, n in self.scores.items() if t not in self.impressions.types}
 
     @property
@@ -132,15 +132,16 @@ class LogShape:
 
     @property
     def scored_components(self) -> list[str]:
-        """Return the summed columns that count impressions with a served model's score.
+        """List the summed columns that count impressions with a served score.
 
-        Empty if no metric reads a score: the columns of scores are not read just to count them.
+        Empty if no metric reads a score.
         """
         served = (summed_sql(SCORED, score) for score in dict.fromkeys(self.score_of.values()))
+        # Columns of scores are not read just to count them.
         return [self.components[sql] for sql in served if sql in self.components]
 
     def needs_met(self, unit: str) -> frozenset[definition.Need]:
-        """Return what the logs have of all that metrics may need."""
+        """Return which of the metrics' needs the logs meet."""
         others: dict[definition.Need, bool] = {
             "unit": unit != ROW_UNIT,
             "click": self.clicks is not None,
@@ -164,12 +165,12 @@ class LogShape:
         return self.events[value_sql(term, self.score_of.get(variant))]
 
     def row_value(self, value: definition.RowValue) -> str:
-        """Return the column of the rows of a log with what they are worth to their units."""
+        """Return the column of a log with what its rows are worth to their units."""
         of_log = self.table if value.log == UNITS else self.outcomes.get(value.log)
         return (self.events if of_log is None else of_log.values)[value_sql(value)]
 
     def covariate(self, term: definition.UnitTerm) -> str | None:
-        """Return the column of the units with a covariate of their table; None without a table."""
+        """Return the column of a covariate of the units' table; None without one."""
         return None if self.table is None else self.table.covariates[summed_sql(term)]
 
 
@@ -181,7 +182,7 @@ def shape_of(
 ) -> LogShape:
     """Find what the views of these logs hold for these metrics.
 
-    `extra` names more columns of the impressions to keep, under `own_name`.
+    `extra` names more columns of the impressions to keep, under their name in the views.
 
     Raises:
         LogError: A model's score column, or an extra one, is missing.
@@ -224,6 +225,7 @@ def shape_of(
     sums = [summed_sql(term, score) for term in terms for score in served]
     return replace(
         shape,
+        # The first, `c_1`, counts impressions: others read it by this name.
         components=_numbered("c", ["1", summed_sql(CLICKED), *scored, *sums]),
         # The impressions have nothing of a segment that is known from the exposure.
         segments={name: named.get(name, "cast('' as varchar)") for name in experiment.unit_values}
@@ -256,7 +258,7 @@ def _computed(
     segments: Mapping[str, str] = MappingProxyType({}),
     terms: Sequence[definition.UnitTerm] = (),
 ) -> Computed:
-    """Find what metrics and segments read of an outcome log, or of the table of units."""
+    """Find what metrics read of an outcome log, or of the table of units."""
     read: list[definition.UnitTerm | definition.RowValue] = [*terms, *values]
     texts = [*segments.values(), *(term.expression for term in read)]
     return Computed(
@@ -269,7 +271,7 @@ def _computed(
 
 
 def _numbered(kind: str, columns: Iterable[str]) -> dict[str, str]:
-    """Number SQL of columns, each once: SQL → name."""
+    """Number SQL expressions, each once: SQL → column name."""
     return {sql: f"{kind}_{i}" for i, sql in enumerate(dict.fromkeys(columns), start=1)}
 
 
@@ -285,7 +287,7 @@ def _with_extra(own: tuple[str, ...], extra: Sequence[str], log: LogColumns) -> 
 
 
 def _as_logged(text: str, log: LogColumns) -> str:
-    """Return a score that names a column as the log writes it, and any other as it is."""
+    """Write a score's column as the log does; leave any other text as it is."""
     if text in log.types:
         return text
     return next((column for column in log.types if column.lower() == text.lower()), text)
@@ -335,7 +337,7 @@ def _score_problem(text: str, log: LogColumns) -> str | None:
 def columns_read(
     experiment: Experiment, metrics: Sequence[definition.Metric], shape: LogShape
 ) -> list[str]:
-    """List the log's own names of the columns of the impressions that this analysis reads."""
+    """List the impression columns that this analysis reads, as the log names them."""
     log, has = shape.impressions, shape.needs_met(experiment.unit)
     needs = {need for metric in metrics if metric.needs <= has for need in metric.needs}
     texts = [*experiment.row_segments.values(), *experiment.cuts.values()]
@@ -351,7 +353,7 @@ def columns_read(
 def value_columns(
     shape: LogShape, experiment: Experiment, metric: definition.Metric
 ) -> dict[str, str]:
-    """Find for each variant the column of the impressions whose values a quantile ranks."""
+    """Find the column that a quantile ranks, for each variant."""
     (value,) = definition.event_terms(metric)
     return {variant: shape.event(value, variant) for variant in experiment.variants}
 
@@ -359,7 +361,7 @@ def value_columns(
 def own_columns_of(
     texts: Sequence[str], log: LogColumns, canonical: Collection[str]
 ) -> tuple[str, ...]:
-    """List the log's columns that expressions read, besides the canonical ones."""
+    """List the log's columns that expressions read besides canonical ones."""
     own: dict[str, None] = {}
     known = {name.lower() for name in (*canonical, *log.types)}
     for text in texts:
@@ -392,6 +394,7 @@ def in_view_names(
 
     if is_plain(text):
         return renamed(text, lambda column: quoted(own) if (own := name(column)) else "null")
+    # Imported here: only expressions that are more than a column need the parser.
     from abeval.metrics.expressions import with_columns
 
     return with_columns(text, name)
@@ -407,9 +410,10 @@ def as_text(texts: Mapping[str, str], canonical: Collection[str]) -> dict[str, s
 
 @cache
 def summed_sql(term: definition.RowTerm | definition.UnitTerm, score: str | None = None) -> str:
-    """Write a term as a whole number of each row, 0 if it has no finite value."""
+    """Write a term as a whole number of each row, 0 without a finite value."""
     text = in_view_names(term.expression, score, _canonical(term))
     if term.resolution is None:
+        # A coalesce around what is never null would only make the query longer.
         return text if _NEVER_NULL.fullmatch(text) else f"coalesce({text}, 0)"
     return _whole(text, term.resolution, " else 0")
 
@@ -419,8 +423,9 @@ _NEVER_NULL = re.compile(r'[0-9]+|"click"|coalesce\("\w+", [0-9]+\)')
 
 
 def value_sql(term: definition.RowTerm | definition.RowValue, score: str | None = None) -> str:
-    """Write a term as a whole number of each row, null for nothing; or as any value to count."""
+    """Write a term as a whole number of each row, null for nothing."""
     text = in_view_names(term.expression, score, _canonical(term))
+    # Distinct values are counted, not added: they may be of any type.
     if isinstance(term, definition.RowValue) and term.combine == "count_distinct":
         return text
     return _whole(text, term.resolution)
@@ -429,7 +434,7 @@ def value_sql(term: definition.RowTerm | definition.RowValue, score: str | None 
 def _canonical(
     term: definition.RowTerm | definition.UnitTerm | definition.RowValue,
 ) -> frozenset[str]:
-    """Find the canonical columns that a term may read; of a row that is a unit, only its id."""
+    """Find the canonical columns that a term may read."""
     if isinstance(term, definition.RowValue):
         own = {IMPRESSIONS: EXPRESSION_COLUMNS, UNITS: UNIT_COLUMNS}
         return own.get(term.log, _OUTCOME_COLUMNS)
@@ -438,10 +443,11 @@ def _canonical(
 
 
 def _whole(text: str, resolution: float | None, otherwise: str = "") -> str:
-    """Write a finite number as a multiple of a resolution; sums of those depend on no order."""
+    """Write a finite number as a multiple of a resolution."""
     if resolution is None:
         return f"cast({text} as bigint)"
     value = f"cast({text} as double)"
+    # Whole numbers add up to the same sum in any order of rows.
     whole = f"cast(round({value} / {resolution!r}) as bigint)"
     # NaN and infinity compare false.
     return f"case when abs({value}) < 1e300 then {whole}{otherwise} end"

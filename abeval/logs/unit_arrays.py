@@ -1,4 +1,4 @@
-"""Analysed units and their sums by day, as arrays; rows grouped by numbers and summed exactly."""
+"""Hold analysed units and their sums by day as arrays; sum rows exactly."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
@@ -21,14 +21,14 @@ NO_FIRST, NO_LAST = 2**62, -(2**62)
 
 
 class Labels(NamedTuple):
-    """A text of each unit: its place in `names`, which has every text once, sorted."""
+    """Hold a text of each unit as an index into `names`, sorted and unique."""
 
     code: NDArray[np.int32]
     names: Sequence[str]
 
 
 def labels(texts: NDArray[np.generic]) -> Labels:
-    """Make codes of texts.
+    """Encode texts as indices.
 
     Example:
         >>> labels(np.array(["b", "a", "b"]))
@@ -39,13 +39,13 @@ def labels(texts: NDArray[np.generic]) -> Labels:
 
 
 class Clusters(NamedTuple):
-    """Clusters, sorted by name; one is named by its place.
+    """Hold the clusters, sorted by name; a cluster is identified by its index.
 
     Attributes:
         of_unit: The cluster of each unit, shape (units,).
-        variant: Place of the variant of each in the experiment file, shape (clusters,).
+        variant: Index of the variant of each in the experiment file, shape (clusters,).
         stratum: Number of the stratum, or pair, of each; all 0 without any.
-        turns: What is known besides of slots of clusters, where these were randomised.
+        slots: What is known besides of slots of clusters, where these were randomised.
     """
 
     of_unit: NDArray[np.int32]
@@ -55,13 +55,13 @@ class Clusters(NamedTuple):
 
 
 class Turns(NamedTuple):
-    """Slots of clusters, each of shape (slots,) but the last; strata are time of day and cluster.
+    """Hold slots of clusters; strata are time of day and cluster.
 
     Attributes:
-        number: Number of the slot, counted from the start of the period.
+        number: Number of the slot, counted from the start of the period, shape (slots,).
         coin: Number of the coin that decided it; slots of one coin changed their variants together.
-        before: Place of the slot before it of the same cluster, `NONE` where that has no rows.
-        quarter: Of the slot after its burn-in, from 0, which each unit is.
+        before: Index of the slot before it of the same cluster, `NONE` where that has no rows.
+        quarter: Of the slot after its burn-in, from 0, of each unit, shape (units,).
     """
 
     number: NDArray[np.int64]
@@ -71,12 +71,13 @@ class Turns(NamedTuple):
 
 
 class Units(NamedTuple):
-    """The analysed units, sorted by their hash; a unit is named by its place.
+    """Hold the analysed units, sorted by hash; a unit is identified by its index.
 
     Attributes:
         hash: Hash of the unit as logged (`Engine.hash64`), each once, shape (units,).
-        variant: Place of its variant in the experiment file.
-        stretch: Number of the stretch in which it entered; 0 where the split did not change.
+        variant: Index of its variant in the experiment file.
+        split_period: Number of the split period in which it entered; 0 where the split did not
+            change.
         is_new: 1 where it was not seen before the period.
         first_ms: Its first impression in the period, or its exposure, in epoch milliseconds;
             `NO_FIRST` where that is not known.
@@ -97,10 +98,10 @@ class Units(NamedTuple):
 
 
 class UnitDays(NamedTuple):
-    """Sums of a source by unit, phase and day, sorted by these; each once, shape (rows,).
+    """Hold sums of a source by unit, phase and day, sorted by these, each once.
 
     Attributes:
-        unit: Place of the unit in `Units`.
+        unit: Index of the unit in `Units`, shape (rows,).
         in_period: Whether the day is in the period; else it is before it.
         day: Local day, counted from 1970-01-01; `NO_DAY` without a time.
         columns: `c_1`, … or the columns of the source → sums, perhaps in few bytes.
@@ -123,7 +124,7 @@ _BITS = 63
 
 
 def key_of(*columns: NDArray[Any]) -> Whole:
-    """Pack columns of whole numbers into one, which orders rows as the columns do in turn.
+    """Pack columns of whole numbers into one that sorts rows as they do.
 
     Example:
         >>> key_of(np.array([5, 4, 5]), np.array([-1, 9, 7])).argsort().tolist()
@@ -133,6 +134,7 @@ def key_of(*columns: NDArray[Any]) -> Whole:
     for column in columns:
         code, width = _coded(column.astype(np.int64, copy=False))
         if bits + width > _BITS:
+            # Too many bits: values are replaced by their ranks, of which there are few.
             key, bits = _coded(ranked(key)[1])
             code, width = _coded(ranked(code)[1])
         key, bits = (key << width) | code, bits + width
@@ -140,7 +142,7 @@ def key_of(*columns: NDArray[Any]) -> Whole:
 
 
 def _coded(column: Whole) -> tuple[Whole, int]:
-    """Count numbers from 0 in the same order, and find how many bits they need."""
+    """Shift numbers to start at 0, and count the bits that they need."""
     if not len(column):
         return column, 0
     low, high = int(column.min()), int(column.max())
@@ -150,7 +152,7 @@ def _coded(column: Whole) -> tuple[Whole, int]:
 
 
 def ranked(values: NDArray[np.integer]) -> tuple[NDArray[Any], Places]:
-    """Find the values that occur, sorted, and the place of each row's among them.
+    """Find the values that occur, sorted, and the index of each row's.
 
     Example:
         >>> [array.tolist() for array in ranked(np.array([9, 4, 9]))]
@@ -158,6 +160,7 @@ def ranked(values: NDArray[np.integer]) -> tuple[NDArray[Any], Places]:
     """
     if not len(values) or int(values.max()) - int(low := values.min()) >= _FEW:
         return np.unique(values, return_inverse=True)
+    # Where the range of values is small, counting is faster than sorting.
     known = np.flatnonzero(np.bincount(code := values - low))
     place = np.zeros(int(known[-1]) + 1, dtype=np.intp)
     place[known] = np.arange(len(known))
@@ -169,7 +172,7 @@ _FEW = 2**20
 
 
 def counted(*columns: NDArray[np.integer]) -> list[tuple[int, ...]]:
-    """List each combination of values once, in order, with how many rows have it at the end.
+    """List each combination of values once, in order, with its number of rows.
 
     Example:
         >>> counted(np.array([2, 0, 2]), np.array([5, 5, 5]))
@@ -183,12 +186,13 @@ def counted(*columns: NDArray[np.integer]) -> list[tuple[int, ...]]:
 
 
 def where(mask: NDArray[np.bool_]) -> Places | slice:
-    """Find the rows of which a mask is true; all of them are a slice, which copies no column.
+    """Find the rows of which a mask is true.
 
     Example:
         >>> where(np.array([True, True])), where(np.array([False, True]))
         (slice(None, None, None), array([1]))
     """
+    # A slice copies no column, an index does.
     return ALL if mask.all() else np.flatnonzero(mask)
 
 
@@ -206,7 +210,7 @@ def heads(ordered: NDArray[Any]) -> Places:
 
 
 def runs(start: Places, rows: int) -> Places:
-    """Find the number of each row's run, from where each run begins and how many rows there are.
+    """Number the run of each row, from where each run begins.
 
     Example:
         >>> runs(np.array([0, 2]), 3).tolist()
@@ -219,20 +223,23 @@ def runs(start: Places, rows: int) -> Places:
 
 
 class Groups(NamedTuple):
-    """Rows that share a key: their places, sorted by key, and where in these each group begins."""
+    """Hold rows that share a key: `order` sorts rows, `start` begins each group."""
 
     order: Places
     start: Places
 
     @classmethod
     def of(cls, key: Whole, rows: Places | None = None) -> "Groups":
-        """Group rows of equal keys, in the order of keys; `rows` are their places among more."""
+        """Group rows of equal keys, in the order of keys.
+
+        `rows` are their indices among more rows.
+        """
         order = np.argsort(key)
         return cls(order if rows is None else rows[order], heads(key[order]))
 
     @property
     def first(self) -> Places:
-        """Return the place of one row of each group."""
+        """Return the index of one row of each group."""
         return self.order[self.start]
 
     @property
@@ -248,12 +255,13 @@ class Groups(NamedTuple):
 
 
 def reduced(by: np.ufunc, values: NDArray[Any], start: Places) -> NDArray[Any]:
-    """Reduce each run of values to one; runs of one are not copied.
+    """Reduce each run of values to one value.
 
     Example:
         >>> reduced(np.minimum, np.array([5, 3, 4]), np.array([0, 2])).tolist()
         [3, 4]
     """
+    # Runs of one row each need no copy.
     return by.reduceat(values, start) if len(start) < len(values) else values
 
 
@@ -311,12 +319,13 @@ def half_away(values: Floats) -> Whole:
 
 
 def narrow(column: NDArray[Any]) -> NDArray[Any]:
-    """Keep whole numbers in the fewest bytes; one that all rows share is kept once already.
+    """Store whole numbers in the fewest bytes that hold them.
 
     Example:
         >>> narrow(np.array([1, 300])).dtype, narrow(np.array([0.5])).dtype
         (dtype('int16'), dtype('float64'))
     """
+    # Stride 0: all rows share one value, which a cast would multiply.
     if column.dtype.kind not in "iu" or not len(column) or not column.strides[0]:
         return column
     low, high = column.min(), column.max()

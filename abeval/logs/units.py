@@ -1,6 +1,6 @@
-"""Units by their ids: what hashes them, their segments, and relations of them for queries.
+"""Find units by their ids: hashes, segments, and relations for queries.
 
-Arrays know a unit by its place only; ids are read where something hashes or joins them.
+Arrays know a unit by its index only; ids are read where something hashes or joins them.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -28,7 +28,7 @@ _ID = "cast(logged_id as varchar)"
 
 
 def write_names(engine: Engine, shape: LogShape) -> None:
-    """Show the ids of all units as `logged_names`: `logged_id`, and its hash as `unit_hash`."""
+    """Create the view `logged_names`: the ids of all units, with their hashes."""
     logged = "select unit_id as logged_id from logged_cells where unit_id is not null"
     if shape.impressions.log == UNITS:
         named = logged
@@ -42,13 +42,13 @@ def write_names(engine: Engine, shape: LogShape) -> None:
 
 
 def same_ids(engine: Engine, relation: str) -> str:
-    """Write the units of another log as the type that they have in the impressions."""
+    """Write the units of another log in the type of the impressions' ids."""
     own, other = (engine.columns(name)["unit_id"] for name in ("logged_cells", relation))
     return "unit_id" if own == other else f"cast(unit_id as {own})"
 
 
 def places_of_hashes(wanted: arrays.Whole, known: arrays.Whole) -> arrays.Codes:
-    """Find the place of each hash among sorted ones, `NONE` where it is not among them.
+    """Find the index of each hash among sorted ones, `NONE` where missing.
 
     Example:
         >>> known = np.array([3, 5])
@@ -66,7 +66,7 @@ def places_of_hashes(wanted: arrays.Whole, known: arrays.Whole) -> arrays.Codes:
 
 
 def places_of_names(wanted: Iterable[str | None], names: Iterable[str]) -> arrays.Codes:
-    """Find the place of each name among others, `NONE` where it is not among them.
+    """Find the index of each name among others, `NONE` where missing.
 
     Example:
         >>> places_of_names(["b", None], ["a", "b"]).tolist()
@@ -77,7 +77,7 @@ def places_of_names(wanted: Iterable[str | None], names: Iterable[str]) -> array
 
 
 def of_names(engine: Engine, sql: str, hashes: arrays.Whole) -> arrays.Whole:
-    """Compute a whole number of each unit of sorted hashes, by SQL over `logged_id`, never null."""
+    """Compute a whole number of each unit of sorted hashes, by SQL."""
     # A cast of a column: on Spark a cast becomes a long expression, which repeats what it is of.
     valued = f"select unit_hash, {sql} as value from logged_names"
     table = engine.arrays(f"select unit_hash, cast(value as bigint) as value from ({valued}) as n")
@@ -95,14 +95,14 @@ def _aligned(
 
 
 def drawn(engine: Engine, experiment: Experiment, hashes: arrays.Whole) -> arrays.Whole:
-    """Draw a number for each unit by the experiment's own hash."""
+    """Draw a number for each unit by the experiment's hash."""
     return of_names(engine, engine.hash60(experiment.salt, _ID), hashes)
 
 
 def sub_buckets(
     engine: Engine, experiment: Experiment, hashes: arrays.Whole, cells: Cells | None = None
 ) -> SubBuckets:
-    """Return the sub-bucket of each unit; that of its cells, where the pass asked for it."""
+    """Return the sub-bucket of each unit, from its cells if they have it."""
     if cells is not None and cells.sub_bucket is not None:
         return cells.sub_bucket[places_of_hashes(hashes, cells.hashes)]
     return (drawn(engine, experiment, hashes) // SLOTS % SUB_BUCKETS).astype(np.int16)
@@ -111,19 +111,20 @@ def sub_buckets(
 def expected_by_rule(
     engine: Engine, rule: Rule, hashes: arrays.Whole, names: Sequence[str]
 ) -> arrays.Codes:
-    """Find the variant that a rule gives each unit, a place in `names`, or `NONE`."""
+    """Find the variant that a rule gives each unit, as an index, or `NONE`."""
     expected = rule_sql(rule, _ID)
     if expected is not None:
         return of_names(
             engine, f"coalesce({numbered(f'({expected})', names)}, {arrays.NONE})", hashes
         )
+    # The hash has no form in SQL: ids are fetched, and hashed in Python.
     ids = engine.arrays(f"select unit_hash, {_ID} as id from logged_names")
     code = places_of_names(rule.variants(ids["id"]), names)
     return _aligned(ids["unit_hash"], code, hashes, arrays.NONE)
 
 
 def write_units(run: Run, shape: LogShape, units: arrays.Units) -> arrays.Units:
-    """Create `unit_names` and `units`, and return the units with what their table says of them."""
+    """Create `unit_names` and `units`; add what the units' table says."""
     engine, experiment = run.engine, run.experiment
     number = np.arange(len(units.hash))
     engine.add_arrays("placed_hashes", {"unit_hash": units.hash, "unit_id": number})
@@ -164,7 +165,7 @@ def write_units(run: Run, shape: LogShape, units: arrays.Units) -> arrays.Units:
 
 
 def text_of(code: str, names: Sequence[str]) -> str:
-    """Write the name that a code stands for."""
+    """Write SQL of the name that a code stands for."""
     cases = " ".join(f"when {place} then {literal(name)}" for place, name in enumerate(names))
     return f"case {code} {cases} end" if names else "cast(null as varchar)"
 
@@ -191,6 +192,7 @@ def segments_of(
         rows = chosen[name in before]
         start = arrays.heads(cells.unit[rows])
         of_units = np.zeros(len(hashes), dtype=np.int32)
+        # Of rows at the same time the least value counts, alike on every run.
         least = arrays.reduced(np.minimum, code[cells.kind[rows]], start)
         of_units[unit_of[cells.unit[rows[start]]]] = least
         segments[name] = arrays.Labels(of_units, names)
@@ -198,7 +200,7 @@ def segments_of(
 
 
 def check_values(segments: Mapping[str, arrays.Labels]) -> None:
-    """Refuse a segment of so many values that it is rather an id.
+    """Raise if a segment has so many values that it is rather an id.
 
     Raises:
         LogError: It has more than `MAX_SEGMENT_VALUES`.
@@ -213,7 +215,7 @@ def check_values(segments: Mapping[str, arrays.Labels]) -> None:
 
 
 def _chosen(cells: Cells, counts: NDArray[np.bool_], is_before: bool) -> arrays.Places:
-    """Find the cells with the first time of their unit, or the last one before the period."""
+    """Select each unit's cells of its first time, or its last before the period."""
     rows = np.flatnonzero(counts & (cells.in_period != is_before))
     by, every = (np.maximum, cells.last_ms) if is_before else (np.minimum, cells.first_ms)
     times, start = every[rows], arrays.heads(cells.unit[rows])
@@ -238,7 +240,7 @@ def _of_exposures(
 
 
 def _described(run: Run, table: Computed, units: arrays.Units) -> arrays.Units:
-    """Create `described_rows` of the table of units; return units with its values, else 0."""
+    """Add to units what their table says; 0 and empty without a row in it."""
     engine = run.engine
     engine.view("unit_log", views.unit_log_view(run.experiment, table))
     engine.table("described_rows", query("3_rows/described_rows"))
@@ -262,7 +264,7 @@ def _described(run: Run, table: Computed, units: arrays.Units) -> arrays.Units:
 
 
 def missing_note(engine: Engine) -> list[str]:
-    """Write a sentence on analysed units that the table does not have."""
+    """Write a note on analysed units that the table does not have."""
     known = row_count(engine, "described_rows where set_aside is null")
     units = row_count(engine, "units")
     if known == units:

@@ -1,6 +1,7 @@
-"""SQL of the canonical views of an experiment's logs; `queries/` reads nothing else.
+"""Write SQL of the canonical views of an experiment's logs.
 
-First the columns of one log under canonical names, then the view of each log.
+`queries/` reads nothing else. First come the columns of one log under canonical names, then the
+view of each log.
 """
 
 from collections.abc import Mapping, Sequence
@@ -60,17 +61,21 @@ def cast(log: LogColumns, name: str, kind: str) -> str:
 
 
 def variant_of(experiment: Experiment, own: str) -> str:
-    """Write the variant that an arm of the log belongs to; arms of no variant keep their names."""
+    """Write the variant that an arm of the log belongs to."""
     joined = {name: arms.of for name, arms in experiment.variants.items() if arms.of is not None}
     # An arm that has the name of a variant, but is not one of those that it joins.
     cases = {name: name + NOT_JOINED for name in joined}
     cases |= {arm: name for name, arms in joined.items() for arm in arms}
     listed = " ".join(f"when {literal(a)} then {literal(name)}" for a, name in cases.items())
+    # Arms of no variant keep their names, and are set aside by these.
     return f"case {own} {listed} else {own} end" if cases else own
 
 
 def time_ms(log: LogColumns, engine: Engine, time: str | None = None) -> str:
-    """Write the time in milliseconds since 1970 (of another SQL than the column, if given)."""
+    """Write the time in milliseconds since 1970.
+
+    `time` is SQL to use in place of the column.
+    """
     if "ts" not in log:
         return "cast(null as bigint)"
     value, source = time or quoted(log.mapped["ts"]), log.source
@@ -93,11 +98,9 @@ def _timestamp(log: LogColumns, value: str) -> str:
 
 
 def known_time(experiment: Experiment, log: LogColumns) -> str:
-    """Write the time as the log has it, null outside the years 2 to 9998.
-
-    With a [period] such times lie outside of it, and need no look.
-    """
+    """Write the time as the log has it, null outside the years 2 to 9998."""
     value = column(log, "ts")
+    # Times that far off lie outside of a [period] anyhow.
     if experiment.period is not None or not log.type_of("ts").startswith(("TIMESTAMP", "DATE")):
         return value
     time = _timestamp(log, value)
@@ -108,11 +111,12 @@ def known_time(experiment: Experiment, log: LogColumns) -> str:
 
 
 def own_columns(log: LogColumns, names: Sequence[str]) -> list[str]:
-    """Write columns of the log's own; decimals and short floats as doubles, on all engines."""
+    """Write the log's own columns; decimals and short floats become doubles."""
     kinds = {column.lower(): kind for column, kind in log.types.items()}
     listed = []
     for name in names:
         kind = kinds.get(name.lower(), "")
+        # Engines differ in their arithmetic of decimals and short floats.
         is_fraction = kind == "FLOAT" or (kind.startswith("DECIMAL") and not kind.endswith(",0)"))
         value = f"cast({quoted(name)} as double)" if is_fraction else quoted(name)
         listed.append(f"{value} as {quoted(own_name(name))}")
@@ -161,19 +165,22 @@ def _dwell_ms(log: LogColumns, source: ImpressionLog | ClickLog) -> str:
 
 
 def _click_keys(log: LogColumns, join: Sequence[str], last: str = "0") -> list[str]:
-    """Write what ties a click to its impression, three columns; unused ones are 0, or `last`."""
+    """Write the three columns that tie a click to its impression.
+
+    Unused ones are 0, or `last`.
+    """
     used = [column(log, name) for name in join]
     unused = ["0", "0", last][len(used) :]
     return [f"{sql} as {key}" for sql, key in zip([*used, *unused], CLICK_KEYS, strict=True)]
 
 
 def copies_column(log: LogColumns) -> str:
-    """Name the column of `_once` that counts equal rows."""
+    """Name the column that counts the copies of a row."""
     return quoted(log.unused("copies"))
 
 
 def _once(log: LogColumns, rows: str, drop: bool = True) -> str:
-    """Write rows of one event once, with their number; each by itself unless they drop."""
+    """Write rows of one event once, with the number of their copies."""
     if not drop:
         return f"select *, 1 as {copies_column(log)} from {rows}"
     same = compared_columns(log)
@@ -185,7 +192,7 @@ def _once(log: LogColumns, rows: str, drop: bool = True) -> str:
 
 
 def experiment_view(experiment: Experiment) -> str:
-    """Write one row: the settings that queries read."""
+    """Write one row of the settings that queries read."""
     clicks, turns = experiment.logs.clicks, experiment.switchback
     attribution = "null" if clicks is None else round(clicks.attribution_hours * 3_600_000)
     return f"""
@@ -199,7 +206,7 @@ def experiment_view(experiment: Experiment) -> str:
 
 
 def periods_view(experiment: Experiment) -> str:
-    """Write one row: local times at which period and pre-period begin and end, null without one."""
+    """Write one row of the local bounds of period and pre-period, or null."""
     columns = list[str]()
     for name, period in (("period", experiment.period), ("before", experiment.pre_period)):
         for edge, bound in zip(
@@ -213,9 +220,9 @@ def periods_view(experiment: Experiment) -> str:
 def impressions_view(
     experiment: Experiment, shape: LogShape, engine: Engine, join: Sequence[str]
 ) -> str:
-    """Write every impression under canonical names, with local time and hour; of `1_log/seen`.
+    """Write every impression under canonical names, with local time and hour.
 
-    In a switchback with cluster and slot, of which `1_log/switched` makes units.
+    In a switchback also with cluster and slot, of which `1_log/switched` makes units.
     """
     log, source, zone = shape.impressions, experiment.logs.rows, experiment.timezone
     unit, time = column(log, "unit_id"), known_time(experiment, log)
@@ -273,7 +280,7 @@ def impressions_view(
 
 
 def blended_scores(shape: LogShape) -> list[str]:
-    """Write the scores that are expressions, over the columns of `named` in `impressions_view`."""
+    """Write the scores that are expressions, over canonical columns."""
     # The category of an item log comes later.
     as_named = {"category": "own_category"}
     sql = {t: in_view_names(t, None, SCORE_COLUMNS, as_named) for t in shape.blends}
@@ -281,16 +288,14 @@ def blended_scores(shape: LogShape) -> list[str]:
 
 
 def _zone(experiment: Experiment, log: LogColumns) -> str:
-    """Return the zone whose local times are wanted; a DATE is a day of the experiment's already."""
+    """Return the zone in which local times are wanted."""
+    # A DATE is a local day already; converting it could move it.
     return "UTC" if log.type_of("ts") == "DATE" else experiment.timezone
 
 
 def _is_counted_in_utc(experiment: Experiment, log: LogColumns) -> bool:
-    """Tell whether local hours are counted from hours of UTC, before these become local.
-
-    A look at the zone of each hour of a unit, instead of each impression, takes a third of the time
-    from the pass over the log.
-    """
+    """Tell whether hours are first counted in UTC, and then become local."""
+    # Converting each hour of a unit, not each impression, takes a third off the pass over the log.
     bounds = _bounds(experiment)
     is_converted = log.type_of("ts") != "DATE" and log.source.ts_zone in (None, "UTC")
     return bool(bounds) and is_converted and has_whole_hours(experiment.timezone, *bounds)
@@ -303,7 +308,7 @@ def _bounds(experiment: Experiment) -> list[datetime]:
 
 
 def _hour(experiment: Experiment, log: LogColumns, engine: Engine) -> str:
-    """Write the hour of an impression, of UTC or local; bounds of periods within it divide it."""
+    """Write the hour of an impression, in UTC or local."""
     if _is_counted_in_utc(experiment, log):
         utc = engine.local_time("time_ms", "UTC")
         is_number = log.source.time_unit is not None
@@ -312,12 +317,13 @@ def _hour(experiment: Experiment, log: LogColumns, engine: Engine) -> str:
     for bound in _bounds(experiment):
         if bound.minute or bound.second or bound.microsecond:
             time = f"timestamp {literal(str(bound))}"
+            # A bound of the period within an hour divides it, so that no cell is in two phases.
             hour = f"case when ts >= {time} then greatest({hour}, {time}) else {hour} end"
     return hour
 
 
 def sums_view(experiment: Experiment, shape: LogShape, engine: Engine) -> str:
-    """Write the sums of the log with their local hour, for `2_units/dated_sums`."""
+    """Write the sums of the log with their local hour."""
     log, ts = shape.impressions, "hour_ts"
     if _is_counted_in_utc(experiment, log):
         ts = engine.local_time(engine.epoch_ms("hour_ts"), experiment.timezone)
@@ -347,7 +353,7 @@ def sums_view(experiment: Experiment, shape: LogShape, engine: Engine) -> str:
 
 
 def not_compared(experiment: Experiment, shape: LogShape) -> str:
-    """Write why the variant of a row of the period is none that is compared, null if it is."""
+    """Write why the variant of a row is not compared, null if it is."""
     if not shape.names_variant or experiment.assigns or shape.exposures is not None:
         return "cast(null as varchar) as not_compared"
     known = ", ".join(literal(name) for name in experiment.variants)
@@ -386,15 +392,16 @@ def cut_name(name: str) -> str:
 
 
 def plain_columns(shape: LogShape) -> list[str]:
-    """List the columns of the impressions, with the log's own, but for times and sums."""
+    """List the columns of the impressions except times and sums."""
     plain = [name for name in LOGGED if name not in ("unit_id", "ts", "variant")]
     return [*plain, *_kept_columns(shape)]
 
 
 def logged_view(experiment: Experiment, shape: LogShape) -> str:
-    """Write every impression with click, dwell, components `c_…`, segments `s_…`, cuts `k_…`.
+    """Write every impression with click, dwell, components, segments and cuts.
 
-    Components that could fail are computed only for impressions that count.
+    Components are `c_…`, segments `s_…`, cuts `k_…`. Components that could fail are computed only
+    for impressions that count.
     """
     keep = experiment.logs.rows.dwell_without_click == "keep"
     dwell = "dwell_seen" if keep else "case when click = 1 then dwell_seen else 0 end"
@@ -453,13 +460,14 @@ def analysed_view(shape: LogShape) -> str:
 
 
 def _reads_category(shape: LogShape) -> bool:
-    """Tell whether an expression reads the category; if not, `analysed_view` looks it up."""
+    """Tell whether an expression reads the category."""
+    # If none does, the item log is joined only to rows of analysed units.
     texts = (*shape.components, *shape.segments.values(), *shape.cuts.values())
     return any(quoted("category") in sql for sql in texts)
 
 
 def _category(shape: LogShape, is_joined: bool) -> tuple[str, str]:
-    """Write the category, of an item where items are joined here, and their join."""
+    """Write the category, and the join of the item log where it is needed."""
     if not (is_joined and shape.has_item_categories):
         return "i.{}", ""
     return "coalesce(i.{}, t.category)", "left join items t on i.item_id = t.item_id"
@@ -470,7 +478,7 @@ PART = "design.part"
 
 
 def clicks_view(source: ClickLog, log: LogColumns, engine: Engine, join: Sequence[str]) -> str:
-    """Write clicks under canonical names; exact duplicates once, with the number of copies."""
+    """Write clicks under canonical names, exact duplicates once."""
     columns = [
         f"{copies_column(log)} as copies",
         f"{time_ms(log, engine)} as time_ms",
@@ -484,7 +492,7 @@ def clicks_view(source: ClickLog, log: LogColumns, engine: Engine, join: Sequenc
 
 
 def items_view(log: LogColumns) -> str:
-    """Write one row per item; the first category of an item that is listed twice."""
+    """Write one row per item, with its first category by name."""
     item = column(log, "item_id")
     return f"""
     select {item} as item_id, min({cast(log, "category", "varchar")}) as category
@@ -493,7 +501,7 @@ def items_view(log: LogColumns) -> str:
 
 
 def exposures_view(experiment: Experiment, log: LogColumns, engine: Engine) -> str:
-    """Write exposures under canonical names, with the segments `s_…` that they tell."""
+    """Write exposures under canonical names, with the segments that they tell."""
     unit, values = column(log, "unit_id"), experiment.known_from("exposure")
     named = [
         f"{unit} as unit_id",
@@ -510,7 +518,7 @@ def exposures_view(experiment: Experiment, log: LogColumns, engine: Engine) -> s
 
 
 def unit_log_view(experiment: Experiment, table: Computed) -> str:
-    """Write the rows of the table of units, with one column of each kind that queries need."""
+    """Write the rows of the units' table, with one column of each kind."""
     log = table.log
     named = [
         f"{column(log, 'unit_id')} as unit_id",
@@ -518,6 +526,7 @@ def unit_log_view(experiment: Experiment, table: Computed) -> str:
         *own_columns(log, table.own_columns),
     ]
     columns = [
+        # Queries read columns by prefix, which must match at least one.
         *("cast('' as varchar) as s_", "0 as u_0", "0 as v_0"),
         *(f"{sql} as {quoted(f's_{name}')}" for name, sql in table.segments.items()),
         *(f"{sql} as {name}" for sql, name in (*table.covariates.items(), *table.values.items())),
@@ -530,7 +539,7 @@ def unit_log_view(experiment: Experiment, table: Computed) -> str:
 
 
 def outcome_view(experiment: Experiment, name: str, outcome: Computed, engine: Engine) -> str:
-    """Write the rows of an outcome log under canonical names, with what each is worth."""
+    """Write the rows of an outcome log under canonical names, with their worth."""
     log, raw = outcome.log, relation_of("raw", OUTCOME + name)
     time = known_time(experiment, log)
     ms, ts = time_ms(log, engine, time), engine.local_time("time_ms", experiment.timezone)
@@ -561,7 +570,7 @@ def outcome_view(experiment: Experiment, name: str, outcome: Computed, engine: E
 
 
 def entry_view(experiment: Experiment, shape: LogShape, engine: Engine) -> str:
-    """Write when each analysed unit was exposed, as logged and in UTC, and on which local day."""
+    """Write when each analysed unit was exposed: logged, UTC and local day."""
     log = shape.impressions if shape.exposures is None else shape.exposures
     zone, exposed = experiment.timezone, "first_ms"
     if log.type_of("ts") == "DATE":
@@ -587,7 +596,7 @@ ROW_COLUMNS: Mapping[str, str] = {
 
 
 def show_rows(engine: Engine, name: str, columns: Mapping[str, str], rows: str) -> None:
-    """Show rows of analysed units as `analysed_rows`, and those of a query of `3_rows/` over them.
+    """Show rows as `analysed_rows`, and a query of `3_rows/` over them.
 
     `columns` is SQL of the columns that are asked for; `rows` is what follows `from`.
     """
@@ -599,11 +608,11 @@ def show_rows(engine: Engine, name: str, columns: Mapping[str, str], rows: str) 
 
 
 def write_popularity(engine: Engine, item: str) -> None:
-    """Write how often each item was shown before the period, to all units: `item_popularity`.
+    """Create `item_popularity`: how often each item was shown before the period.
 
-    `item` is SQL of an item of a row `l`. Units that are not analysed count too: what is popular
-    does not depend on who is compared.
+    `item` is SQL of an item of a row `l`.
     """
+    # Units that are not analysed count too: popularity does not depend on who is compared.
     known = "l.unit_id is not null and l.item_id is not null"
     sql = f"select {item} as item_id from logged l where l.phase = {BEFORE} and {known}"
     engine.view("earlier_items", sql)

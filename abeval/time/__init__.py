@@ -1,1 +1,1 @@
-"""Effects over time: windows, stability, novelty, looks, A/A replays on the logs."""
+"""Estimate effects over time: windows, stability, novelty, looks."""

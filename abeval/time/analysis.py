@@ -40,7 +40,10 @@ _NOTES = table_beside(__file__, "notes.toml")
 
 @dataclass(frozen=True)
 class MetricOverTime:
-    """Everything about one metric in one variant; no verdict where its days do not add up."""
+    """Hold everything about one metric in one variant.
+
+    There is no verdict where its days do not add up.
+    """
 
     windows: Sequence[WindowRow]
     looks: tuple[Look, ...]
@@ -63,6 +66,7 @@ def windows(
     read = read or read_logs(run, metrics, dated, by_day=True)
     (given, refused), words = split_given(read, metrics), ""
     if run.experiment.design is not None:
+        # Windows are of single units, whose variance says nothing of randomised clusters.
         words = _NOTES["clustered"]
     elif not knows_assignment(run.experiment) and (stretches := find_stretches(read)):
         words = f"split_changed: {unexplained_words(run.experiment, stretches)}"
@@ -80,7 +84,7 @@ def windows(
 
 
 def time_result(line: Timeline, metrics: Sequence[Metric]) -> TimeResult:
-    """Return the result, from a timeline; reads no log."""
+    """Build the result from a timeline; reads no log."""
     experiment = line.experiment
     parts = [one for metric in metrics for one in metric_over_time(line, metric)]
     # Those without a verdict come last.
@@ -109,7 +113,7 @@ def time_result(line: Timeline, metrics: Sequence[Metric]) -> TimeResult:
 
 
 def metric_over_time(line: Timeline, metric: Metric) -> list[MetricOverTime]:
-    """Follow one metric in every variant, from its sums or from windows of its own."""
+    """Follow one metric in every variant, from its sums or its windows."""
     control, strata, by_day = line.experiment.control, line.strata, line.metrics.get(metric.name)
     if by_day is None:
         # Its days do not add up, and have no known covariance.
@@ -136,10 +140,9 @@ def metric_over_time(line: Timeline, metric: Metric) -> list[MetricOverTime]:
 def _of_windows(
     line: Timeline, course: axes.Course, windows: Sequence[axes.Window]
 ) -> MetricOverTime:
-    """Follow a metric by its windows alone.
-
-    The catalogue has no looks: the number of units it is compared at grows with the traffic.
-    """
+    """Follow a metric by its windows alone."""
+    # Catalogue metrics are compared at a number of units that grows with the traffic, so looks at
+    # them cannot be compared.
     is_looked_at = course.metric.kind != "catalogue"
     looks = _looks(line, course, windows) if is_looked_at else ()
     return MetricOverTime([axes.row_of(course, *window) for window in windows], looks)
@@ -174,6 +177,7 @@ def _looks(line: Timeline, course: axes.Course, windows: Sequence[axes.Window]) 
     days = line.looks or peeking.planned_days(experiment, line.days)
     share = None
     if experiment.period is not None:
+        # The log may be longer than the planned period.
         share = min(1.0, len(line.days) / peeking.length_of(experiment.period))
     try:
         held = peeking.follow(peeking.snapshots(course.metric, windows), alpha, share)
@@ -183,7 +187,7 @@ def _looks(line: Timeline, course: axes.Course, windows: Sequence[axes.Window]) 
 
 
 def _ramps(line: Timeline) -> tuple[Ramp, ...]:
-    """Return the stretches of one split; all days are one where it did not change."""
+    """Return the split periods; all days are one where the split did not change."""
     if line.stretches:
         return ramps(line.stretches)
     units = {name: int(entered.sum()) for name, entered in line.entered.items()}
@@ -198,6 +202,7 @@ def _refused(line: Timeline, metrics: Sequence[Metric]) -> dict[str, str]:
     if not line.stretches:
         return refused
     no_days, changed = {m.name: m.source.no_days for m in metrics}, _NOTES["split_changed"]
+    # Where the split changed, that is why windows by rows are missing, too.
     return {name: changed if text == no_days[name] else text for name, text in refused.items()}
 
 

@@ -1,4 +1,4 @@
-"""Test how an effect changes over time: breaks, trends, rhythm, decay, and events."""
+"""Test how an effect changes over time: trend, decay, rhythm, events."""
 
 import math
 from collections.abc import Sequence
@@ -41,9 +41,10 @@ SHOCKS = 2
 
 @dataclass(frozen=True)
 class Series:
-    """Daily effects that can be compared, with their covariance and their places on the axis.
+    """Hold daily effects that can be compared, with their covariance.
 
-    `weeks` are whole weeks among the days, as places within `times`.
+    `times` are positions on the axis; `weeks` are whole weeks among the days, as indices into
+    `times`.
     """
 
     times: Integers
@@ -74,10 +75,11 @@ class Series:
 
 
 class Change(NamedTuple):
-    """How a series of effects changes: the trend or decay that is significant, or None.
+    """Describe how a series of effects changes.
 
-    `p_value` is of the best shape, before the single days in `shocks` were left out; `matches` are
-    the shapes of the last search; `design` has constant, rhythm and shocks.
+    `shape` is the trend or decay that is significant, or None. `p_value` is of the best shape,
+    before the single days in `shocks` were left out; `matches` are the shapes of the last search;
+    `design` has constant, rhythm and shocks.
     """
 
     p_value: float
@@ -93,7 +95,7 @@ class Change(NamedTuple):
 
 
 def series_of(course: Course) -> Series:
-    """Return the whole days of an axis on which both variants have something to measure.
+    """Build the series of whole days on which both variants can be measured.
 
     Raises:
         Refusal: `too_few_units` for fewer than `MIN_DAYS` such days; as `shapes.window_effects`.
@@ -110,13 +112,14 @@ def series_of(course: Course) -> Series:
             f"that vary; {MIN_DAYS} are needed",
         )
     control, treatment = course.by_day(days)
+    # With no more units than days, the covariance of days has no inverse.
     if min(control.n, treatment.n) <= len(days):
         raise Refusal("too_few_units", f"{len(days)} days need more units than days")
     return Series(np.array(days), shapes.window_effects(control, treatment), whole_weeks(days))
 
 
 def whole_weeks(days: Sequence[int]) -> tuple[tuple[int, ...], ...]:
-    """Find weeks from the first day on of which every day is there, as places within `days`.
+    """Find complete weeks from the first day on, as indices into `days`.
 
     Example:
         >>> [len(week) for week in whole_weeks(range(1, 17))], whole_weeks([0, 2, 3])
@@ -131,8 +134,9 @@ def whole_weeks(days: Sequence[int]) -> tuple[tuple[int, ...], ...]:
 
 
 def find_change(series: Series) -> Change:
-    """Search trends, decays and shocks; a single odd day is left out and the search goes on."""
+    """Search a trend or decay; set aside single odd days that explain more."""
     times = series.times
+    # A decay that takes longer looks like a trend.
     longest = (times[-1] + 1 - times[0]) * SETTLED
     candidates = [
         shapes.trend(times),
@@ -141,6 +145,7 @@ def find_change(series: Series) -> Change:
     ]
     design, odd_days = series.nuisance, list[int]()
     search = series.search(candidates, design)
+    # Kept from the first search: later ones are chosen by what it found.
     p_value = search.p_value
     while search.p_value < LEVEL and search.best.shape.kind == "shock" and len(odd_days) < SHOCKS:
         odd_days.append(int(search.best.shape.at))
@@ -177,7 +182,10 @@ _FITS = 3.841458820694124
 
 
 def find_decay(course: Course) -> tuple[Novelty, float]:
-    """Fit a decay over all units; its size in standard errors is 0 if it is not significant."""
+    """Fit a decay over days since entry, of all units.
+
+    Also returns its size in standard errors, 0 if it is not significant.
+    """
     bare = Novelty(course.metric.name, course.variant, None, None, 0)
     try:
         series = series_of(course)
@@ -223,7 +231,7 @@ def _inside(event: Event, series: Series, labels: Sequence[str]) -> Bools:
 
 
 def event_row(course: Course, event: Event, series: Series) -> EventRow:
-    """Test the effect inside an event against outside."""
+    """Test the effect inside an event against the effect outside."""
     inside = _inside(event, series, course.axis.labels)
     row = EventRow(course.metric.name, course.variant, event.name, int(inside.sum()))
     if row.days in (0, len(inside)):
@@ -253,7 +261,10 @@ TOLERANCE = 0.05
 
 
 def stability_of(course: Course, decay: tuple[Novelty, float]) -> tuple[Stability, Series | None]:
-    """Judge one metric in one variant by calendar day; return its daily effects too, if any."""
+    """Judge the stability of one metric in one variant by calendar day.
+
+    Also returns its daily effects, if there are any.
+    """
     bare = Stability(course.metric.name, course.variant, "too_early", "")
     try:
         series = series_of(course)
@@ -266,7 +277,7 @@ def stability_of(course: Course, decay: tuple[Novelty, float]) -> tuple[Stabilit
 
 
 def _evidence(bare: Stability, series: Series, change: Change, labels: Sequence[str]) -> Stability:
-    """Return what a verdict rests on."""
+    """Return the numbers that a verdict rests on."""
     windows = series.windows
     late = shapes.contrast(windows.effect, windows.covariance, _late_less_early(series))
     level = series.fit(series.nuisance)
@@ -296,8 +307,9 @@ def _evidence(bare: Stability, series: Series, change: Change, labels: Sequence[
 
 
 def _late_less_early(series: Series) -> Floats:
-    """Weigh late whole weeks against early ones, or halves where there are not two."""
+    """Weigh late whole weeks against early ones, or halves without two."""
     weeks, days = series.weeks, len(series.times)
+    # Whole weeks have every weekday once, so a weekly rhythm cancels.
     half = len(weeks) // 2
     early, late = list(range(days // 2)), list(range(days - days // 2, days))
     if half:
@@ -338,7 +350,7 @@ def _verdict(
 
 
 def agreement(metric: Metric, rows: Sequence[WindowRow]) -> tuple[float | None, float | None]:
-    """Compare the widest rolling windows with the whole: shares of its sign and its conclusion."""
+    """Count which of the widest rolling windows agree with the whole effect."""
     rows = [row for row in rows if row.difference is not None]
     rolling = [row for row in rows if row.kind == "rolling"]
     cumulative = [row for row in rows if row.kind == "cumulative"]
@@ -346,6 +358,7 @@ def agreement(metric: Metric, rows: Sequence[WindowRow]) -> tuple[float | None, 
         return None, None
     widest = max(row.days for row in rolling)
     of_widest = [row for row in rolling if row.days == widest]
+    # The last cumulative window is the whole test.
     falls, conclusion = _seen(metric, cumulative[-1])
     seen = [_seen(metric, row) for row in of_widest]
     same_sign = sum(sign == falls for sign, _ in seen)
@@ -354,6 +367,6 @@ def agreement(metric: Metric, rows: Sequence[WindowRow]) -> tuple[float | None, 
 
 
 def _seen(metric: Metric, row: WindowRow) -> tuple[bool, Declared]:
-    """Tell whether an effect is below zero, and what its interval says."""
+    """Return whether an effect is below zero, and the conclusion of its interval."""
     ends = row.difference_low or 0.0, row.difference_high or 0.0
     return (row.difference or 0.0) < 0, declared(metric.direction, *ends)

@@ -1,4 +1,4 @@
-"""Compare windows that are no sums over days: quantiles, the catalogue, hours and weekdays."""
+"""Compare windows that are no sums over days, such as quantiles or hours."""
 
 import math
 from collections.abc import Callable, Mapping, Sequence
@@ -32,7 +32,7 @@ from abeval.time.windows import Axis, Course, Window, row_of, spans
 def cut_windows(
     daily: time_sums.DailyLogs, widths: Sequence[int], step: Step
 ) -> dict[Key, tuple[Window, ...]]:
-    """Return windows of metrics that are no sums over days.
+    """Compute the windows of metrics that are no sums over days.
 
     These are such as have no sums, are capped or adjusted, or leave units without a value out.
     """
@@ -64,15 +64,16 @@ def cut_windows(
 
 
 def _units_of(daily: time_sums.DailyLogs, span: Span, by_entry: bool) -> Places:
-    """Return the units active in a window; by entry, also those that entered by its end."""
+    """Find the units active in a window, or by entry those entered by its end."""
     table = daily.table
     chosen = np.zeros(len(table.entry), dtype=bool)
     chosen[table.unit[table.within(span)]] = True
+    # In a cumulative window a unit counts from its entry on, active or not.
     return np.flatnonzero(chosen | (by_entry & (table.entry <= span[1])))
 
 
 def _of_units(daily: time_sums.DailyLogs, units: Places) -> Aggregates:
-    """Return aggregates with nothing but unit counts."""
+    """Count the units of a window, as aggregates without any sums."""
     variants = daily.table.variants
     counts = np.bincount(daily.table.variant[units], minlength=len(variants)).tolist()
     return Aggregates(
@@ -88,7 +89,7 @@ Reader = Callable[[Aggregates, Span, Places], Aggregates]
 
 
 def _catalogue(daily: time_sums.DailyLogs, metrics: Sequence[Metric]) -> Reader:
-    """Read who was shown what in a window."""
+    """Make a reader of who was shown what in a window."""
     catalogue = daily.read.rows.catalogue
 
     def reach(span: Span) -> Reach:
@@ -107,7 +108,7 @@ def _catalogue(daily: time_sums.DailyLogs, metrics: Sequence[Metric]) -> Reader:
 
 
 def _quantiles(daily: time_sums.DailyLogs, metrics: Sequence[Metric]) -> Reader:
-    """Read the quantiles of a window."""
+    """Make a reader of the quantiles of a window."""
     events = values_of(daily.read, metrics)
 
     def read(window: Aggregates, span: Span, units: Places) -> Aggregates:
@@ -119,7 +120,7 @@ def _quantiles(daily: time_sums.DailyLogs, metrics: Sequence[Metric]) -> Reader:
 
 
 def _totals(daily: time_sums.DailyLogs, metrics: Sequence[Metric]) -> Reader:
-    """Read the totals by unit of a window, with what the units did before the period."""
+    """Make a reader of a window's totals by unit, with earlier values."""
     table = daily.table
     source = metrics[0].source
     by_day, whole = daily.by_day[source], daily.whole[source]
@@ -132,6 +133,7 @@ def _totals(daily: time_sums.DailyLogs, metrics: Sequence[Metric]) -> Reader:
         rows = table.within(span)
         unit = table.unit[rows]
         now = {name: by_unit(unit, by_day.now[name][rows], size)[units] for name in columns}
+        # What units did before the period is the same for all windows.
         before = {name: whole.before[name][units] for name in columns}
         values = whole.at(units, now, before)
         slices = [one for metric in counted for one in values.slices(metric)]
@@ -151,7 +153,7 @@ _NAMES = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "S
 
 
 def _hours(daily: time_sums.DailyLogs, step: Step) -> time_sums.ClockSums:
-    """Sum the metrics that are sums over impressions by local hour of the day."""
+    """Sum metrics of impressions by local hour of the day."""
     step("hours of the day")
     read, known = daily.read, daily.metrics
     metrics = [m for m in known if m.source is UNIT_DAY and _of_rows(m)]
@@ -201,10 +203,14 @@ def _clock(
     rows: tuple[NDArray[np.integer], NDArray[np.integer], int],
     columns: Mapping[Source, Mapping[str, NDArray[np.integer]]],
 ) -> dict[str, MetricDays]:
-    """Sum metrics by unit and hour; `rows` are units, hours, and how many hours there are."""
+    """Sum metrics by unit and hour, or weekday.
+
+    `rows` are units, hours, and how many hours there are.
+    """
     if not metrics:
         return {}
     unit, place, size = rows
+    # A unit may come at the same hour on several days.
     groups = Groups.of(unit.astype(np.int64) * size + place)
     unit, place = (of[groups.first].astype(np.int32) for of in (unit, place))
     table = replace(daily.table, unit=unit, day=place, days=size)
@@ -220,7 +226,7 @@ def _clock(
 def clock_rows(
     line: time_sums.Timeline, metrics: Sequence[Metric], clock: time_sums.ClockSums
 ) -> tuple[list[WindowRow], list[Rhythm]]:
-    """Return the effect in every hour or weekday, and the test of one effect in all of them."""
+    """Return the effect in every hour or weekday, and a test of equality."""
     rows: list[WindowRow] = []
     tests: list[Rhythm] = []
     places = range(len(clock.labels))
@@ -241,7 +247,7 @@ def clock_rows(
 
 
 def _rhythm_of(course: Course) -> Rhythm:
-    """Test whether all hours or weekdays have one effect, the same units being in several."""
+    """Test whether the effect is the same in all hours or weekdays."""
     parts = [place for place, arms in enumerate(course.each_day()) if has_effect(arms)]
     rhythm = Rhythm(course.metric.name, course.variant, course.axis.name, len(parts))
     if len(parts) < 2:
@@ -249,6 +255,7 @@ def _rhythm_of(course: Course) -> Rhythm:
             rhythm, reason=f"fewer than two of them have {MIN_UNITS} units in each variant"
         )
     try:
+        # The same units are in several hours, so the effects are correlated.
         windows = shapes.window_effects(*course.by_day(parts))
         level = shapes.fit(windows.effect, windows.covariance, np.ones((len(parts), 1)), windows.df)
     except Refusal as refusal:

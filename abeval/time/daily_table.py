@@ -1,4 +1,4 @@
-"""Keep what each unit does on each day, and sum it over windows of days exactly."""
+"""Keep what each unit does on each day, and sum it over windows exactly."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -23,14 +23,14 @@ _KINDS = (np.int16, np.int32, np.int64)
 
 @dataclass(frozen=True, eq=False)
 class DailyTable:
-    """The days (hours, weekdays) on which each unit is active: a row of each.
+    """Hold the days (hours, weekdays) on which each unit is active, a row of each.
 
     Attributes:
         variants: Their names.
-        variant: Place of the variant of each unit among them, shape (units,).
-        entry: Day of entry of each, as a place among the days; below 0 where it is not known.
-        unit: Place of the unit of each row, shape (rows,).
-        day: Place of the day of each row; a unit has one row of it.
+        variant: Index of the variant of each unit among them, shape (units,).
+        entry: Day of entry of each, as an index of the days; below 0 where it is not known.
+        unit: Index of the unit of each row, shape (rows,).
+        day: Index of the day of each row; a unit has one row of it.
         days: How many days there are.
         cohorts: How many days of entry.
         observed: So many days since entry are known of the first units.
@@ -50,19 +50,21 @@ class DailyTable:
     counts: NDArray[np.bool_] | None = None
 
     def within(self, span: Span) -> Places:
-        """Return the rows of some days."""
+        """Find the rows of some days."""
         return np.flatnonzero((self.day >= span[0]) & (self.day <= span[1]))
 
     def restrict_to(self, kept: NDArray[np.bool_]) -> "DailyTable":
-        """Keep some rows, without the units that had rows and have none left."""
+        """Keep the selected rows; drop units left without any."""
         rows, size = np.flatnonzero(kept), len(self.entry)
         had, has = (np.bincount(of, minlength=size) > 0 for of in (self.unit, self.unit[rows]))
+        # Units that never had a row still count, with 0 on every day.
         return self._keep(rows, self.day[rows], counts=has | ~had)
 
     @cached_property
     def since_entry(self) -> "DailyTable":
-        """Return the same by days since entry."""
+        """Return the same table by days since entry."""
         age = (self.day - self._cohort[self.unit]).astype(np.int32)
+        # A last day that is not whole would make the latest ages look low.
         rows = np.flatnonzero((age >= 0) & (self.day < self.observed))
         return replace(self._keep(rows, age[rows], self.counts), days=self.observed)
 
@@ -74,12 +76,12 @@ class DailyTable:
 
     @property
     def _cohort(self) -> Places:
-        """Return the day of entry of each unit; entries may lie beyond active days."""
+        """Return the day of entry of each unit, within the days of the table."""
         return np.clip(self.entry, 0, self.cohorts - 1)
 
     @cached_property
     def _order(self) -> tuple[Places, Places]:
-        """Return the units by variant and day of entry, and where those of each begin and end."""
+        """Order units by variant and day of entry; return where each group begins."""
         group = self.variant * np.int64(self.cohorts) + self._cohort
         order = np.argsort(group, kind="stable")
         order = order if self.counts is None else order[self.counts[order]]
@@ -89,31 +91,35 @@ class DailyTable:
 
     @property
     def entered(self) -> Whole:
-        """Return units by day of entry, shape (variants, cohorts)."""
+        """Count units by day of entry, shape (variants, cohorts)."""
         return np.diff(self._order[1]).reshape(len(self.variants), self.cohorts)
 
     def units_of(self, variant: str, cohorts: Sequence[int]) -> slice:
-        """Return the columns of `cumulate` that are of some days of entry in a row."""
+        """Find the columns of `cumulate` of consecutive days of entry."""
         if not cohorts:
             return slice(0)
         first, bounds = self.variants.index(variant) * self.cohorts, self._order[1]
         return slice(bounds[first + cohorts[0]], bounds[first + cohorts[-1] + 1])
 
     def cumulate(self, values: NDArray[np.integer]) -> NDArray[np.integer]:
-        """Add up the values of each unit before each day, and of all days: (days + 1, units)."""
+        """Add up each unit's values before each day, shape (days + 1, units).
+
+        The last row has the totals of all days.
+        """
         order, own = self._order[0], values if self.row is None else values[self.row]
         place = np.empty(len(self.entry), dtype=np.intp)
         place[order] = np.arange(len(order))
         largest = np.bincount(self.unit, np.abs(own)).max(initial=0)
         kind = next((one for one in _KINDS if largest < np.iinfo(one).max), np.int64)
         table = np.zeros((self.days + 1, len(order)), dtype=kind)
+        # Row 0 stays 0, so that a window is a difference of two rows.
         table[self.day + 1, place[self.unit]] = own
         return np.add.accumulate(table, axis=0, dtype=kind, out=table)
 
 
 @dataclass(frozen=True, eq=False)
 class MetricDays:
-    """One metric: the values of its units by day, of which `DaySums` are made when they are needed.
+    """Hold one metric's values by unit and day, to be cumulated when needed.
 
     Attributes:
         y: Numerators, of which the table says the rows; `x` denominators.
@@ -143,7 +149,7 @@ class MetricDays:
 
 @dataclass(frozen=True, eq=False)
 class DaySums:
-    """One metric's values of each unit, cumulated over the days of an axis.
+    """Hold one metric's values of each unit, cumulated over the days of an axis.
 
     Attributes:
         active: Days on which a unit is active before each day, shape (days + 1, units).
@@ -183,7 +189,7 @@ class DaySums:
         return moments
 
     def by_day(self, variant: str, cohorts: Sequence[int], days: Sequence[int]) -> Moments:
-        """Return moments of y on each day, then of x on each, over all units of the cohorts."""
+        """Return moments of y on each day, then of x on each, over all units."""
         units, places = self.table.units_of(variant, cohorts), np.array(days)
         y, x, active = (
             of[places + 1, units] - of[places, units] for of in (self.y, self.x, self.active)
@@ -197,6 +203,7 @@ class DaySums:
         totals = gram[0, 1 + len(days) :].tolist()
         of_days = zip(x.astype(np.float64), totals, strict=True)
         kept = [are_heavy(values, n, float(total)) for values, total in of_days]
+        # A unit that is heavy on one day is listed with its values of all days.
         some = np.flatnonzero(np.any(kept, axis=0) & np.any(active > 0, axis=0))
         return _add_heavy(moments, [column[some] for column in columns], scales)
 

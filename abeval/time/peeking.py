@@ -1,4 +1,4 @@
-"""Follow daily looks: what a reader would have seen and declared at the end of each day."""
+"""Follow daily looks: what a reader would have concluded on each day."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -34,10 +34,10 @@ _SMALLEST = 1e-300
 
 
 class Snapshot(NamedTuple):
-    """The data up to the end of one day.
+    """Hold the data up to the end of one day.
 
     Attributes:
-        day: Its place on the calendar, from 0.
+        day: Its index on the calendar, from 0.
         scale: What information is measured in: the pooled mean of a total per unit, which grows
             while units return, else 1.
         error: The standard error as a share of the metric's value (`looks.relative_error`).
@@ -52,13 +52,16 @@ class Snapshot(NamedTuple):
 
     @property
     def centre(self) -> float:
-        """Return the difference; of skewed values, the one with their p-value in a normal test."""
+        """Return the difference that looks judge."""
         if self.values is None:
             return self.effect.difference
+        # Of skewed values, the difference that has their p-value in a normal test.
         return skewed.normal_score(self.values) * self.effect.se
 
     def interval(self, half: float) -> Interval:
-        """Return the interval that would reach so far on both sides of a normal difference.
+        """Return the interval with half-width `half` in a normal test.
+
+        Of skewed values it is the interval of the same error rate.
 
         Raises:
             Refusal: `too_few_units` where that of skewed values has no end.
@@ -70,7 +73,7 @@ class Snapshot(NamedTuple):
 
 
 class Held(NamedTuple):
-    """A look of the always-valid test.
+    """Hold a look of the always-valid test.
 
     `information` is the share of the planned one; without a plan, a multiple of that at which looks
     may begin.
@@ -82,7 +85,7 @@ class Held(NamedTuple):
 
 
 def snapshots(metric: Metric, windows: Sequence[Window]) -> list[Snapshot]:
-    """Return the looks at the data up to the end of each day by which there are enough units."""
+    """Take a snapshot at the end of each day with enough units."""
     looks = []
     for kind, (_, day), one in windows:
         units, effect = (one.units_control, one.units), one.effect
@@ -99,9 +102,8 @@ def snapshots(metric: Metric, windows: Sequence[Window]) -> list[Snapshot]:
 def follow(
     snapshots: Sequence[Snapshot], alpha: float, planned_share: float | None = None
 ) -> list[Held]:
-    """Infer with looks at any time; looks whose intervals lack an end are left out.
+    """Infer with looks at any time; skip looks whose intervals lack an end.
 
-    The interval is tightest at the information that the plan comes to at the last look's pace;
     `planned_share` is the share of the planned days that the looks have covered. Without a plan,
     looks begin as those of the scorecard do.
 
@@ -124,6 +126,8 @@ def follow(
     # A clock that would run backwards stands still.
     clock = np.maximum.accumulate(sequential.information(ses, scales))
     if planned_share is not None:
+        # The interval is tightest at the information that the plan comes to at the last look's
+        # pace.
         clock = clock / (clock[-1] / planned_share)
     held = []
     for snapshot, se, share in zip(kept, ses, clock.tolist(), strict=True):
@@ -143,7 +147,7 @@ def follow(
 def look_rows(
     course: Course, held: Sequence[Held], days: Sequence[int], spending: Spending, alpha: float
 ) -> tuple[Look, ...]:
-    """Return one row per day; looks on planned days, from 1, have their bound."""
+    """Return one row per day; looks on planned days have their bound."""
     bounds = planned_bounds(held, days, spending, alpha)
     direction, rows = course.metric.direction, []
     for snapshot, look, share in held:
@@ -175,19 +179,20 @@ def look_rows(
 
 
 def length_of(period: Period) -> float:
-    """Return the days of a period, whole or not."""
+    """Count the days of a period, whole or not."""
     start, end = period.bounds
     return (end - start) / timedelta(days=1)
 
 
 def planned_days(experiment: Experiment, days: Sequence[str]) -> tuple[int, ...]:
-    """Return the days, from 1, by whose end the looks of the experiment file have their data.
+    """List the days, from 1, whose end has the data of a planned look.
 
     A look at a date, or at a share of the period, takes in the whole day.
     """
     if experiment.inference.looks != "group_sequential" or experiment.period is None:
         return ()
     start, length = experiment.period.bounds[0], length_of(experiment.period)
+    # Days count from the first of the log, looks from the start of the period.
     late = (start.date() - date.fromisoformat(days[0])).days
     shares = planned_fractions(experiment)
     return tuple(sorted({late + math.ceil(share * length - 1e-9) for share in shares}))
@@ -196,7 +201,7 @@ def planned_days(experiment: Experiment, days: Sequence[str]) -> tuple[int, ...]
 def planned_bounds(
     looks: Sequence[Held], planned: Sequence[int], spending: Spending, alpha: float
 ) -> dict[int, float]:
-    """Return the critical z by day of each planned look that was held so far (Lan and DeMets)."""
+    """Return day → critical z of each planned look so far (Lan and DeMets)."""
     share_of = {one.snapshot.day + 1: one.information for one in looks}
     held = sorted(day for day in set(planned) if day in share_of)
     # A look without new information does not count: the first day of each fraction does.
@@ -226,9 +231,10 @@ def declared(direction: Direction, low: float, high: float) -> Declared:
 
 
 def window_needed(looks: Sequence[Look], labels: Sequence[str]) -> int | None:
-    """Count days until the always-valid conclusion stayed the same, for `HELD` looks or more."""
+    """Count days until the always-valid conclusion was reached and stayed."""
     if not looks or looks[-1].always_declares == "unclear":
         return None
     last = looks[-1].always_declares
     same = list(takewhile(lambda look: look.always_declares == last, reversed(looks)))
+    # A conclusion of the last days alone may still change.
     return None if len(same) < HELD else list(labels).index(same[-1].day) + 1

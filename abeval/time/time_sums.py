@@ -1,4 +1,4 @@
-"""Open logs and sum their days: what windows and growth are computed from."""
+"""Read logs and sum their days, for windows and growth."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -49,7 +49,7 @@ _DAY_MS = 86_400_000
 def read_logs(
     run: Run, metrics: Sequence[Metric], of_rows: Sequence[Metric], by_day: bool = False
 ) -> ReadLogs:
-    """Read the logs, and for some metrics single impressions; with days if windows are computed.
+    """Read the logs; of some metrics also single impressions, for windows by day.
 
     Raises:
         LogError: A log is missing, unreadable, or not what the file says.
@@ -68,14 +68,14 @@ def read_logs(
 def split_given(
     read: ReadLogs, metrics: Sequence[Metric]
 ) -> tuple[tuple[Metric, ...], dict[str, str]]:
-    """Return the metrics that the logs can give, and why they cannot give others."""
+    """Separate the metrics that the logs can give, and say why not others."""
     lacks = refusals(metrics, read.shape.needs_met(read.experiment.unit))
     why = {name: f"the logs lack {', '.join(columns)}" for name, columns in lacks.items()}
     return tuple(metric for metric in metrics if metric.name not in why), why
 
 
 def find_stretches(read: ReadLogs) -> Stretches:
-    """Find the stretches of entry days of one split each; none where it did not change."""
+    """Find the split periods; none where the split did not change."""
     return entry_stretches(read.experiment, read.prepared.placed.entered)
 
 
@@ -83,18 +83,18 @@ By = Literal["hour", "weekday"]
 
 
 class DailyLogs(NamedTuple):
-    """Logs that are read, with what their units do each day.
+    """Hold logs that are read, with what their units do each day.
 
     Attributes:
         metrics: Those that the logs can give; `refused` says why not others.
-        stretches: Stretches of entry days of one split each; none where it did not change.
+        split_periods: Periods of one split each; none where it did not change.
         days: Every day from the first with an impression to the last (ISO).
         first: The first of them, counted from 1970.
         partial: Days that the log covers only in part, or not at all.
         table: The units, and when they are active.
         by_day: Source → what units are in its columns on each row of the table; 0 where the source
             knows nothing of the day. Only sources that have days.
-        whole: Source → the same over the period, with what was before it.
+        period_values: Source → the same over the period, with what was before it.
     """
 
     read: ReadLogs
@@ -110,7 +110,7 @@ class DailyLogs(NamedTuple):
 
 
 class ClockSums(NamedTuple):
-    """Values by hour of the day, or by weekday.
+    """Hold values by hour of the day, or by weekday.
 
     Attributes:
         labels: `00:00` to `23:00`, or `Monday` to `Sunday`.
@@ -129,16 +129,16 @@ class ClockSums(NamedTuple):
 
 @dataclass(frozen=True)
 class Timeline:
-    """An experiment's sums over time, and which windows and looks are wanted of them.
+    """Hold an experiment's sums over time, and the windows and looks to compute.
 
     Attributes:
         days: Every day from the first with an impression to the last (ISO).
         partial: Days that the log covers only in part, or not at all.
-        before: Metric → moments of (y, x) before the period over the analysed units, by stretch
-            of entry days and variant.
-        stretches: Those stretches; none where the split did not change.
+        before: Metric → moments of (y, x) before the period over the analysed units, by split
+            period and variant.
+        split_periods: Those periods; none where the split did not change.
         thirds: Metric → third moments of the days and of all days, of metrics whose days add up;
-            none where the split changed, as stretches are combined without them.
+            none where the split changed, as split periods are combined without them.
         looks: Days of planned looks; without, those of the experiment file.
         cuts: Metric and variant → windows that are no sums over days.
     """
@@ -159,7 +159,7 @@ class Timeline:
 
     @cached_property
     def strata(self) -> Strata:
-        """Groups of entry days whose traffic was split at the same shares."""
+        """Return groups of entry days whose traffic was split at the same shares."""
         return strata_of(self.stretches, self.days)
 
     @property
@@ -168,7 +168,7 @@ class Timeline:
         return Rule(self.experiment.alpha, self.experiment.inference.relative)
 
     def known(self, metric: Metric, variant: str) -> SkewnessInputs | None:
-        """Return how skewed a metric is in a variant and control, None where not known."""
+        """Find how skewed a metric is in a variant and control, None if unknown."""
         thirds, arms = self.thirds.get(metric.name), Arms(self.experiment.control, variant)
         return None if thirds is None else skewness_inputs(metric, thirds, arms, self.days)
 
@@ -214,6 +214,7 @@ def load_days(
         of_source, names = read.days(source, group, by_day=True), columns_of(read, group)
         of_source = of_source._replace(columns={name: of_source.columns[name] for name in names})
         rows = rows_of(of_source, table.unit, active.day[chosen])
+        # Row -1, for days that the source lacks, is the appended 0.
         columns = {name: np.append(own, 0)[rows] for name, own in of_source.columns.items()}
         whole[source] = read.values(of_source)
         whole[source].check_none_missing(group)
@@ -225,7 +226,7 @@ def load_days(
 
 
 def columns_of(read: ReadLogs, metrics: Sequence[Metric]) -> list[str]:
-    """Return the columns of their source that metrics of one source read, each once."""
+    """List the columns that metrics of one source read, each once."""
     terms = [
         term
         for m in metrics
@@ -278,7 +279,7 @@ def metric_days(metric: Metric, values: SourceValues, table: DailyTable) -> Metr
 def _sum_before(
     daily: DailyLogs, whole: SourceValues, metrics: Sequence[Metric]
 ) -> dict[str, ByStretch]:
-    """Return moments of (y, x) before the period by metric."""
+    """Compute moments of (y, x) before the period by metric."""
     rows, places = slices_of(whole.by_cell(metrics, WHOLE, before=True)), len(daily.stretches) or 1
     return {m.name: by_stretch(rows[m.name, WHOLE][""], places, scales(m), 2) for m in metrics}
 
@@ -286,7 +287,7 @@ def _sum_before(
 def _sum_thirds(
     daily: DailyLogs, source: Source, metrics: Sequence[Metric]
 ) -> dict[str, ThirdMoments]:
-    """Return third moments by metric, of a split that did not change."""
+    """Compute third moments by metric, of a split that did not change."""
     days = daily.by_day[source].by_cell(metrics, DAY, Labels(daily.table.day, daily.days))
     rows = slices_of([*days, *daily.whole[source].by_cell(metrics, WHOLE)])
 
@@ -298,7 +299,7 @@ def _sum_thirds(
 
 
 def _days(experiment: Experiment, prepared: Prepared) -> tuple[tuple[str, ...], frozenset[str]]:
-    """List the days from the first to the last impression, and those lacking in part."""
+    """List all days from first to last impression, and those not covered."""
     with_units = days_of(prepared)
     if not with_units:
         raise LogError("no analysed unit has an impression with a time in the period")
@@ -317,7 +318,7 @@ def _days(experiment: Experiment, prepared: Prepared) -> tuple[tuple[str, ...], 
 
 
 def growth_by_metric(collected: Collected, metrics: Sequence[Metric]) -> dict[str, Growth]:
-    """Return the growth of each metric whose days add up; none of logs without time."""
+    """Find the growth of each metric whose days add up."""
     if not len(collected.aggregates.days):
         return {}
     if collected.aggregates.clusters is not None:
@@ -325,6 +326,7 @@ def growth_by_metric(collected: Collected, metrics: Sequence[Metric]) -> dict[st
     read = collected.logs
     line = build_timeline(load_days(read, *split_given(read, metrics), read.run.step))
     units = np.cumsum(sum(line.entered.values())).astype(float).tolist()
+    # A last day that is not over would look like fewer new units.
     ended = len(units) - (len(units) > 1 and line.days[-1] in line.partial)
     growths = dict[str, Growth]()
     for metric in (m for m in metrics if m.name in line.metrics):
@@ -334,7 +336,7 @@ def growth_by_metric(collected: Collected, metrics: Sequence[Metric]) -> dict[st
 
 
 def _growth_of_clusters(collected: Collected, metrics: Sequence[Metric]) -> dict[str, Growth]:
-    """Return the growth of each metric whose days add up: the clusters stay, and see more."""
+    """Find the growth of each metric whose days add up, of clusters."""
     read, of = collected.logs, collected.aggregates
     experiment, clusters, dates = read.experiment, read.units.clusters, dates_of(of)
     if clusters is None:
@@ -351,6 +353,7 @@ def _growth_of_clusters(collected: Collected, metrics: Sequence[Metric]) -> dict
         cells = Groups.of(key_of(cluster, day))
         table = DailyTable(
             variants=[*experiment.variants],
+            # The clusters stay and see more units: the number of clusters does not grow.
             variant=clusters.variant,
             entry=np.zeros(len(clusters.variant), dtype=np.int64),
             unit=cluster[cells.first],
@@ -373,10 +376,9 @@ def _growth_of_clusters(collected: Collected, metrics: Sequence[Metric]) -> dict
 def find_growth(
     metric: Metric, sums: DaySums, control: str, units: Sequence[float], ended: int | None
 ) -> dict[str, Growth]:
-    """Return the growth of one metric from its sums in control by name, if it has a spread.
+    """Find the growth of one metric from its sums in control, by name.
 
-    `units` are those of all variants up to the end of each day. Days at the start without an
-    estimate take that of the first day that has one.
+    `units` are those of all variants up to the end of each day. A metric without a spread has none.
     """
     days, cohorts = range(sums.table.days), sums.table.cohorts
     windows = (
@@ -388,6 +390,7 @@ def find_growth(
         return {}
     filled: list[tuple[float, float]] = []
     for relative in estimates:
+        # Days at the start without an estimate take that of the first day that has one.
         filled.append(relative or (filled[-1] if filled else known[0]))
     values, spreads = zip(*filled, strict=True)
     is_total = metric.per is None
@@ -395,7 +398,7 @@ def find_growth(
 
 
 def _relative(metric: Metric, control: Moments) -> tuple[float, float] | None:
-    """Return control's value, and its variance between units over its square."""
+    """Return control's value, and its unit variance over its square."""
     try:
         value, variance, units, _ = estimate(metric, control)
     except Refusal:

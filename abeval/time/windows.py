@@ -1,4 +1,4 @@
-"""Compare one metric in one variant on an axis of days: daily, cumulative and rolling windows."""
+"""Compare one metric in one variant in windows along an axis of days."""
 
 from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -25,7 +25,7 @@ Strata = tuple[tuple[int, ...], ...]
 
 
 def strata_of(stretches: Stretches, days: Sequence[str]) -> Strata:
-    """Return the entry days of each stretch; one group of all days where the split did not change.
+    """Group the entry days by split period.
 
     A day within which the split changed, by a schedule, is a group of its own.
 
@@ -52,17 +52,17 @@ ByVariant = Mapping[str, Moments]
 
 @dataclass(frozen=True)
 class ThirdMoments:
-    """One metric's moments with third ones: of each day, and of all days together."""
+    """Hold one metric's moments with third ones: of each day, and of all days."""
 
     days: Mapping[str, ByVariant]
     whole: ByVariant
 
 
 class SkewnessInputs(NamedTuple):
-    """What is known of a metric's skewness in a variant and control.
+    """Hold what is known of a metric's skewness in a variant and control.
 
-    `windows` are moments of both in days of the calendar, whether units count from entry;
-    `shape` says how skewed values are in others.
+    `windows` are moments of both in days of the calendar, whether units count from entry; `shape`
+    says how skewed values are in others.
     """
 
     windows: Mapping[tuple[Span, bool], tuple[Moments, Moments]]
@@ -72,7 +72,10 @@ class SkewnessInputs(NamedTuple):
 def skewness_inputs(
     metric: Metric, thirds: ThirdMoments, arms: Arms, days: Sequence[str]
 ) -> SkewnessInputs | None:
-    """Return what is known of a metric's skewness in two variants; None where nothing is."""
+    """Find what is known of a metric's skewness in two variants.
+
+    None where nothing is.
+    """
     whole = ((0, len(days) - 1), True)
     moments = {((i, i), False): thirds.days.get(day, {}) for i, day in enumerate(days)}
     windows = {
@@ -102,10 +105,10 @@ def _compare_skewed(metric: Metric, control: Moments, treatment: Moments) -> Ske
 
 @dataclass(frozen=True)
 class Axis:
-    """Days of one metric, of the calendar or since each unit's entry.
+    """Describe the days of one metric, of the calendar or since each unit's entry.
 
     Attributes:
-        name: `calendar` or `exposure`; `hour` or `weekday`, whose places are no days in a row.
+        name: `calendar` or `exposure`; `hour` or `weekday`, whose positions are no days in a row.
         labels: Name of each day: its date, or the number of days since entry.
         sums: The values of its units on these days; None where windows have sums of their own.
         strata: Groups of cohorts whose traffic was split at the same shares.
@@ -126,25 +129,23 @@ class Axis:
     )
 
     def window(self, span: Span, entered: bool) -> ByStretch:
-        """Return moments of (y, x) in a window, by group of cohorts and variant."""
+        """Return moments of (y, x) in a window, by cohort group and variant."""
         return self._sum_cohorts(DaySums.window, span[1], span, entered)
 
     def by_day(self, days: tuple[int, ...]) -> ByStretch:
-        """Return moments of the days' y and x, by group of cohorts and variant."""
+        """Return moments of the days' y and x, by cohort group and variant."""
         last = min(days) if self.name == "exposure" else max(days)
         return self._sum_cohorts(DaySums.by_day, last, days)
 
     def _sum_cohorts(self, add: Callable[..., Moments], day: int, *inputs: object) -> ByStretch:
-        """Add up the units of cohorts that were observed to the end of a day, once.
-
-        So all units of a window of days since entry had the same time.
-        """
+        """Add up the cohorts that were observed to the end of a day."""
         sums, key = self.sums, (add, *inputs)
         if sums is None:
             return []
         if key not in self._summed:
             self._summed[key] = [
                 {name: add(sums, name, cohorts, *inputs) for name in sums.table.variants}
+                # So all units of a window of days since entry had the same time.
                 for cohorts in _kept(self.strata, range(self.last_cohort[day] + 1)) or ((),)
             ]
         return self._summed[key]
@@ -152,9 +153,9 @@ class Axis:
 
 @dataclass(frozen=True)
 class Course:
-    """One metric in one variant along an axis.
+    """Hold one metric in one variant along an axis.
 
-    `known` says how skewed its values are.
+    `skewness_inputs` say how skewed its values are.
     """
 
     metric: Metric
@@ -164,19 +165,19 @@ class Course:
 
     @property
     def arms(self) -> Arms:
-        """Control and the variant."""
+        """Return control and the variant."""
         return Arms(self.axis.control, self.variant)
 
     def each_day(self) -> list[means_and_ratios.Pair]:
-        """Return moments of (y, x) over the units of each day, in control and in the variant."""
+        """Return moments of (y, x) of each day, in control and in the variant."""
         windows = (self.axis.window((day, day), False) for day in range(len(self.axis.labels)))
         return [means_and_ratios.pair_of(moments, self.arms) for moments in windows]
 
     def by_day(self, days: Sequence[int]) -> tuple[Moments, Moments]:
-        """Return moments of the days' numerators and denominators, in control and in the variant.
+        """Return moments of the days' y and x, in control and in the variant.
 
         Raises:
-            Refusal: `too_few_units` where the two have no stretch of entry days in common.
+            Refusal: `too_few_units` where the two have no split period in common.
         """
         control, treatment = means_and_ratios.pair_of(self.axis.by_day(tuple(days)), self.arms)
         if control is None or treatment is None:
@@ -208,13 +209,13 @@ def calendar(
     days: Sequence[str],
     partial: frozenset[str],
 ) -> Axis:
-    """Return days of the calendar; a cohort is there from its own day on."""
+    """Make the axis of calendar days; a cohort counts from its own day on."""
     marked = tuple(day in partial for day in days)
     return Axis("calendar", tuple(days), sums, control, strata, tuple(range(len(days))), marked)
 
 
 def since_entry(metric: MetricDays, control: str, strata: Strata) -> Axis:
-    """Return days since each unit's entry, 0 the day of entry, as far as they were observed."""
+    """Make the axis of days since each unit's entry, as far as observed."""
     observed = metric.table.observed
     return Axis(
         name="exposure",
@@ -228,7 +229,7 @@ def since_entry(metric: MetricDays, control: str, strata: Strata) -> Axis:
 
 
 def _kept(strata: Strata, cohorts: Container[int]) -> Strata:
-    """Return the strata with these cohorts only."""
+    """Restrict strata to some cohorts, without empty ones."""
     kept = (tuple(cohort for cohort in group if cohort in cohorts) for group in strata)
     return tuple(group for group in kept if group)
 
@@ -237,7 +238,7 @@ Kind = Literal["daily", "cumulative", "rolling"]
 
 
 def spans(days: int, widths: Sequence[int]) -> dict[Kind, list[Span]]:
-    """Return every window on an axis of so many days.
+    """List every window on an axis of so many days, by kind.
 
     Example:
         >>> spans(3, [2])["rolling"]
@@ -255,7 +256,7 @@ def spans(days: int, widths: Sequence[int]) -> dict[Kind, list[Span]]:
 
 
 class Window(NamedTuple):
-    """The effect in one window of some days, or why there is none."""
+    """Hold the effect in one window of some days, or why there is none."""
 
     kind: Kind
     span: Span
@@ -263,7 +264,7 @@ class Window(NamedTuple):
 
 
 def windows_of(course: Course, rule: Rule, widths: Sequence[int]) -> tuple[Window, ...]:
-    """Return every window of a metric on one axis."""
+    """Compute every window of a metric on one axis."""
     return tuple(
         Window(kind, span, course.effect(span, rule, entered=kind == "cumulative"))
         for kind, of_kind in spans(len(course.axis.labels), widths).items()
@@ -274,7 +275,7 @@ def windows_of(course: Course, rule: Rule, widths: Sequence[int]) -> tuple[Windo
 def row_of(
     course: Course, kind: Kind | Literal["recurring"], span: Span, comparison: Comparison
 ) -> "WindowRow":
-    """Return a comparison as the row of its window."""
+    """Build the row of a window from its comparison."""
     # Not at the top: a growth has no rows of windows.
     from abeval.results.windows import WindowRow
 

@@ -1,1 +1,1 @@
-"""Apache Spark: runs the same queries, or refuses those that it would answer differently."""
+"""Run the same queries on Apache Spark, or refuse those that would differ."""

@@ -1,4 +1,4 @@
-"""Apache Spark: the same queries, past one machine.
+"""Run the same queries on Apache Spark, beyond one machine.
 
 CSV and JSON files have no types, and frames have types that Spark does not know: DuckDB reads these
 and writes Parquet for Spark. With one reader, a column is the same on both engines.
@@ -50,7 +50,7 @@ _RUNS = count(1)
 
 
 class SparkEngine(Engine):
-    """Queries on a Spark session; only their results come back.
+    """Run queries on a Spark session; only their results come back.
 
     Views are temporary views. Tables are computed once and checkpointed on Spark's executors, so
     that a plan does not grow with the analysis and nothing is computed twice.
@@ -70,11 +70,13 @@ class SparkEngine(Engine):
         self._options = options or EngineOptions()
         opened = open_session(self._options) if session is None else (session, False)
         self._session, self._own = opened
+        # The session is the user's: names must not clash with theirs.
         self._prefix = f"abeval_{next(_RUNS)}_"
         self._types: dict[str, Mapping[str, str]] = {}
         self._blank_rows: dict[str, int] = {}
         self._scratch: Scratch | None = None
         with query_errors():
+            # Kept to be restored when the engine closes.
             self._before = {name: self._session.conf.get(name, None) for name in TABLE["settings"]}
             for name, value in TABLE["settings"].items():
                 self._session.conf.set(name, value)
@@ -135,7 +137,7 @@ class SparkEngine(Engine):
             self._add(name, self._query(sql).localCheckpoint(eager=True))
 
     def drop(self, name: str) -> None:
-        """Forget a relation; Spark gives back the rows that nothing else reads."""
+        """Drop a relation; Spark frees the rows that nothing else reads."""
         self._session.catalog.dropTempView(self._prefix + name)
         self._types.pop(name, None)
 
@@ -211,7 +213,7 @@ class SparkEngine(Engine):
         return frame
 
     def _add_parquet(self, name: str, files: Sequence[str], source: LogSource) -> None:
-        """Let Spark read the files, unless it reads a column as another type than DuckDB does."""
+        """Let Spark read Parquet files, unless it reads a type differently."""
         far = any("://" in file for file in files)
         reader = self._session.read.option("mergeSchema", "true")
         if sources.partitions(files):
@@ -234,12 +236,13 @@ class SparkEngine(Engine):
             self._stage(name, source)
 
     def _stage(self, name: str, source: LogSource | None, frame: object = None) -> None:
-        """Read a log with DuckDB, and pass it on as a file, or as Arrow if Spark is elsewhere."""
+        """Read a log with DuckDB, and pass it on as a file or as Arrow."""
         if self._scratch is None:
             self._scratch = Scratch(self._options.temp_directory, "abeval-spark-")
         file = self._scratch.path / f"{name}_{len(self._types)}.parquet"
         types = self._read_by_duckdb(name, source, frame, file)
         with query_errors():
+            # Executors elsewhere cannot open a file of this machine.
             if self._is_local:
                 frame = self._session.read.parquet(str(file))
             else:
@@ -251,7 +254,7 @@ class SparkEngine(Engine):
     def _read_by_duckdb(
         self, name: str, source: LogSource | None, frame: object = None, file: Path | None = None
     ) -> Mapping[str, str]:
-        """Find DuckDB's type of each column of a log or a frame, and write its rows to a file."""
+        """Find DuckDB's types of a log or a frame, and write its rows to a file."""
         with closing(DuckDBEngine(self._options, self._folder)) as engine:
             folders = [] if file is None else [str(file.parent)]
             if source is None or frame is not None:
@@ -289,5 +292,5 @@ def duckdb_type(kind: str) -> str:
 
 
 def _is_plain(file: str) -> bool:
-    """Tell whether a name has none of Spark's globs; an address has those that are meant."""
+    """Tell whether a name has none of Spark's globs."""
     return "://" in file or not set(file) & set("*?[]{}\\")

@@ -1,4 +1,4 @@
-"""Rules that rewrite DuckDB SQL so that Spark gives the same result, or refuse it.
+"""Rewrite DuckDB SQL so that Spark gives the same result, or refuse it.
 
 Spark runs in its ANSI mode, where an overflow or a text that is no number is an error. The rules
 are for what would silently differ: division of decimals, `floor` through a 64-bit number, the
@@ -24,7 +24,7 @@ _CLOSED = (exp.Column, exp.Literal, exp.Paren, exp.Func, exp.Null)
 
 
 def _refused(node: exp.Expr, why: str) -> QueryError:
-    """Return the error of a query that Spark might answer differently."""
+    """Make the error of a query that Spark might answer differently."""
     text = node.sql(dialect="duckdb")
     shown = text if len(text) < 200 else f"{text[:200]}…"
     return QueryError(f"`{shown}` {why}", "write it differently, or run it on DuckDB")
@@ -35,7 +35,7 @@ def _string(text: str) -> exp.Literal:
 
 
 def _filled(template: str, **parts: exp.Expr) -> exp.Expr:
-    """Replace columns `x`, `y`, … of a template of Spark SQL by expressions."""
+    """Fill the columns `x`, `y`, … of a template of Spark SQL."""
     closed = {
         name: part if isinstance(part, _CLOSED) else exp.Paren(this=part.copy())
         for name, part in parts.items()
@@ -58,7 +58,10 @@ def _is_plain_cast(node: exp.Expr) -> bool:
 
 
 class _Reading(NamedTuple):
-    """Patterns of texts that all engines read alike, and of those that DuckDB reads differently."""
+    """Hold patterns of texts that all engines read alike, and of odd ones.
+
+    DuckDB reads odd texts differently.
+    """
 
     good: str
     odd: str
@@ -172,7 +175,8 @@ def _mark_text(node: exp.Expr) -> exp.Expr:
 
 
 def _is_text(value: exp.Expr) -> bool:
-    """Tell whether a value is known to be text; nested casts would make a query very long."""
+    """Tell whether a value is known to be text."""
+    # Casting a text again and again would make a query very long.
     if value.meta.get(_IS_TEXT):
         return True
     inner = value.unnest()
@@ -250,7 +254,7 @@ def _div(node: exp.Div) -> exp.Expr:
 
 
 def _date_diff(node: exp.DateDiff) -> exp.Expr:
-    """Allow days between two dates; of other units and types nothing is known."""
+    """Allow days between two dates; refuse other units."""
     if node.text("unit").lower() != "day":
         raise _refused(node, _UNKNOWN)
     return node
@@ -278,11 +282,12 @@ def _round(node: exp.Round) -> exp.Expr:
 
 
 def _of_double(template: str) -> Rule:
-    """Round doubles: Spark's own rounding makes 64-bit integers, and so 0 of NaN."""
+    """Make a rule that rounds doubles."""
 
     def rounded(node: exp.Floor | exp.Ceil) -> exp.Expr:
         if node.args.get("decimals") is not None:
             raise _refused(node, _UNKNOWN)
+        # Spark's own rounding makes 64-bit integers, and so 0 of NaN.
         return _filled(template, x=_as_double(node.this))
 
     return rounded
@@ -311,7 +316,7 @@ def _pipes(node: exp.DPipe) -> exp.Expr:
 
 
 def _trim(node: exp.Trim) -> exp.Expr:
-    """Trim as DuckDB does, which removes all Unicode spaces; Spark removes the plain one."""
+    """Trim all Unicode spaces, as DuckDB does; Spark removes the plain one."""
     if node.expression is not None:
         return node
     return exp.Trim(

@@ -1,4 +1,4 @@
-"""The Spark session, the settings without which its answers would differ, its errors, its rows."""
+"""Open the Spark session; its settings, its errors, its rows."""
 
 import logging
 import os
@@ -29,7 +29,7 @@ _CONNECT = "sc://"
 
 
 def open_session(options: EngineOptions) -> "tuple[SparkSession, bool]":
-    """Open the session that an experiment asks for; tell whether it was started here.
+    """Open the session that an experiment asks for; tell whether it is new.
 
     Without an address, the session that is running in this process, else a local one.
 
@@ -86,9 +86,10 @@ def _started(options: EngineOptions) -> "SparkSession":
 
 
 def _check_answers(address: str) -> None:
-    """Fail at once if no server answers; a client of Spark Connect would retry for minutes."""
+    """Raise at once if no server answers."""
     parts = urlsplit(address)
     try:
+        # A client of Spark Connect would retry for minutes.
         with socket.create_connection((parts.hostname or "", parts.port or 15002), timeout=20):
             pass
     except OSError as error:
@@ -117,7 +118,7 @@ def _message(error: Exception) -> str:
 
 
 def rows_of(table: "pa.Table") -> Sequence[tuple[Cell, ...]]:
-    """Return rows of Python values."""
+    """Read rows as Python values."""
     return list(zip(*map(_cells, table.columns), strict=True))
 
 
@@ -132,15 +133,16 @@ def _cells(column: "pa.ChunkedArray") -> list[Cell]:
 
 
 def frame_of(table: "pa.Table") -> "pd.DataFrame":
-    """Return a pandas frame; decimals, such as large ids and sums, as numbers that pandas has."""
+    """Read a pandas frame."""
     for place, column in enumerate(table.columns):
+        # Pandas has no decimals: large ids and sums become numbers.
         table = table.set_column(place, table.schema[place].name, _number(column))
     frame: pd.DataFrame = table.to_pandas(date_as_object=False)
     return frame
 
 
 def arrays_of(table: "pa.Table") -> "dict[str, NDArray[np.generic]]":
-    """Return the columns as arrays, masked where something is null."""
+    """Read columns as arrays, masked where something is null."""
     import numpy as np
 
     arrays: dict[str, NDArray[np.generic]] = {}
